@@ -1,0 +1,30 @@
+# The server, from the locked requirements. Its environment is built in one stage and copied into another, which has no build requirements.
+
+FROM python:3.11-slim AS build
+WORKDIR /build
+COPY requirements/build.txt requirements/server.txt requirements/
+RUN python -m venv /opt/build && \
+    /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary=:all: --requirement requirements/build.txt && \
+    python -m venv /opt/topicpolicies && \
+    /opt/topicpolicies/bin/pip install --no-cache-dir --require-hashes --only-binary=:all: --requirement requirements/server.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY clients/python clients/python
+COPY server server
+RUN /opt/build/bin/python -m hatchling build --target wheel && \
+    /opt/topicpolicies/bin/pip install --no-cache-dir --no-index --no-deps dist/*.whl
+
+FROM python:3.11-slim
+RUN useradd --system --uid 10001 --no-create-home topicpolicies && \
+    install --directory --owner=topicpolicies --group=topicpolicies --mode=0700 /var/lib/topicpolicies
+COPY --from=build /opt/topicpolicies /opt/topicpolicies
+ENV PATH=/opt/topicpolicies/bin:$PATH PYTHONUNBUFFERED=1
+USER 10001
+# The embedded log: one SQLite file and its journal. Not needed when the log is Pulsar's.
+VOLUME /var/lib/topicpolicies
+EXPOSE 6680
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["topicpolicies", "health"]
+ENTRYPOINT ["topicpolicies"]
+# Loopback only, as everywhere: reachable from the same network namespace (the other containers of a pod, `--network container:...`).
+# To be reached from elsewhere the server wants TLS, or to be told that something in front of it protects it:
+#   docker run ... serve --listen 0.0.0.0:6680 --insecure-listen --pulsar pulsar://broker:6650 --admin-url http://broker:8080
+CMD ["serve", "--data", "/var/lib/topicpolicies/policies.db"]

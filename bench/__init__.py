@@ -1,0 +1,1 @@
+"""Measurements. Ratios of one run count; absolute figures belong to the machine."""

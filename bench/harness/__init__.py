@@ -1,0 +1,12 @@
+"""The load harness: Spark's executors call a service, every call becomes a record, and Spark judges the records.
+
+    python -m bench.harness --help
+
+- ``scenarios``: what is done. ``traffic``: which request comes next. ``plan``: what an executor is told.
+- ``calls``, ``streams``, ``watching``: requests, streamed requests and watches on one event loop. ``worker``: all of them together.
+- ``records``: what is recorded, in Arrow and Parquet. ``progress``: how far everybody is.
+- ``targets``: the services that are measured. ``limits``: what the machine could do at best, measured in the same run.
+- ``session``, ``run``: Spark, and one run from its beginning to its end.
+- ``histories``, ``proof``: records as the histories that ``tests.validators`` judge, shard by shard. ``figures``: throughput and latencies.
+- ``summary``, ``page``: for people; the same as JSON for programs.
+"""

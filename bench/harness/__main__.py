@@ -1,0 +1,7 @@
+"""``python -m bench.harness``."""
+
+import sys
+
+from bench.harness.command import main
+
+sys.exit(main())

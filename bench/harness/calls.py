@@ -1,0 +1,206 @@
+"""Single requests of a worker, each of which becomes a record."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import grpc
+import httpx
+
+from bench.echo import METHOD as ECHO
+from topicpolicies.errors import from_rpc_error
+from topicpolicies.v1 import events_pb2, service_pb2
+from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
+
+from .plan import Plan
+from .records import Record
+from .traffic import Draft, Traffic, edit_json
+
+_TIMEOUT = 60.0
+_IMPATIENT = (0.0005, 0.004)
+"""How long a caller waits who wants to know nothing."""
+_SETTLING = 20
+"""How often a request is repeated before its outcome counts as unsettled."""
+_REST_NAMES = {
+    "max_producer_per_topic": "maxProducers",
+    "max_consumer_per_topic": "maxConsumers",
+    "max_consumers_per_subscription": "maxConsumersPerSubscription",
+    "max_subscriptions_per_topic": "maxSubscriptionsPerTopic",
+    "message_ttl_in_seconds": "messageTTL",
+    "compaction_threshold": "compactionThreshold",
+    "deduplication_snapshot_interval_seconds": "deduplicationSnapshotInterval",
+}
+"""What the admin API calls the plain settings that can be compared."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """What all of a worker's clients share."""
+
+    plan: Plan
+    worker: int
+    now: Callable[[], float]
+    records: list[Record] = field(default_factory=list)
+    heard: dict[str, str] = field(default_factory=dict)
+    """The last version of each topic that somebody here was answered."""
+
+
+@dataclass(slots=True)
+class Wish:
+    """An update, to be sent as often as it takes."""
+
+    topic: str
+    draft: Draft
+    request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def update(self) -> service_pb2.UpdatePolicyRequest:
+        """As a request."""
+        request = service_pb2.UpdatePolicyRequest(topic=self.topic, policies=self.draft.policies, request_id=self.request_id)
+        request.update_mask.paths.extend(self.draft.mask)
+        return request
+
+    def delete(self) -> service_pb2.DeletePolicyRequest:
+        """As the deletion of the LOCAL document."""
+        return service_pb2.DeletePolicyRequest(topic=self.topic, request_id=self.request_id)
+
+
+class Caller:
+    """One client: one request at a time."""
+
+    def __init__(self, desk: Desk, channel: grpc.aio.Channel, name: str, traffic: Traffic, chance: random.Random) -> None:
+        self._desk = desk
+        self._stub = TopicPoliciesServiceStub(channel)
+        self._name = name
+        self._traffic = traffic
+        self._chance = chance
+
+    async def one(self, phase: str) -> None:
+        """The next operation, whatever it is."""
+        scenario = self._desk.plan.scenario
+        topic = self._desk.plan.topic(self._chance.randrange(scenario.topics))
+        if self._chance.random() < scenario.reads:
+            await self.read(topic, phase, at_least=self._desk.heard.get(topic, "") if self._chance.random() < 0.5 else "")
+            return
+        wish = Wish(topic, self._traffic.draft())
+        patience = self._chance.uniform(*_IMPATIENT) if self._chance.random() < scenario.impatient else _TIMEOUT
+        if not await self.send(wish, phase, patience):
+            await self._settle(wish)
+
+    async def _settle(self, wish: Wish) -> None:
+        """Repeats an update until somebody says what became of it."""
+        for _ in range(_SETTLING):
+            if await self.send(wish, "settle", _TIMEOUT):
+                return
+            await asyncio.sleep(0.1)
+
+    async def send(self, wish: Wish, phase: str, patience: float) -> bool:
+        """Sends a request once; whether its outcome is known then."""
+        desk = self._desk
+        kind = "delete" if wish.draft.edit.delete else "update"
+        record = Record(
+            kind, phase, desk.worker, self._name, desk.now(), topic=wish.topic, scope=1,
+            mask=wish.draft.mask, edit=edit_json(wish.draft.edit), request_id=wish.request_id,
+        )  # fmt: skip
+        try:
+            if kind == "delete":
+                deleted = await self._stub.DeletePolicy(wish.delete(), timeout=patience)
+                record = answered_delete(record, deleted, desk.now())
+            else:
+                updated = await self._stub.UpdatePolicy(wish.update(), timeout=patience)
+                record = answered_update(record, updated, desk.now())
+        except grpc.aio.AioRpcError as error:
+            record = refused(record, error, desk.now())
+        desk.records.append(record)
+        if record.version:
+            desk.heard[wish.topic] = max(desk.heard.get(wish.topic, ""), record.version)
+        return record.end is not None and record.code not in ("DEADLINE_EXCEEDED", "UNAVAILABLE")
+
+    async def read(self, topic: str, phase: str, *, at_least: str = "", final: bool = False) -> None:
+        """Reads a document."""
+        desk = self._desk
+        request = service_pb2.GetPolicyRequest(topic=topic, at_least=at_least)
+        record = Record(
+            "read", phase, desk.worker, self._name, desk.now(), topic=topic, scope=1, at_least=at_least or None, final=final
+        )  # fmt: skip
+        try:
+            answer = await self._stub.GetPolicy(request, timeout=_TIMEOUT)
+        except grpc.aio.AioRpcError as error:
+            desk.records.append(refused(record, error, desk.now()))
+            return
+        document = answer.policies.SerializeToString() if answer.exists else None
+        desk.records.append(record._replace(end=desk.now(), version=answer.version, document=document))
+
+
+def refused(record: Record, error: grpc.aio.AioRpcError, now: float) -> Record:
+    """A call that ended with an error; one that the service did not answer has no end."""
+    said = from_rpc_error(error)
+    return record._replace(end=now if said.reason else None, code=error.code().name, reason=said.reason)
+
+
+def answered_update(record: Record, answer: service_pb2.UpdatePolicyResponse, now: float) -> Record:
+    """An update that was answered."""
+    return record._replace(
+        end=now,
+        version=answer.version,
+        previous=answer.previous_version,
+        document=answer.policies.SerializeToString() if answer.HasField("policies") else None,
+        outcome=int(answer.outcome),
+        repeated=answer.repeated,
+    )
+
+
+def answered_delete(record: Record, answer: service_pb2.DeletePolicyResponse, now: float) -> Record:
+    """A deletion of one scope that was answered."""
+    (result,) = answer.results
+    assert result.scope == events_pb2.SCOPE_LOCAL
+    if result.HasField("error"):
+        names = {status.value[0]: status.name for status in grpc.StatusCode}
+        return record._replace(end=now, code=names[result.error.code], reason="IN_RESULT")
+    applied = result.outcome == service_pb2.DELETE_OUTCOME_DELETED
+    outcome = service_pb2.UPDATE_OUTCOME_APPLIED if applied else service_pb2.UPDATE_OUTCOME_UNCHANGED
+    return record._replace(
+        end=now, version=result.version, previous=result.previous_version, outcome=int(outcome), repeated=result.repeated
+    )  # fmt: skip
+
+
+class EchoCaller:
+    """A client of the empty echo: the limit of every unary call."""
+
+    def __init__(self, desk: Desk, channel: grpc.aio.Channel, name: str) -> None:
+        self._desk = desk
+        self._echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(ECHO)
+        self._name = name
+
+    async def one(self, phase: str) -> None:
+        """One call."""
+        start = self._desk.now()
+        await self._echo(b"")
+        self._desk.records.append(Record("echo", phase, self._desk.worker, self._name, start, self._desk.now()))
+
+
+class RestCaller:
+    """A client of a broker's admin REST, which changes one plain setting at a time. Its answers carry no versions."""
+
+    def __init__(self, desk: Desk, http: httpx.AsyncClient, name: str, chance: random.Random) -> None:
+        self._desk = desk
+        self._http = http
+        self._name = name
+        self._chance = chance
+        self._number = 0
+
+    async def one(self, phase: str) -> None:
+        """One change."""
+        desk = self._desk
+        topic = desk.plan.topic(self._chance.randrange(desk.plan.scenario.topics))
+        self._number += 1
+        path, name = self._chance.choice(list(_REST_NAMES.items()))
+        start = desk.now()
+        answer = await self._http.post(f"/admin/v2/persistent/{topic.removeprefix('persistent://')}/{name}", json=self._number)
+        code = "OK" if answer.is_success else str(answer.status_code)
+        desk.records.append(
+            Record("rest", phase, desk.worker, self._name, start, desk.now(), code, topic=topic, scope=1, mask=(path,))
+        )  # fmt: skip

@@ -1,0 +1,58 @@
+"""What an auditor missed, from the sidecar's own history.
+
+A watch in mode EVERY that can't keep up is ended by the service, and may come too late to go on where it was: then it gets a snapshot, and
+the changes between are known to nobody but the history, which has every event. The streams are judged as they were; this only completes
+what everything else is held against.
+"""
+
+from __future__ import annotations
+
+import grpc
+
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
+
+from .calls import Desk
+from .records import Record
+
+_PAGE = 1_000
+_CHANGING = frozenset({service_pb2.HISTORY_KIND_UPDATE, service_pb2.HISTORY_KIND_DELETE, service_pb2.HISTORY_KIND_BROKER})
+
+
+async def recall(desk: Desk, channel: grpc.aio.Channel, name: str) -> None:
+    """Records every change of the run's topics as the history tells it.
+
+    Args:
+        desk: takes the records, of the kind ``head``.
+        channel: to the sidecar.
+        name: whose they are.
+
+    Raises:
+        RuntimeError: the history could not take everything either.
+        grpc.aio.AioRpcError: the sidecar keeps none, or does not answer.
+    """
+    plan = desk.plan
+    stub = TopicPoliciesServiceStub(channel)
+    request = service_pb2.ListHistoryRequest(namespace=plan.namespace, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST, page_size=_PAGE)
+    while True:
+        page = await stub.ListHistory(request, timeout=60)
+        if any(gap.reason == service_pb2.HISTORY_GAP_REASON_OVERRUN for gap in page.gaps):
+            raise RuntimeError("Neither the auditor nor the history could keep up: nothing can be proven of this run.")
+        desk.records += [_head(desk, name, entry) for entry in page.entries if _changed(entry) and entry.topic.startswith(plan.mine)]
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token
+
+
+def _changed(entry: service_pb2.HistoryEntry) -> bool:
+    return entry.kind in _CHANGING and entry.outcome == service_pb2.HISTORY_OUTCOME_APPLIED and entry.version == entry.position
+
+
+def _head(desk: Desk, name: str, entry: service_pb2.HistoryEntry) -> Record:
+    published = entry.publish_time
+    return Record(
+        "head", "", desk.worker, name, desk.now(), topic=entry.topic, scope=int(entry.scope), request_id=entry.request_id,
+        version=entry.version, previous=entry.previous_version,
+        document=entry.after.SerializeToString() if entry.HasField("after") else None,
+        partition=entry.partition, position=entry.position, published=published.seconds + published.nanos / 1e9,
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""The services that are measured, each started for one run unless it runs already."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import grpc
+import httpx
+
+from tests.broker.pulsar_broker import Broker
+
+_ROOT = Path(__file__).parents[2]
+_READY_SECONDS = 60.0
+
+
+class Program:
+    """A Python module that listens on a port, in a process of its own; it keeps its port when it is started anew."""
+
+    def __init__(self, *arguments: str) -> None:
+        """``arguments``: after the interpreter; ``ADDRESS`` and ``PORT`` stand for where it is to listen."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port: int = probe.getsockname()[1]
+        self.address = f"127.0.0.1:{self._port}"
+        self._arguments = [part.replace("ADDRESS", self.address).replace("PORT", str(self._port)) for part in arguments]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it and returns when connections are taken.
+
+        Raises:
+            RuntimeError: it ended, or did not get that far in time.
+        """
+        paths = [str(_ROOT), str(_ROOT / "server"), str(_ROOT / "clients/python")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        self._process = subprocess.Popen(
+            [sys.executable, *self._arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + _READY_SECONDS
+        with grpc.insecure_channel(self.address) as channel:
+            while time.monotonic() < deadline and self._process.poll() is None:
+                with contextlib.suppress(grpc.FutureTimeoutError):
+                    grpc.channel_ready_future(channel).result(timeout=0.5)
+                    return
+        self.stop()
+        raise RuntimeError(f"{' '.join(self._arguments)} does not listen on {self.address}")
+
+    def stop(self) -> None:
+        """SIGTERM, and waits."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=60)
+            self._process = None
+
+
+@contextlib.contextmanager
+def running(*arguments: str) -> Iterator[Program]:
+    """A program for as long as the context lasts."""
+    program = Program(*arguments)
+    program.start()
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+class Restartable(Protocol):
+    """What can be started anew."""
+
+    def start(self) -> None:
+        """Starts it."""
+
+    def stop(self) -> None:
+        """Stops it."""
+
+
+class Target(NamedTuple):
+    """A service, ready to be called."""
+
+    kind: str
+    """``sidecar`` or ``rest``."""
+    name: str
+    address: str
+    namespace: str
+    program: Restartable | None = None
+    """Ours to stop and start; None: somebody else's."""
+    service_url: str = ""
+    """Pulsar's, where the log is Pulsar's."""
+    admin_url: str = ""
+
+
+@contextlib.contextmanager
+def sqlite(module: Sequence[str] = ("-m", "topicpolicies_server")) -> Iterator[Target]:
+    """A sidecar on an embedded log of its own. ``module``: how its interpreter is called; tests run variants."""
+    with tempfile.TemporaryDirectory() as directory:
+        data = str(Path(directory) / "policies.db")
+        with running(*module, "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", data) as program:
+            yield Target("sidecar", "sqlite", program.address, "public/default", program)
+
+
+@contextlib.contextmanager
+def pulsar(
+    service_url: str, admin_url: str, partitions: int = 0, module: Sequence[str] = ("-m", "topicpolicies_server")
+) -> Iterator[Target]:
+    """A sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too."""
+    with _broker(service_url, admin_url) as (service, admin):
+        namespace = new_namespace(admin)
+        if partitions:
+            with httpx.Client(base_url=f"{admin}/admin/v2/", timeout=30, trust_env=False) as http:
+                http.put(f"persistent/{namespace}/__change_events/partitions", json=partitions).raise_for_status()
+        options = (
+            "serve",
+            "--listen",
+            "ADDRESS",
+            "--log-level",
+            "warning",
+            "--pulsar",
+            service,
+            "--admin-url",
+            admin,
+            "--allow-missing-topics",
+        )
+        with running(*module, *options) as program:
+            yield Target("sidecar", "pulsar", program.address, namespace, program, service, admin)
+
+
+@contextlib.contextmanager
+def admin_rest(service_url: str, admin_url: str, prefix: str, topics: int) -> Iterator[Target]:
+    """A broker's own admin API, with topics to change. Without URLs a broker is started."""
+    with _broker(service_url, admin_url) as (service, admin):
+        namespace = new_namespace(admin)
+        with httpx.Client(base_url=f"{admin}/admin/v2/", timeout=30, trust_env=False) as http:
+            for number in range(topics):
+                http.put(f"persistent/{namespace}/{prefix}-{number}").raise_for_status()
+        yield Target("rest", "admin-rest", admin, namespace, None, service, admin)
+
+
+def new_namespace(admin_url: str) -> str:
+    """A new namespace of the tenant ``public`` with the broker's own cluster.
+
+    Raises:
+        httpx.HTTPStatusError: the broker refused it.
+    """
+    namespace = f"public/load-{os.urandom(5).hex()}"
+    with httpx.Client(base_url=f"{admin_url}/admin/v2/", timeout=30, trust_env=False) as http:
+        clusters = http.get("clusters").raise_for_status().json()
+        http.put(f"namespaces/{namespace}", json={"replication_clusters": clusters[:1]}).raise_for_status()
+    return namespace
+
+
+@contextlib.contextmanager
+def _broker(service_url: str, admin_url: str) -> Iterator[tuple[str, str]]:
+    if service_url:
+        yield service_url, admin_url
+        return
+    with Broker() as broker:
+        yield broker.service_url, broker.admin_url

@@ -1,0 +1,108 @@
+"""Measures again what ``docs/benchmarks.md`` shows, and writes it there.
+
+    python3 dev.py bench record                 everything; needs JDK 17 and Maven, and a machine that does nothing else
+    python3 dev.py bench record plugin harness  only the commands that have one of these words
+    python3 dev.py bench record --list          what there is, without running it
+
+A block of the document begins with a comment that has the command, and holds what that printed:
+
+    <!-- measured: python3 dev.py bench plugin -->
+    ...
+    <!-- end -->
+
+Each command may take as long as it needs. One that fails leaves its block as it is; one that ends with 1 has missed a target, which its
+text says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+_ROOT = Path(__file__).parents[1]
+DOCUMENT = _ROOT / "docs/benchmarks.md"
+_BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<command>[^\n]+?) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
+_MISSED = 1
+_WIDTH = "150"
+
+
+class Printed(NamedTuple):
+    """What a command printed, and when."""
+
+    text: str
+    status: int
+    conditions: str
+
+
+def commands_of(document: str) -> list[str]:
+    """The commands of a document's blocks, in order."""
+    return [match["command"] for match in _BLOCK.finditer(document)]
+
+
+def replaced(document: str, command: str, printed: Printed) -> str:
+    """The document with a command's block renewed."""
+    lines = [line.rstrip() for line in printed.text.strip("\n").splitlines()]
+    body = "\n".join(["```text", printed.conditions, "", *lines, "```", ""])
+    return _BLOCK.sub(lambda match: match["begin"] + body + match["end"] if match["command"] == command else match[0], document)
+
+
+def run(command: str) -> Printed:
+    """Runs a command of a block; what it tells of its progress is for the terminal."""
+    words = shlex.split(command)
+    if words[0] == "python3":
+        words[0] = sys.executable
+    load = os.getloadavg()[0]
+    began = time.monotonic()
+    environment = {**os.environ, "COLUMNS": _WIDTH, "NO_COLOR": "1", "TERM": "dumb"}
+    ran = subprocess.run(words, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    day = datetime.now(UTC).date().isoformat()
+    took = time.monotonic() - began
+    conditions = f"{day}, {os.cpu_count()} cores, load average {load:.1f} before, Python {sys.version.split()[0]}; took {took:.0f} s"
+    return Printed(ran.stdout, ran.returncode, conditions)
+
+
+def record(path: Path, words: Sequence[str]) -> int:
+    """Measures what has one of the words in its command, everything if there are none.
+
+    Returns:
+        How many commands failed.
+    """
+    failed = 0
+    chosen = [command for command in commands_of(path.read_text()) if not words or any(word in command for word in words)]
+    for number, command in enumerate(chosen, 1):
+        print(f"[{number}/{len(chosen)}] {command}", file=sys.stderr, flush=True)
+        printed = run(command)
+        if printed.status not in (0, _MISSED) or not printed.text.strip():
+            failed += 1
+            print(f"It ended with {printed.status}; its block stays as it is.", file=sys.stderr)
+            continue
+        path.write_text(replaced(path.read_text(), command, printed))
+    return failed
+
+
+def main() -> int:
+    """Measures and writes; 1 if a command failed or none has the words."""
+    parser = argparse.ArgumentParser(
+        prog="python3 dev.py bench record", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("words", nargs="*", help="only commands with one of these words")
+    parser.add_argument("--list", action="store_true", help="show the commands")
+    options = parser.parse_args()
+    commands = [each for each in commands_of(DOCUMENT.read_text()) if not options.words or any(word in each for word in options.words)]
+    if options.list or not commands:
+        print("\n".join(commands) or "No command has one of these words.")
+        return 0 if commands else 1
+    return 1 if record(DOCUMENT, options.words) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

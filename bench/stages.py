@@ -1,0 +1,95 @@
+"""What each stage of an update costs on its own, in one thread, so that the next improvement is visible."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core import documents, secrets
+from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.readback import ReadBack
+from topicpolicies_server.core.sequencer import Append, Effect, Request, Sequencer, Settled
+from topicpolicies_server.core.view import Change, View
+from topicpolicies_server.logs import rows
+from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.rpc import answers, requests
+
+_BATCH = 32
+"""Updates that are in flight at once, as under load."""
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+class Stage(NamedTuple):
+    """One stage, and what it costs."""
+
+    name: str
+    microseconds: float
+
+
+def measure(updates: int) -> list[Stage]:
+    """The stages of an update, in its own order, over so many updates of one key."""
+    stages: dict[str, float] = {}
+    wire = secrets.wire
+
+    def timed(name: str, work: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
+        begin = time.perf_counter()
+        results = [work(item) for item in items]
+        stages[name] = stages.get(name, 0.0) + time.perf_counter() - begin
+        return results
+
+    messages = [_message(number) for number in range(updates)]
+    parsed = timed("parse the request", service_pb2.UpdatePolicyRequest.FromString, messages)
+    timed("  of reading it: compile the mask", lambda each: compile_change(each.policies, each.update_mask.paths, {}), parsed)
+    read: list[Request] = timed("read the request", lambda each: requests.read_update(each, "")[1], parsed)
+    view, context = None, FoldContext(sole_writer=True)
+    view = View(context)
+    ids = itertools.count()
+    sequencer = Sequencer(view.state, lambda: f"{next(ids):032x}", applied=view.recent.find)
+    readback = ReadBack(1, rows.directly_follows)
+    readback.read([Placed(0, rows.position_of(1), None, 0)])
+    codec = Codec()
+    places = itertools.count(2)
+    settled: list[tuple[Request, Settled]] = []
+    changes: list[Change] = []
+
+    def take(placed: Placed) -> tuple[Event, object]:
+        folded, change = view.take(placed)
+        assert placed.event is not None and change is not None
+        changes.append(change)
+        return placed.event, folded
+
+    for batch in _batches(read, _BATCH):
+        effects = timed("sequence: clone, mask, event", sequencer.submit, batch)
+        events = [effect.event for each in effects for effect in each if isinstance(effect, Append)]
+        timed("encode the event in Avro", codec.encode, events)
+        placed = [Placed(0, rows.position_of(next(places)), event, 0) for event in events]
+        taken = timed("read back by proof", lambda each: readback.acknowledged([each]), placed)
+        folded = timed("fold, and put into the view", take, [one for each in taken for one in each])
+        told: list[list[Effect]] = timed("settle", lambda each: sequencer.folded(*each), folded)  # type: ignore[arg-type]
+        settled += [(effect.request, effect) for each in told for effect in each if isinstance(effect, Settled)]
+    timed("answer", lambda each: answers.update_answer(each[0], each[1].answer, wire), settled)  # type: ignore[arg-type]
+    timed("serialize for watchers (once for all)", lambda each: answers.change_message("public/default", each, wire), changes)
+    timed("  for comparison: parse and serialize", lambda each: documents.join(each.document or {}).SerializeToString(), changes)
+    return [Stage(name, seconds / updates * 1e6) for name, seconds in stages.items()]
+
+
+def _message(number: int) -> bytes:
+    request = service_pb2.UpdatePolicyRequest(
+        topic="persistent://public/default/bench-0",
+        policies=TopicPolicies(max_producer_per_topic=number),
+        request_id=uuid.uuid4().hex,
+    )
+    request.update_mask.paths.append("max_producer_per_topic")
+    return request.SerializeToString()
+
+
+def _batches(items: Sequence[_In], size: int) -> Iterable[Sequence[_In]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,0 +1,73 @@
+// The Go part of the test with all languages at once (tests/clients): it changes its own settings of one topic, and tells of every change.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"topicpolicies/clients/go/topicpolicies"
+	pb "topicpolicies/clients/go/topicpolicies/v1"
+)
+
+const entry = "of go.1" // a key that needs backticks
+
+func main() {
+	turns, err := strconv.Atoi(os.Args[3])
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := topicpolicies.New(os.Args[1], topicpolicies.WithActor("go"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	key := topicpolicies.Key{Topic: os.Args[2]}
+	if _, err := client.Get(context.Background(), key); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		log.Fatal(err)
+	}
+	runs := 0
+	for turn := 1; turn <= turns; turn++ {
+		result, err := change(client, key, int32(turn), &runs)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("changed %d %s %s\n", turn, result.PreviousVersion, result.Version)
+		time.Sleep(rand.N(60 * time.Millisecond))
+	}
+	fmt.Printf("runs %d\n", runs)
+}
+
+// change makes even turns by an edit of an entry of a map, and odd ones by an update of a field.
+func change(client *topicpolicies.Client, key topicpolicies.Key, turn int32, runs *int) (topicpolicies.UpdateResult, error) {
+	if turn%2 == 1 {
+		policies := &topicpolicies.TopicPolicies{MaxConsumerPerTopic: proto.Int32(turn)}
+		return client.Update(context.Background(), topicpolicies.Update{Key: key, Policies: policies, Mask: []string{"max_consumer_per_topic"}})
+	}
+	for {
+		result, err := client.Edit(context.Background(), key, func(policies *topicpolicies.TopicPolicies) error {
+			*runs++
+			if policies.SubscriptionPolicies == nil {
+				policies.SubscriptionPolicies = map[string]*pb.SubscriptionPolicies{}
+			}
+			rate := &pb.DispatchRate{DispatchThrottlingRateInMsg: proto.Int32(turn)}
+			policies.SubscriptionPolicies[entry] = &pb.SubscriptionPolicies{DispatchRate: rate}
+			return nil
+		})
+		if !errors.Is(err, topicpolicies.ErrConflict) { // that one would have been refused for good: nothing was lost
+			return result, err
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package topicpolicies
+
+import (
+	"context"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+
+	pb "topicpolicies/clients/go/topicpolicies/v1"
+)
+
+// fakeService answers updates as a test says, and notes what came: for what a sound service can't be made to do.
+type fakeService struct {
+	pb.UnimplementedTopicPoliciesServiceServer
+	update func(ctx context.Context, attempt int) (*pb.UpdatePolicyResponse, error)
+	other  func(ctx context.Context, attempt int) error // how reads and deletions fail; nil: they don't
+
+	mu          sync.Mutex
+	arrivals    []arrival
+	requests    []*pb.UpdatePolicyRequest
+	metadata    []metadata.MD
+	reads       int
+	deletions   int
+	watches     int
+	connections int
+}
+
+// arrival is an attempt that came, and what gRPC says there of how often it has made this call before: empty if not at all.
+type arrival struct{ method, before string }
+
+// met is how many updates came.
+func (f *fakeService) met() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.requests)
+}
+
+func (f *fakeService) UpdatePolicy(ctx context.Context, request *pb.UpdatePolicyRequest) (*pb.UpdatePolicyResponse, error) {
+	sent, _ := metadata.FromIncomingContext(ctx)
+	f.mu.Lock()
+	f.requests, f.metadata = append(f.requests, request), append(f.metadata, sent)
+	attempt := len(f.requests)
+	f.mu.Unlock()
+	return f.update(ctx, attempt)
+}
+
+func (f *fakeService) GetPolicy(ctx context.Context, _ *pb.GetPolicyRequest) (*pb.GetPolicyResponse, error) {
+	return &pb.GetPolicyResponse{Version: "1"}, f.counted(ctx, &f.reads)
+}
+
+func (f *fakeService) ListPolicies(ctx context.Context, _ *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
+	return &pb.ListPoliciesResponse{}, f.counted(ctx, &f.reads)
+}
+
+func (f *fakeService) ListHistory(ctx context.Context, _ *pb.ListHistoryRequest) (*pb.ListHistoryResponse, error) {
+	return &pb.ListHistoryResponse{}, f.counted(ctx, &f.reads)
+}
+
+func (f *fakeService) DeletePolicy(ctx context.Context, _ *pb.DeletePolicyRequest) (*pb.DeletePolicyResponse, error) {
+	return &pb.DeletePolicyResponse{}, f.counted(ctx, &f.deletions)
+}
+
+func (f *fakeService) counted(ctx context.Context, attempts *int) error {
+	f.mu.Lock()
+	*attempts++
+	attempt := *attempts
+	f.mu.Unlock()
+	if f.other == nil {
+		return nil
+	}
+	return f.other(ctx, attempt)
+}
+
+// arrived is what came, in this order.
+func (f *fakeService) arrived() []arrival {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.arrivals)
+}
+
+// WatchPolicies tells of an empty namespace, and then nothing.
+func (f *fakeService) WatchPolicies(request *pb.WatchPoliciesRequest, stream pb.TopicPoliciesService_WatchPoliciesServer) error {
+	f.mu.Lock()
+	f.watches++
+	f.mu.Unlock()
+	synced := &pb.Bookmark{Namespace: request.GetNamespaces()[0], Kind: pb.BookmarkKind_BOOKMARK_KIND_SYNCED, Token: &pb.WatchToken{Log: "a"}}
+	if err := stream.Send(&pb.WatchPoliciesResponse{Content: &pb.WatchPoliciesResponse_Bookmark{Bookmark: synced}}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return stream.Context().Err()
+}
+
+// TagConn is of no concern.
+func (f *fakeService) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn counts connections.
+func (f *fakeService) HandleConn(_ context.Context, event stats.ConnStats) {
+	if _, begins := event.(*stats.ConnBegin); begins {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.connections++
+	}
+}
+
+// TagRPC is of no concern.
+func (f *fakeService) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+// HandleRPC notes what comes.
+func (f *fakeService) HandleRPC(_ context.Context, event stats.RPCStats) {
+	if begins, came := event.(*stats.InHeader); came {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		before := strings.Join(begins.Header.Get("grpc-previous-rpc-attempts"), ",")
+		f.arrivals = append(f.arrivals, arrival{path.Base(begins.FullMethod), before})
+	}
+}
+
+func (f *fakeService) serve(t *testing.T, options ...grpc.ServerOption) (address string) {
+	t.Helper()
+	address, _ = f.start(t, options...)
+	return address
+}
+
+// start serves; end ends that before the test does.
+func (f *fakeService) start(t *testing.T, options ...grpc.ServerOption) (address string, end func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(append(options, grpc.StatsHandler(f))...)
+	pb.RegisterTopicPoliciesServiceServer(server, f)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String(), server.Stop
+}
+
+func open(t *testing.T, target string, options ...Option) *Client {
+	t.Helper()
+	client, err := New(target, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}

@@ -1,0 +1,376 @@
+package topicpolicies
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	pb "topicpolicies/clients/go/topicpolicies/v1"
+)
+
+type updating = func(context.Context, int) (*pb.UpdatePolicyResponse, error)
+
+// refused is what a follower answers; the leader may be unknown.
+func refused(leader string) error {
+	info := &errdetails.ErrorInfo{Domain: domain, Reason: "NOT_LEADER", Metadata: map[string]string{"namespace": "t/n"}}
+	if leader != "" {
+		info.Metadata["leader"] = leader
+	}
+	said, err := status.New(codes.Unavailable, "Another sidecar writes it.").WithDetails(info)
+	if err != nil {
+		panic(err)
+	}
+	return said.Err()
+}
+
+// leading answers every update.
+func leading(context.Context, int) (*pb.UpdatePolicyResponse, error) {
+	return &pb.UpdatePolicyResponse{Version: "2"}, nil
+}
+
+// following names a leader, which may change.
+func following(leader func() string) updating {
+	return func(context.Context, int) (*pb.UpdatePolicyResponse, error) { return nil, refused(leader()) }
+}
+
+func always(address string) func() string { return func() string { return address } }
+
+// sameRequest checks that all that came is one request.
+func sameRequest(t *testing.T, fakes ...*fakeService) {
+	t.Helper()
+	ids := map[string]bool{}
+	for _, fake := range fakes {
+		fake.mu.Lock()
+		for _, request := range fake.requests {
+			ids[request.GetRequestId()] = true
+		}
+		fake.mu.Unlock()
+	}
+	if len(ids) != 1 || ids[""] {
+		t.Errorf("request ids: %v", ids)
+	}
+}
+
+func TestAChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverOneConnection(t *testing.T) {
+	leader := &fakeService{update: leading}
+	follower := &fakeService{update: following(always(leader.serve(t)))}
+	client := open(t, follower.serve(t), WithActor("retention-bot"), WithToken(func(context.Context) (string, error) { return "secret", nil }))
+	began := time.Now()
+	if result, err := client.Update(t.Context(), oneField); err != nil || result.Version != "2" {
+		t.Fatal(result, err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	sameRequest(t, follower, leader)
+	for range 4 {
+		if _, err := client.Update(t.Context(), oneField); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if follower.met() != 1 || leader.met() != 5 || leader.connections != 1 {
+		t.Errorf("%d updates came to the follower, %d to the leader over %d connections", follower.met(), leader.met(), leader.connections)
+	}
+	for _, sent := range leader.metadata {
+		if actor, token := sent.Get("topicpolicies-actor"), sent.Get("authorization"); len(actor) != 1 || len(token) != 1 || token[0] != "Bearer secret" {
+			t.Errorf("the leader was sent %q and %q", actor, token)
+		}
+	}
+}
+
+func TestADeletionGoesToTheLeaderToo(t *testing.T) {
+	leader := &deleting{}
+	follower := &deleting{leader: leader.serveDeletes(t)}
+	if _, err := open(t, follower.serveDeletes(t), quick).Delete(t.Context(), Deletion{Topic: oneField.Topic}); err != nil {
+		t.Fatal(err)
+	}
+	if follower.id.Load() == nil || leader.id.Load() == nil || *follower.id.Load() != *leader.id.Load() {
+		t.Error("it did not come to both with one request id")
+	}
+}
+
+type deleting struct {
+	pb.UnimplementedTopicPoliciesServiceServer
+	leader string
+	id     atomic.Pointer[string]
+}
+
+func (d *deleting) DeletePolicy(_ context.Context, request *pb.DeletePolicyRequest) (*pb.DeletePolicyResponse, error) {
+	id := request.GetRequestId()
+	d.id.Store(&id)
+	if d.leader != "" {
+		return nil, refused(d.leader)
+	}
+	return &pb.DeletePolicyResponse{}, nil
+}
+
+func (d *deleting) serveDeletes(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pb.RegisterTopicPoliciesServiceServer(server, d)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+func TestReadsAndDryRunsAndWatchesStayWhereTheyAre(t *testing.T) {
+	leader := &fakeService{update: leading}
+	address := leader.serve(t)
+	follower := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) { return nil, refused(address) }}
+	client := open(t, follower.serve(t), quick)
+	if _, err := client.Update(t.Context(), oneField); err != nil || follower.met() != 1 {
+		t.Fatal(err, follower.met())
+	}
+	follower.update = leading // answers dry runs
+	dry := oneField
+	dry.ValidateOnly = true
+	if _, err := client.Update(t.Context(), dry); err != nil || follower.met() != 2 {
+		t.Error(err, follower.met())
+	}
+	if _, err := client.Get(t.Context(), oneField.Key); err != nil || follower.reads != 1 || leader.reads != 0 {
+		t.Error(err, follower.reads, leader.reads)
+	}
+	nextOf[Synced](t, watching(t, client, Selection{Namespaces: []string{"t/n"}}))
+	if follower.watches != 1 || leader.watches != 0 {
+		t.Error(follower.watches, leader.watches)
+	}
+}
+
+func TestALeaderThatChangesTwiceIsFollowedWithOneRequest(t *testing.T) {
+	last := &fakeService{update: leading}
+	second := &fakeService{update: following(always(last.serve(t)))}
+	first := &fakeService{update: following(always(second.serve(t)))}
+	follower := &fakeService{update: following(always(first.serve(t)))}
+	if result, err := open(t, follower.serve(t), quick).Update(t.Context(), oneField); err != nil || result.Version != "2" {
+		t.Fatal(result, err)
+	}
+	if follower.met() != 1 || first.met() != 1 || second.met() != 1 || last.met() != 1 {
+		t.Error(follower.met(), first.met(), second.met(), last.met())
+	}
+	sameRequest(t, follower, first, second, last)
+}
+
+func TestFollowersThatNameEachOtherAreLeftAfterSoManyHopsWithWhatTheySaid(t *testing.T) {
+	var address atomic.Value
+	address.Store("")
+	one := &fakeService{update: following(func() string { return address.Load().(string) })}
+	other := &fakeService{update: following(always(one.serve(t)))}
+	address.Store(other.serve(t))
+	_, err := open(t, address.Load().(string), quick).Update(t.Context(), oneField)
+	var failure *Error
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || !errors.As(err, &failure) || failure.Reason != "NOT_LEADER" {
+		t.Errorf("%#v", err)
+	}
+	if one.met()+other.met() != mostHops+1 || one.met() == 0 {
+		t.Errorf("%d and %d updates came", one.met(), other.met())
+	}
+	sameRequest(t, one, other)
+}
+
+func TestTheCallsTimeBoundsHopsToo(t *testing.T) {
+	one := &fakeService{}
+	address := one.serve(t)
+	other := &fakeService{update: following(always(address))}
+	named := other.serve(t)
+	one.update = following(always(named))
+	began := time.Now()
+	_, err := open(t, address, WithTimeout(time.Second)).Update(t.Context(), oneField)
+	if !errors.Is(err, ErrUnavailable) || time.Since(began) > 5*time.Second || one.met()+other.met() < 2 || one.met()+other.met() > mostHops {
+		t.Errorf("%v after %s, %d and %d updates", err, time.Since(began), one.met(), other.met())
+	}
+}
+
+func TestALeaderOutOfReachIsForgottenAndTheFollowersAreAskedAgain(t *testing.T) {
+	leader := &fakeService{update: leading}
+	address, gone := leader.serve(t), nobody(t)
+	follower := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
+		if attempt < 3 {
+			return nil, refused(gone) // it has not noticed yet
+		}
+		return nil, refused(address)
+	}}
+	if _, err := open(t, follower.serve(t), quick).Update(t.Context(), oneField); err != nil {
+		t.Fatal(err)
+	}
+	if follower.met() != 3 || leader.met() != 1 {
+		t.Error(follower.met(), leader.met())
+	}
+	sameRequest(t, follower, leader)
+}
+
+func TestALeaderThatStaysOutOfReachLeavesNothingUnknown(t *testing.T) {
+	follower := &fakeService{update: following(always(nobody(t)))}
+	began := time.Now()
+	_, err := open(t, follower.serve(t), quick, WithTimeout(time.Second)).Update(t.Context(), oneField)
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || follower.met() < 2 || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %d updates and %s", err, follower.met(), time.Since(began))
+	}
+}
+
+func TestALeaderThatHangsIsLeftAndItsSuccessorIsAskedWithTheSameRequest(t *testing.T) {
+	hanging := &fakeService{update: func(ctx context.Context, _ int) (*pb.UpdatePolicyResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	successor := &fakeService{update: leading}
+	before, after := hanging.serve(t), successor.serve(t)
+	follower := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
+		if attempt == 1 {
+			return nil, refused(before)
+		}
+		return nil, refused(after)
+	}}
+	patient := DefaultRetries
+	patient.AttemptTimeout = time.Second
+	if _, err := open(t, follower.serve(t), WithRetries(patient)).Update(t.Context(), oneField); err != nil {
+		t.Fatal(err)
+	}
+	if hanging.met() == 0 || successor.met() != 1 {
+		t.Error(hanging.met(), successor.met())
+	}
+	sameRequest(t, follower, hanging, successor)
+}
+
+func TestAFormerLeaderThatDoesNotKnowTheOutcomeIsAskedAgainAndItsSuccessorTells(t *testing.T) {
+	successor := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) {
+		return &pb.UpdatePolicyResponse{Version: "2", Repeated: true}, nil
+	}}
+	address := successor.serve(t)
+	former := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
+		if attempt == 1 {
+			return nil, fromTheService(codes.DeadlineExceeded, "OUTCOME_UNKNOWN")
+		}
+		return nil, refused(address)
+	}}
+	result, err := open(t, former.serve(t), quick).Update(t.Context(), oneField)
+	if err != nil || !result.Repeated || former.met() != 2 {
+		t.Fatal(result, err, former.met())
+	}
+	sameRequest(t, former, successor)
+}
+
+func TestWhereNobodyIsNamedAChangeIsRepeatedUntilSomebodyLeads(t *testing.T) {
+	follower := &fakeService{update: func(ctx context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
+		if attempt <= 2*DefaultRetries.MaxAttempts {
+			return nil, refused("")
+		}
+		return leading(ctx, attempt)
+	}}
+	if _, err := open(t, follower.serve(t), quick).Update(t.Context(), oneField); err != nil || follower.met() != 2*DefaultRetries.MaxAttempts+1 {
+		t.Error(err, follower.met())
+	}
+	sameRequest(t, follower)
+}
+
+func TestWhereNobodyIsNamedTheNextAddressIsAskedButReadsStay(t *testing.T) {
+	first, second := &fakeService{update: following(always(""))}, &fakeService{update: leading}
+	client := open(t, first.serve(t)+", "+second.serve(t), quick)
+	for range 2 {
+		if _, err := client.Update(t.Context(), oneField); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.Get(t.Context(), oneField.Key); err != nil || first.reads != 1 || second.reads != 0 {
+		t.Error(err, first.reads, second.reads)
+	}
+	if first.met() != 1 || second.met() != 2 {
+		t.Error(first.met(), second.met())
+	}
+}
+
+func TestOfSeveralAddressesTheNextIsTakenWhenOneIsOutOfReach(t *testing.T) {
+	last := &fakeService{update: leading}
+	client := open(t, strings.Join([]string{nobody(t), nobody(t), last.serve(t)}, ","), quick)
+	if _, err := client.Get(t.Context(), oneField.Key); err != nil || last.reads != 1 {
+		t.Error(err, last.reads)
+	}
+	if _, err := client.Update(t.Context(), oneField); err != nil || last.met() != 1 {
+		t.Error(err, last.met())
+	}
+}
+
+func TestOfSeveralAddressesNoneOfWhichAnswersNothingIsUnknown(t *testing.T) {
+	client := open(t, nobody(t)+","+nobody(t), quick, WithTimeout(500*time.Millisecond))
+	if _, err := client.Update(t.Context(), oneField); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) {
+		t.Error(err)
+	}
+}
+
+func TestAWatchMovesOnToTheNextAddressWhenItsOwnIsLost(t *testing.T) {
+	first, second := &fakeService{}, &fakeService{}
+	address, end := first.start(t)
+	watch := watching(t, open(t, address+","+second.serve(t), quick), Selection{Namespaces: []string{"t/n"}})
+	nextOf[Synced](t, watch)
+	end()
+	nextOf[Interrupted](t, watch)
+	nextOf[Synced](t, watch)
+	if first.watches != 1 || second.watches != 1 {
+		t.Error(first.watches, second.watches)
+	}
+}
+
+func TestWithoutRetriesTheLeaderIsToldAndOnlyTheNextCallGoesThere(t *testing.T) {
+	leader := &fakeService{update: leading}
+	address := leader.serve(t)
+	follower := &fakeService{update: following(always(address))}
+	client := open(t, follower.serve(t), WithRetries(NoRetries))
+	_, err := client.Update(t.Context(), oneField)
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Metadata["leader"] != address || leader.met() != 0 {
+		t.Error(err, leader.met())
+	}
+	if _, err := client.Update(t.Context(), oneField); err != nil || follower.met() != 1 || leader.met() != 1 {
+		t.Error(err, follower.met(), leader.met())
+	}
+}
+
+func TestTheLeaderIsCalledWithTheSameTLS(t *testing.T) {
+	certificate, authority := selfSigned(t)
+	secured := grpc.Creds(credentials.NewServerTLSFromCert(&certificate))
+	leader := &fakeService{update: leading}
+	follower := &fakeService{update: following(always(leader.serve(t, secured)))}
+	client := open(t, follower.serve(t, secured), WithTLS(&tls.Config{RootCAs: authority, ServerName: "sidecar"}))
+	if _, err := client.Update(t.Context(), oneField); err != nil || follower.met() != 1 || leader.met() != 1 {
+		t.Error(err, follower.met(), leader.met())
+	}
+}
+
+func TestATokenIsNotSentInTheClearToALeaderOnAnotherMachine(t *testing.T) {
+	var asked atomic.Int64
+	follower := &fakeService{update: following(always("192.0.2.1:6680"))}
+	client := open(t, follower.serve(t), quick, WithToken(func(context.Context) (string, error) {
+		asked.Add(1)
+		return "secret", nil
+	}))
+	for call := range 2 {
+		if _, err := client.Update(t.Context(), oneField); !errors.Is(err, ErrFailedPrecondition) || asked.Load() != int64(call+1) || follower.met() != call+1 {
+			t.Errorf("%v, the token was asked for %d times, %d updates came", err, asked.Load(), follower.met())
+		}
+	}
+}
+
+func TestARawChangeWithoutARequestIDIsNotRepeatedButFollowsTheLeader(t *testing.T) {
+	leader := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) {
+		return nil, status.Error(codes.Unavailable, "broken, perhaps after it was made")
+	}}
+	follower := &fakeService{update: following(always(leader.serve(t)))}
+	_, err := open(t, follower.serve(t), quick).Stub().UpdatePolicy(t.Context(), &pb.UpdatePolicyRequest{Topic: oneField.Topic})
+	if status.Code(err) != codes.Unavailable || follower.met() != 1 || leader.met() != 1 {
+		t.Error(err, follower.met(), leader.met())
+	}
+}

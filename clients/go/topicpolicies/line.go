@@ -1,0 +1,187 @@
+package topicpolicies
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	pb "topicpolicies/clients/go/topicpolicies/v1"
+)
+
+// mostConnections is how many addresses a client has connections to at the same time, at most, beside those that it was given.
+const mostConnections = 64
+
+// line is what calls are made with: a connection to each address that is in use, opened by the first call to it. To the generated client it is one
+// connection; calls go where routes says, and are repeated as RetryPolicy says: here, save for the reads that gRPC repeats.
+type line struct {
+	settings settings
+	secured  bool
+	routes   *routes
+
+	mu          sync.Mutex
+	connections map[string]*grpc.ClientConn
+	others      []string // the addresses among them that were not given, oldest first
+	closed      bool
+}
+
+var _ grpc.ClientConnInterface = (*line)(nil)
+
+// newLine fails if the connection to an address that was given can't be made, for reasons that lie here.
+func newLine(addresses []string, chosen settings) (*line, error) {
+	l := &line{settings: chosen, secured: chosen.secured(addresses), routes: newRoutes(addresses), connections: map[string]*grpc.ClientConn{}}
+	for _, address := range addresses {
+		if _, err := l.connection(address); err != nil {
+			_ = l.close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Invoke makes one call with its repeats, within the client's time if the context has no deadline.
+func (l *line) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.settings.timeout)
+		defer cancel()
+	}
+	noted, known := ctx.Value(callKey{}).(*call)
+	if !known {
+		noted = &call{}
+		ctx = context.WithValue(ctx, callKey{}, noted)
+	}
+	namespace, requestID, change := changeOf(request)
+	again := repeats{policy: l.settings.retries, change: change, repeatable: requestID != ""}
+	for first := true; ; first = false {
+		address := l.routes.address()
+		if change {
+			address = l.routes.writer(namespace)
+		}
+		connection, err := l.connection(address)
+		if err != nil {
+			l.routes.forget(address, namespace)
+			return err
+		}
+		noted.begin()
+		err = l.attempt(ctx, connection, l.callOptions(address, method, first, options), change, method, request, answer)
+		if err == nil || ctx.Err() == context.Canceled {
+			return err
+		}
+		failure := fromError(err)
+		redirected := l.routes.failed(address, namespace, failure)
+		sent, made := noted.present()
+		wait, repeat := again.failed(failure, sent, made, redirected, rand.Float64())
+		if deadline, _ := ctx.Deadline(); !repeat || time.Until(deadline) <= wait || l.isClosed() || pause(ctx, wait) != nil {
+			return err
+		}
+	}
+}
+
+func (l *line) attempt(
+	ctx context.Context, connection *grpc.ClientConn, options []grpc.CallOption, change bool, method string, request, answer any,
+) error {
+	if limit := l.settings.retries.AttemptTimeout; change && limit > 0 && l.settings.retries.repeats() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	return connection.Invoke(ctx, method, request, answer, options...)
+}
+
+// callOptions are those of one attempt, the caller's last. A read that comes back here was repeated by gRPC as far as gRPC could; from then on it is
+// repeated here alone, so that attempts don't multiply.
+func (l *line) callOptions(address, method string, first bool, options []grpc.CallOption) []grpc.CallOption {
+	stays := l.stays(address)
+	chosen := []grpc.CallOption{grpc.WaitForReady(stays)}
+	if stays && !first && slices.Contains(reads, method) {
+		chosen = append(chosen, grpc.MaxRetryRPCBufferSize(0)) // gRPC repeats only what it has kept
+	}
+	return append(chosen, options...)
+}
+
+// NewStream opens a stream where reads go.
+func (l *line) NewStream(ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	connection, err := l.connection(l.routes.address())
+	if err != nil {
+		return nil, err
+	}
+	return connection.NewStream(ctx, description, method, options...)
+}
+
+// stays tells whether calls stay at an address, since there is no other one to try: they wait for a connection to it, and gRPC repeats the reads.
+func (l *line) stays(address string) bool {
+	return l.settings.retries.repeats() && len(l.routes.addresses) == 1 && address == l.routes.addresses[0]
+}
+
+// stub is the service's methods at one address.
+func (l *line) stub(address string) (pb.TopicPoliciesServiceClient, error) {
+	connection, err := l.connection(address)
+	if err != nil {
+		return nil, err
+	}
+	return pb.NewTopicPoliciesServiceClient(connection), nil
+}
+
+func (l *line) connection(address string) (*grpc.ClientConn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, &Error{Code: codes.Canceled, Message: "The client was closed."}
+	}
+	if connection := l.connections[address]; connection != nil {
+		return connection, nil
+	}
+	made, err := l.settings.connect(address, l.secured, l.stays(address))
+	if err != nil {
+		message := fmt.Sprintf("The address %s can't be used: %v", address, err)
+		return nil, &Error{Code: codes.FailedPrecondition, Reason: "UNUSABLE_ADDRESS", Message: message, kind: ErrFailedPrecondition, cause: err}
+	}
+	if !l.routes.given(address) {
+		if len(l.others) >= mostConnections {
+			_ = l.connections[l.others[0]].Close()
+			delete(l.connections, l.others[0])
+			l.others = l.others[1:]
+		}
+		l.others = append(l.others, address)
+	}
+	l.connections[address] = made
+	return made, nil
+}
+
+func (l *line) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+func (l *line) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	var first error
+	for _, connection := range l.connections {
+		if err := connection.Close(); first == nil {
+			first = err
+		}
+	}
+	clear(l.connections)
+	return first
+}
+
+// changeOf tells whether a request changes something, of which namespace, and by which request id.
+func changeOf(request any) (namespace, requestID string, change bool) {
+	switch each := request.(type) {
+	case *pb.UpdatePolicyRequest:
+		return namespaceOf(each.GetTopic()), each.GetRequestId(), !each.GetValidateOnly()
+	case *pb.DeletePolicyRequest:
+		return namespaceOf(each.GetTopic()), each.GetRequestId(), true
+	default:
+		return "", "", false
+	}
+}

@@ -1,0 +1,60 @@
+package topicpolicies
+
+import (
+	"time"
+
+	"google.golang.org/grpc/codes"
+)
+
+// mostHops is how often one call goes from a sidecar to the one that it names; more than that is sidecars that name each other.
+const mostHops = 16
+
+// repeats are the attempts of one call: whether there is another one after those that gRPC made, and how long to wait before it.
+type repeats struct {
+	policy RetryPolicy
+	change bool
+	// repeatable tells whether the change carries a request id: only then is it certain that it is not made twice.
+	repeatable bool
+	failures   int
+	answered   int // the failures of the service, or of a connection after something was sent
+	hops       int
+}
+
+// failed: an attempt has failed. sent tells whether its request went out, made how many gRPC made of it, redirected whether the error named who can
+// answer: the first time there is no pause before that is tried. chance is at least 0 and less than 1.
+func (r *repeats) failed(failure *Error, sent bool, made int, redirected bool, chance float64) (wait time.Duration, again bool) {
+	unsent := !sent && (failure.Code == codes.Unavailable || failure.Code == codes.DeadlineExceeded)
+	switch {
+	case !r.policy.repeats():
+		return 0, false
+	case redirected:
+		if r.hops++; r.hops > mostHops {
+			return 0, false
+		}
+		if r.hops == 1 {
+			return 0, true
+		}
+	case refusedByFollower(failure) || unsent:
+		// Nothing was done: until the deadline.
+	case r.mayHelp(failure.Code):
+		if r.answered += made; r.answered >= r.policy.MaxAttempts {
+			return 0, false
+		}
+	default:
+		return 0, false
+	}
+	r.failures += made
+	return r.policy.delay(r.failures, chance), true
+}
+
+// mayHelp tells whether a request that was sent and failed like this may be sent again, and to what end.
+func (r *repeats) mayHelp(code codes.Code) bool {
+	switch code {
+	case codes.Unavailable, codes.Canceled:
+		return !r.change || r.repeatable
+	case codes.DeadlineExceeded:
+		return r.change && r.repeatable // of the attempt, or the service did not learn the outcome in time: a repeat learns it
+	default:
+		return false
+	}
+}

@@ -1,0 +1,288 @@
+package topicpolicies
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
+
+	pb "topicpolicies/clients/go/topicpolicies/v1"
+)
+
+var errNotNow = status.Error(codes.Unavailable, "not now")
+
+// everyRead is each way to read, by its method.
+var everyRead = map[string]func(context.Context, *Client) error{
+	"GetPolicy": func(ctx context.Context, client *Client) error {
+		_, err := client.Get(ctx, oneField.Key)
+		return err
+	},
+	"ListPolicies": func(ctx context.Context, client *Client) error {
+		for _, err := range client.List(ctx, "t/n") {
+			return err
+		}
+		return nil
+	},
+	"ListHistory": func(ctx context.Context, client *Client) error {
+		_, err := client.Stub().ListHistory(ctx, &pb.ListHistoryRequest{})
+		return err
+	},
+}
+
+// failing fails the first attempts, and then no more.
+func failing(attempts int, failure error) func(context.Context, int) error {
+	return func(_ context.Context, attempt int) error {
+		if attempt <= attempts {
+			return failure
+		}
+		return nil
+	}
+}
+
+func unavailable(context.Context, int) error { return errNotNow }
+
+// came are attempts of one method, with what gRPC says before each.
+func came(method string, before ...string) []arrival {
+	var all []arrival
+	for _, each := range before {
+		all = append(all, arrival{method, each})
+	}
+	return all
+}
+
+// byGRPC is what gRPC says before so many attempts that it makes itself.
+func byGRPC(attempts int) []string {
+	before := []string{""}
+	for number := 1; number < attempts; number++ {
+		before = append(before, strconv.Itoa(number))
+	}
+	return before
+}
+
+// byClient is what gRPC says before so many attempts that the client makes: nothing.
+func byClient(attempts int) []string { return make([]string, attempts) }
+
+func expect(t *testing.T, fake *fakeService, expected []arrival) {
+	t.Helper()
+	if arrived := fake.arrived(); !slices.Equal(arrived, expected) {
+		t.Errorf("%v came instead of %v", arrived, expected)
+	}
+}
+
+func TestGRPCItselfRepeatsReadsAtTheOnlyAddress(t *testing.T) {
+	for method, read := range everyRead {
+		for _, code := range []codes.Code{codes.Unavailable, codes.Canceled} {
+			fake := &fakeService{other: failing(2, status.Error(code, "not now"))}
+			if err := read(t.Context(), open(t, fake.serve(t), quick)); err != nil {
+				t.Errorf("%s, %s: %v", method, code, err)
+			}
+			expect(t, fake, came(method, byGRPC(3)...))
+		}
+	}
+}
+
+func TestAReadThatAlwaysFailsReachesTheServiceMaxAttemptsTimes(t *testing.T) {
+	for method, read := range everyRead {
+		for most := 2; most <= 5; most++ {
+			fake := &fakeService{other: unavailable}
+			err := read(t.Context(), open(t, fake.serve(t), quick, func(s *settings) { s.retries.MaxAttempts = most }))
+			if status.Code(err) != codes.Unavailable {
+				t.Errorf("%s: %v", method, err)
+			}
+			expect(t, fake, came(method, byGRPC(most)...))
+		}
+	}
+}
+
+func TestWithNoRetriesAReadIsMadeOnce(t *testing.T) {
+	for method, read := range everyRead {
+		fake := &fakeService{other: unavailable}
+		if err := read(t.Context(), open(t, fake.serve(t), WithRetries(NoRetries))); status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: %v", method, err)
+		}
+		expect(t, fake, came(method, byClient(1)...))
+	}
+}
+
+func TestAReadThatCannotSucceedIsMadeOnce(t *testing.T) {
+	for method, read := range everyRead {
+		for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.ResourceExhausted, codes.DeadlineExceeded} {
+			fake := &fakeService{other: failing(1, status.Error(code, "never"))}
+			if err := read(t.Context(), open(t, fake.serve(t), quick)); status.Code(err) != code {
+				t.Errorf("%s: %v", method, err)
+			}
+			expect(t, fake, came(method, byClient(1)...))
+		}
+	}
+}
+
+func TestOfSeveralAddressesReadsGoOnToTheNextAndGRPCRepeatsNone(t *testing.T) {
+	for method, read := range everyRead {
+		first, second := &fakeService{other: unavailable}, &fakeService{}
+		if err := read(t.Context(), open(t, first.serve(t)+","+second.serve(t), quick)); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+		expect(t, first, came(method, byClient(1)...))
+		expect(t, second, came(method, byClient(1)...))
+	}
+}
+
+func TestGRPCRepeatsNoReadAtAnAddressThatWasNotGiven(t *testing.T) {
+	elsewhere := &fakeService{other: unavailable}
+	stub, err := open(t, (&fakeService{}).serve(t), quick).line.stub(elsewhere.serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stub.GetPolicy(t.Context(), &pb.GetPolicyRequest{}); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	expect(t, elsewhere, came("GetPolicy", byClient(1)...))
+}
+
+// unavailableTwice fails the first two updates.
+func unavailableTwice(ctx context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
+	if attempt <= 2 {
+		return nil, errNotNow
+	}
+	return leading(ctx, attempt)
+}
+
+func TestGRPCRepeatsNoChange(t *testing.T) {
+	leader := &fakeService{update: unavailableTwice}
+	address := leader.serve(t)
+	follower := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
+		if attempt <= 2 {
+			return nil, errNotNow
+		}
+		return nil, refused(address)
+	}}
+	client := open(t, follower.serve(t), quick)
+	if _, err := client.Update(t.Context(), oneField); err != nil {
+		t.Fatal(err)
+	}
+	// A leader that fails is forgotten, and learned again.
+	expect(t, follower, came("UpdatePolicy", byClient(5)...))
+	expect(t, leader, came("UpdatePolicy", byClient(3)...))
+}
+
+func TestGRPCRepeatsNoDeletion(t *testing.T) {
+	fake := &fakeService{other: failing(2, errNotNow)}
+	if _, err := open(t, fake.serve(t), quick).Delete(t.Context(), Deletion{Topic: oneField.Topic}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, fake, came("DeletePolicy", byClient(3)...))
+}
+
+// breaksOff fails one attempt after its answer has begun, which gRPC does not repeat; the others end as said.
+func breaksOff(at int, others error) func(context.Context, int) error {
+	return func(ctx context.Context, attempt int) error {
+		if attempt != at {
+			return others
+		}
+		if err := grpc.SendHeader(ctx, metadata.Pairs("begun", "yes")); err != nil {
+			return err
+		}
+		return errNotNow
+	}
+}
+
+func TestAReadWhoseAnswerBreaksOffIsRepeatedByTheClient(t *testing.T) {
+	for method, read := range everyRead {
+		fake := &fakeService{other: breaksOff(1, nil)}
+		if err := read(t.Context(), open(t, fake.serve(t), quick)); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+		expect(t, fake, came(method, byClient(2)...))
+	}
+}
+
+func TestTheAttemptsOfGRPCAndOfTheClientAreNoMoreThanMaxAttemptsTogether(t *testing.T) {
+	for method, read := range everyRead {
+		fake := &fakeService{other: breaksOff(2, errNotNow)}
+		if err := read(t.Context(), open(t, fake.serve(t), quick)); status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: %v", method, err)
+		}
+		expect(t, fake, came(method, "", "1", "", "", ""))
+	}
+}
+
+// all is a service config that has gRPC repeat everything, changes too, and refuse lists.
+const all = `{"methodConfig": [
+	{"name": [{"service": "topicpolicies.v1.TopicPoliciesService", "method": "ListPolicies"}], "maxRequestMessageBytes": 0},
+	{"name": [{}], "retryPolicy":
+		{"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+
+// named gives names of one scheme to an address, with a service config.
+func named(t *testing.T, scheme, address string) Option {
+	names := manual.NewBuilderWithScheme(scheme)
+	names.BuildCallback = func(_ resolver.Target, connection resolver.ClientConn, _ resolver.BuildOptions) {
+		config := connection.ParseServiceConfig(all)
+		if config.Err != nil {
+			t.Error(config.Err)
+		}
+		names.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: address}}, ServiceConfig: config})
+	}
+	return WithDialOptions(grpc.WithResolvers(names))
+}
+
+func TestTheServiceConfigOfANameIsIgnored(t *testing.T) {
+	fake := &fakeService{update: unavailableTwice, other: unavailable}
+	client := open(t, "names:///localhost:1", quick, named(t, "names", fake.serve(t)))
+	if _, err := client.Update(t.Context(), oneField); err != nil {
+		t.Fatal(err)
+	}
+	if err := everyRead["ListPolicies"](t.Context(), client); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+	expect(t, fake, append(came("UpdatePolicy", byClient(3)...), came("ListPolicies", byGRPC(5)...)...))
+}
+
+func TestTheServiceConfigOfAnXDSTargetIsItsOwnSaveForItsRepeats(t *testing.T) {
+	fake := &fakeService{update: unavailableTwice, other: failing(2, errNotNow)}
+	client := open(t, "xds:///localhost:1", quick, named(t, "xds", fake.serve(t)))
+	if _, err := client.Update(t.Context(), oneField); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Get(t.Context(), oneField.Key); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, fake, append(came("UpdatePolicy", byClient(3)...), came("GetPolicy", byClient(3)...)...))
+	if err := everyRead["ListPolicies"](t.Context(), client); !errors.Is(err, ErrResourceExhausted) {
+		t.Error(err)
+	}
+}
+
+func TestADefaultServiceConfigOfOnesOwnLeavesReadsToTheClient(t *testing.T) {
+	fake := &fakeService{other: failing(2, errNotNow)}
+	client := open(t, fake.serve(t), quick, WithDialOptions(grpc.WithDefaultServiceConfig(`{}`)))
+	if _, err := client.Get(t.Context(), oneField.Key); err != nil {
+		t.Error(err)
+	}
+	expect(t, fake, came("GetPolicy", byClient(3)...))
+}
+
+func TestEveryPolicyThatRepeatsMakesAServiceConfigThatGRPCTakes(t *testing.T) {
+	const long = 1<<63 - 1
+	for _, policy := range []RetryPolicy{
+		DefaultRetries,
+		{MaxAttempts: 2, InitialBackoff: 1, MaxBackoff: 1, Multiplier: 1},
+		{MaxAttempts: 5, InitialBackoff: time.Second + 1, MaxBackoff: long, Multiplier: 1.0 / 3 * 4},
+		{MaxAttempts: 5, InitialBackoff: long, MaxBackoff: long, Multiplier: 1000},
+	} {
+		client, err := New("localhost:1", WithRetries(policy))
+		if err != nil {
+			t.Errorf("%+v: %v", policy, err)
+			continue
+		}
+		_ = client.Close()
+	}
+}

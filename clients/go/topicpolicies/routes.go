@@ -1,0 +1,143 @@
+package topicpolicies
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+)
+
+const (
+	// mostLeaders is how many namespaces' leaders are remembered.
+	mostLeaders = 10_000
+	// notLeader is the reason of a refusal because another sidecar writes the namespace.
+	notLeader = "NOT_LEADER"
+)
+
+// routes says where the calls of one client go, without I/O.
+//
+// Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches; a change
+// they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it fails. Everything
+// else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
+type routes struct {
+	addresses []string
+
+	mu      sync.Mutex
+	turn    int
+	writers map[string]string // where the changes of a namespace go, if not to the address whose turn it is
+}
+
+func newRoutes(addresses []string) *routes {
+	return &routes{addresses: addresses, writers: map[string]string{}}
+}
+
+// given tells whether an address is one of those that the client was given.
+func (r *routes) given(address string) bool { return slices.Contains(r.addresses, address) }
+
+// address is where to read and to watch.
+func (r *routes) address() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.addresses[r.turn]
+}
+
+// writer is where to change something of a namespace; the empty namespace is for what changes nothing.
+func (r *routes) writer(namespace string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if writer, known := r.writers[namespace]; known {
+		return writer
+	}
+	return r.addresses[r.turn]
+}
+
+// failed takes note that a call to an address has failed. It tells whether the error named another address, so that there is no need to wait
+// before it is tried.
+func (r *routes) failed(address, namespace string, failure *Error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if refusedByFollower(failure) {
+		leader := failure.Metadata["leader"]
+		if leader == "" {
+			r.remember(namespace, r.after(address))
+			return false
+		}
+		r.remember(namespace, leader)
+		return leader != address
+	}
+	if answeredElsewhere(failure.Code) {
+		if r.writers[namespace] == address {
+			delete(r.writers, namespace)
+		}
+		if r.addresses[r.turn] == address {
+			r.turn = (r.turn + 1) % len(r.addresses)
+		}
+	}
+	return false
+}
+
+// forget forgets that a namespace is written at an address.
+func (r *routes) forget(address, namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.writers[namespace] == address {
+		delete(r.writers, namespace)
+	}
+}
+
+// after is whom to ask next for the leader; reads do not move.
+func (r *routes) after(address string) string {
+	at := slices.Index(r.addresses, address)
+	if at < 0 {
+		return r.addresses[r.turn]
+	}
+	return r.addresses[(at+1)%len(r.addresses)]
+}
+
+func (r *routes) remember(namespace, writer string) {
+	if _, known := r.writers[namespace]; !known && len(r.writers) >= mostLeaders {
+		for any := range r.writers {
+			delete(r.writers, any)
+			break
+		}
+	}
+	r.writers[namespace] = writer
+}
+
+// refusedByFollower tells whether a change was refused, and certainly not made, because another sidecar writes the namespace.
+func refusedByFollower(failure *Error) bool {
+	return failure.FromService && failure.Reason == notLeader
+}
+
+// answeredElsewhere tells whether calls fail like this that another sidecar may answer.
+func answeredElsewhere(code codes.Code) bool {
+	switch code {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// addressesOf are the addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business.
+func addressesOf(target string) []string {
+	for _, scheme := range []string{"ipv4:", "ipv6:", "unix:", "unix-abstract:", "dns:", "vsock:"} {
+		if strings.HasPrefix(target, scheme) {
+			return []string{target}
+		}
+	}
+	if strings.Contains(target, "://") {
+		return []string{target}
+	}
+	var addresses []string
+	for part := range strings.SplitSeq(target, ",") {
+		if address := strings.TrimSpace(part); address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	if len(addresses) == 0 {
+		return []string{target}
+	}
+	return addresses
+}

@@ -1,0 +1,103 @@
+package topicpolicies
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+var broken = &Error{Code: codes.Unavailable, Message: "The connection broke."}
+
+func ledBy(leader string) *Error {
+	failure := &Error{Code: codes.Unavailable, Reason: notLeader, FromService: true, Metadata: map[string]string{}}
+	if leader != "" {
+		failure.Metadata["leader"] = leader
+	}
+	return failure
+}
+
+func TestAddressesAreSeparatedByCommas(t *testing.T) {
+	for target, addresses := range map[string][]string{
+		"localhost:6680":               {"localhost:6680"},
+		"one:1, two:2,three:3":         {"one:1", "two:2", "three:3"},
+		"ipv4:127.0.0.1:1,127.0.0.1:2": {"ipv4:127.0.0.1:1,127.0.0.1:2"},
+		"dns:///sidecars:6680":         {"dns:///sidecars:6680"},
+		"unix:/run/a,b":                {"unix:/run/a,b"},
+	} {
+		if found := addressesOf(target); !slices.Equal(found, addresses) {
+			t.Errorf("%s: %q", target, found)
+		}
+	}
+}
+
+func TestAddressesTakeTurnsWhenTheyFailAndOnlyThen(t *testing.T) {
+	routes := newRoutes([]string{"one", "two"})
+	for _, step := range []struct {
+		address string
+		failure *Error
+		next    string
+	}{
+		{"two", broken, "one"}, // nobody's turn
+		{"one", broken, "two"},
+		{"one", broken, "two"}, // an older call to one that is not in use any more
+		{"two", &Error{Code: codes.InvalidArgument}, "two"},
+		{"two", broken, "one"},
+	} {
+		if routes.failed(step.address, "a/b", step.failure) || routes.writer("a/b") != step.next || routes.address() != step.next {
+			t.Errorf("%+v: %s", step, routes.writer("a/b"))
+		}
+	}
+}
+
+func TestTheChangesOfANamespaceGoToItsLeaderUntilThatFails(t *testing.T) {
+	routes := newRoutes([]string{"one", "two"})
+	if !routes.failed("one", "a/b", ledBy("three")) {
+		t.Error("nobody was named")
+	}
+	if routes.writer("a/b") != "three" || routes.writer("a/c") != "one" || routes.address() != "one" {
+		t.Error(routes.writers, routes.address())
+	}
+	if routes.failed("three", "a/b", broken) || routes.writer("a/b") != "one" {
+		t.Error(routes.writer("a/b"))
+	}
+}
+
+func TestOneThatKnowsNoLeaderIsPassedOverByChangesButNotByReads(t *testing.T) {
+	routes := newRoutes([]string{"one", "two"})
+	if routes.failed("one", "a/b", ledBy("")) || routes.writer("a/b") != "two" || routes.address() != "one" {
+		t.Error(routes.writer("a/b"), routes.address())
+	}
+	if routes.failed("two", "a/b", ledBy("")) || routes.writer("a/b") != "one" {
+		t.Error(routes.writer("a/b"))
+	}
+	if routes.failed("three", "a/b", ledBy("")) || routes.writer("a/b") != "one" {
+		t.Error(routes.writer("a/b"))
+	}
+}
+
+func TestOneThatNamesItselfIsWaitedFor(t *testing.T) {
+	if newRoutes([]string{"one"}).failed("one", "a/b", ledBy("one")) {
+		t.Error("it is somebody else")
+	}
+}
+
+func TestAnotherServicesNotLeaderMeansNothing(t *testing.T) {
+	foreign := ledBy("two")
+	foreign.FromService = false
+	routes := newRoutes([]string{"one"})
+	if routes.failed("one", "a/b", foreign) || routes.writer("a/b") != "one" {
+		t.Error(routes.writer("a/b"))
+	}
+}
+
+func TestSoManyLeadersAreRemembered(t *testing.T) {
+	routes := newRoutes([]string{"one"})
+	for number := range mostLeaders + 1 {
+		routes.failed("one", fmt.Sprintf("a/%d", number), ledBy("two"))
+	}
+	if last := fmt.Sprintf("a/%d", mostLeaders); len(routes.writers) != mostLeaders || routes.writer(last) != "two" {
+		t.Error(len(routes.writers), routes.writer(last))
+	}
+}

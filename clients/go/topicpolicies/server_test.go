@@ -1,0 +1,65 @@
+package topicpolicies
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"topicpolicies/clients/go/internal/testserver"
+)
+
+// sidecar is the server that tests share; each has topics and namespaces of its own in it.
+var sidecar *testserver.Server
+
+func TestMain(m *testing.M) { os.Exit(withServer(m)) }
+
+func withServer(m *testing.M) int {
+	directory, err := os.MkdirTemp("", "topicpolicies-go-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(directory)
+	if sidecar, err = testserver.New(directory); err == nil {
+		err = sidecar.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer sidecar.Stop()
+	return m.Run()
+}
+
+// ownServer is a server for a test that ends servers.
+func ownServer(t *testing.T) *testserver.Server {
+	t.Helper()
+	server, err := testserver.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server
+}
+
+var namespaces atomic.Int64
+
+// newNamespace is one that no other test has.
+func newNamespace() string { return fmt.Sprintf("go/n%d", namespaces.Add(1)) }
+
+func topicIn(namespace string) Key { return Key{"persistent://" + namespace + "/orders", Local} }
+
+// until waits until something holds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in 20 seconds not: %s", what)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package topicpolicies.broker;
+
+import java.time.Duration;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import java.util.function.Predicate;
+import topicpolicies.client.Document;
+import topicpolicies.client.PolicyCache;
+import topicpolicies.client.Selection;
+import topicpolicies.client.TopicPoliciesClient;
+
+/** The copies of the namespaces that this broker needs: opened when first asked for, dropped when nobody has needed them for a while. */
+final class NamespaceCaches {
+    private static final class Used {
+        private final PolicyCache cache;
+        private volatile long atNanos = System.nanoTime();
+
+        Used(PolicyCache cache) {
+            this.cache = cache;
+        }
+    }
+
+    private final TopicPoliciesClient client;
+    private final Consumer<Document> listener;
+    private final ConcurrentHashMap<String, Used> open = new ConcurrentHashMap<>();
+
+    /** {@code listener} is told of every document and every change of it, in order. */
+    NamespaceCaches(TopicPoliciesClient client, Consumer<Document> listener) {
+        this.client = client;
+        this.listener = listener;
+    }
+
+    /** The copy of a namespace, {@code tenant/namespace}. It may not be complete yet. */
+    PolicyCache of(String namespace) {
+        return open.compute(namespace, (name, known) -> {
+            Used used = known == null ? new Used(opened(name)) : known;
+            used.atNanos = System.nanoTime();
+            return used;
+        }).cache;
+    }
+
+    /** The copy of a namespace if there is one; null otherwise. */
+    PolicyCache ifOpen(String namespace) {
+        Used used = open.get(namespace);
+        return used == null ? null : used.cache;
+    }
+
+    /** Drops the copies that were not asked for in the last while and that are not {@code needed} otherwise. */
+    void dropIdle(Duration idle, Predicate<String> needed) {
+        for (String namespace : open.keySet()) {
+            open.computeIfPresent(namespace, (name, used) -> {
+                if (System.nanoTime() - used.atNanos < idle.toNanos() || needed.test(name)) {
+                    return used;
+                }
+                used.cache.close();
+                return null;
+            });
+        }
+    }
+
+    int count() {
+        return open.size();
+    }
+
+    /** Seconds since the copy that is worst off was last heard of; 0 if there is none. */
+    double staleness() {
+        return open.values().stream().mapToDouble(used -> used.cache.staleness().toNanos() / 1e9).max().orElse(0);
+    }
+
+    private PolicyCache opened(String namespace) {
+        PolicyCache cache = client.cache(Selection.ofNamespaces(namespace).relentlessly());
+        cache.addListener(listener);
+        return cache;
+    }
+}

@@ -1,0 +1,34 @@
+package topicpolicies.broker;
+
+import io.prometheus.client.Counter;
+import io.prometheus.client.Gauge;
+import java.util.function.DoubleSupplier;
+
+/** What the broker's metrics page shows of the plug-in. One set per process, because the registry is the process's. */
+final class PluginMetrics {
+    static final Counter UPDATES = Counter.build("topicpolicies_sidecar_updates", "Requests that changed a document").register();
+    static final Counter CONFLICTS =
+            Counter.build("topicpolicies_sidecar_conflicts", "Requests that were computed again because somebody else was faster").register();
+    static final Counter FAILURES = Counter.build("topicpolicies_sidecar_failures", "Updates and deletions that failed").register();
+    private static final Gauge NAMESPACES = Gauge.build("topicpolicies_sidecar_namespaces", "Namespaces that are followed").register();
+    private static final Gauge STALENESS =
+            Gauge.build("topicpolicies_sidecar_staleness_seconds", "Time since the sidecar was last heard of, of the worst namespace").register();
+
+    private PluginMetrics() {
+    }
+
+    /** Makes the gauges show a service's figures. */
+    static void show(DoubleSupplier namespaces, DoubleSupplier staleness) {
+        NAMESPACES.setChild(live(namespaces));
+        STALENESS.setChild(live(staleness));
+    }
+
+    private static Gauge.Child live(DoubleSupplier figure) {
+        return new Gauge.Child() {
+            @Override
+            public double get() {
+                return figure.getAsDouble();
+            }
+        };
+    }
+}

@@ -1,0 +1,122 @@
+package topicpolicies.broker;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Supplier;
+import topicpolicies.client.ClientOptions;
+import topicpolicies.client.Tls;
+
+/**
+ * What {@code broker.conf} says to the plug-in: properties that begin with {@code topicPoliciesSidecar}.
+ *
+ * @param client how the sidecar is reached, and how long one call may take
+ * @param loadTimeout how long the load of a topic waits for its namespace's policies before it fails
+ * @param idle after how long the copy of a namespace is dropped when nobody here needs it
+ */
+record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle) {
+    static final String PREFIX = "topicPoliciesSidecar";
+    private static final String ADDRESS = PREFIX + "Address";
+    private static final String TLS = PREFIX + "TlsEnabled";
+    private static final String TRUST = PREFIX + "TlsTrustCertsFilePath";
+    private static final String CERTIFICATE = PREFIX + "TlsCertificateFilePath";
+    private static final String KEY = PREFIX + "TlsKeyFilePath";
+    private static final String SERVER_NAME = PREFIX + "TlsServerName";
+    private static final String TOKEN = PREFIX + "TokenFilePath";
+    private static final String REQUEST_TIMEOUT = PREFIX + "RequestTimeoutSeconds";
+    private static final String LOAD_TIMEOUT = PREFIX + "LoadTimeoutSeconds";
+    private static final String IDLE = PREFIX + "NamespaceIdleSeconds";
+    private static final Set<String> KNOWN =
+            Set.of(ADDRESS, TLS, TRUST, CERTIFICATE, KEY, SERVER_NAME, TOKEN, REQUEST_TIMEOUT, LOAD_TIMEOUT, IDLE);
+
+    /**
+     * Reads the settings.
+     *
+     * @param properties those of the broker; others than the plug-in's are passed over
+     * @param actor who the broker is to the sidecar
+     * @throws IllegalArgumentException with everything that is wrong with them
+     */
+    static PluginSettings of(Properties properties, String actor) {
+        List<String> problems = new ArrayList<>();
+        for (String name : new TreeSet<>(properties.stringPropertyNames())) {
+            if (name.startsWith(PREFIX) && !KNOWN.contains(name)) {
+                problems.add(name + " is not known; there are " + String.join(", ", new TreeSet<>(KNOWN)));
+            }
+        }
+        ClientOptions client = ClientOptions.of(text(properties, ADDRESS).orElse(ClientOptions.DEFAULT_TARGET)).withActor(actor);
+        client = client.withTimeout(seconds(properties, REQUEST_TIMEOUT, 20, problems));
+        Optional<Path> token = file(properties, TOKEN, problems);
+        if (token.isPresent()) {
+            client = client.withToken(fileContent(token.get()));
+        }
+        boolean tls = flag(properties, TLS, problems);
+        Optional<Path> certificate = file(properties, CERTIFICATE, problems);
+        Optional<Path> key = file(properties, KEY, problems);
+        Optional<Path> trust = file(properties, TRUST, problems);
+        if (certificate.isPresent() != key.isPresent()) {
+            problems.add(CERTIFICATE + " and " + KEY + " belong together: give both or none");
+        } else if (tls) {
+            client = client.withTls(new Tls(trust, certificate, key, text(properties, SERVER_NAME)));
+        } else if (trust.isPresent() || certificate.isPresent()) {
+            problems.add("files for TLS are given, but " + TLS + " is not true");
+        }
+        Duration load = seconds(properties, LOAD_TIMEOUT, 30, problems);
+        Duration idle = seconds(properties, IDLE, 600, problems);
+        if (!problems.isEmpty()) {
+            throw new IllegalArgumentException("The settings of the topic policies plug-in are wrong: " + String.join("; ", problems) + ".");
+        }
+        return new PluginSettings(client, load, idle);
+    }
+
+    private static Optional<String> text(Properties properties, String name) {
+        return Optional.ofNullable(properties.getProperty(name)).map(String::strip).filter(value -> !value.isEmpty());
+    }
+
+    private static boolean flag(Properties properties, String name, List<String> problems) {
+        String value = text(properties, name).orElse("false").toLowerCase(Locale.ROOT);
+        if (!value.equals("true") && !value.equals("false")) {
+            problems.add(name + " is true or false, not " + value);
+        }
+        return value.equals("true");
+    }
+
+    private static Optional<Path> file(Properties properties, String name, List<String> problems) {
+        Optional<Path> path = text(properties, name).map(Path::of);
+        path.filter(each -> !Files.isReadable(each)).ifPresent(each -> problems.add(name + ": the file " + each + " can't be read"));
+        return path;
+    }
+
+    private static Duration seconds(Properties properties, String name, long otherwise, List<String> problems) {
+        String value = text(properties, name).orElse(String.valueOf(otherwise));
+        try {
+            long seconds = Long.parseLong(value);
+            if (seconds > 0) {
+                return Duration.ofSeconds(seconds);
+            }
+        } catch (NumberFormatException error) {
+            // said below
+        }
+        problems.add(name + " is a positive number of seconds, not " + value);
+        return Duration.ofSeconds(otherwise);
+    }
+
+    /** The token as it is now: files of tokens are replaced while brokers run. */
+    private static Supplier<String> fileContent(Path path) {
+        return () -> {
+            try {
+                return Files.readString(path).strip();
+            } catch (IOException error) {
+                throw new UncheckedIOException("the file " + path + " can't be read", error);
+            }
+        };
+    }
+}

@@ -1,0 +1,47 @@
+package topicpolicies.broker;
+
+import io.grpc.Status;
+import java.util.EnumSet;
+import java.util.Set;
+import javax.ws.rs.core.Response;
+import org.apache.pulsar.broker.web.RestException;
+import topicpolicies.client.ConflictException;
+import topicpolicies.client.OutcomeUnknownException;
+import topicpolicies.client.TopicPoliciesException;
+
+/** How the sidecar's errors look to the broker, whose admin API answers with them. */
+final class Refusals {
+    private static final Set<Status.Code> REFUSED = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.FAILED_PRECONDITION,
+            Status.Code.NOT_FOUND, Status.Code.PERMISSION_DENIED, Status.Code.OUT_OF_RANGE);
+
+    private Refusals() {
+    }
+
+    /** Whether the sidecar judged the request itself: another request may fare better. */
+    static boolean refused(TopicPoliciesException error) {
+        return REFUSED.contains(error.code());
+    }
+
+    /** The exception for the broker. */
+    static RestException forBroker(TopicPoliciesException error) {
+        RestException made = new RestException(status(error), error.getMessage());
+        made.addSuppressed(error);
+        return made;
+    }
+
+    private static Response.Status status(TopicPoliciesException error) {
+        if (error instanceof ConflictException) {
+            return Response.Status.CONFLICT;
+        }
+        if (error instanceof OutcomeUnknownException) {
+            return Response.Status.SERVICE_UNAVAILABLE;
+        }
+        return switch (error.code()) {
+            case INVALID_ARGUMENT, FAILED_PRECONDITION -> Response.Status.PRECONDITION_FAILED;
+            case NOT_FOUND -> Response.Status.NOT_FOUND;
+            case UNAVAILABLE, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, CANCELLED, UNAUTHENTICATED, PERMISSION_DENIED ->
+                    Response.Status.SERVICE_UNAVAILABLE;
+            default -> Response.Status.INTERNAL_SERVER_ERROR;
+        };
+    }
+}

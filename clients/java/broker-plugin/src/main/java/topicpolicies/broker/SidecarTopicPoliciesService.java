@@ -1,0 +1,300 @@
+package topicpolicies.broker;
+
+import static java.util.concurrent.CompletableFuture.completedFuture;
+import static java.util.concurrent.CompletableFuture.failedFuture;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import javax.ws.rs.core.Response;
+import org.apache.pulsar.broker.PulsarService;
+import org.apache.pulsar.broker.service.BrokerServiceException;
+import org.apache.pulsar.broker.service.TopicPoliciesService;
+import org.apache.pulsar.broker.service.TopicPolicyListener;
+import org.apache.pulsar.broker.web.RestException;
+import org.apache.pulsar.common.naming.TopicName;
+import org.apache.pulsar.common.policies.data.TopicPolicies;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import topicpolicies.client.ClientOptions;
+import topicpolicies.client.DeleteResult;
+import topicpolicies.client.Document;
+import topicpolicies.client.PolicyCache;
+import topicpolicies.client.Scope;
+import topicpolicies.client.TopicPoliciesClient;
+import topicpolicies.client.TopicPoliciesException;
+import topicpolicies.client.UpdateResult;
+
+/**
+ * Topic policies of a Pulsar broker that are kept by the sidecar ({@code topicPoliciesServiceClassName} in {@code broker.conf}).
+ *
+ * <p>Reads come from copies of the namespaces in memory, which a watch keeps current; the broker goes on with them when the sidecar is away. A
+ * topic's load waits until its namespace's copy is complete, with a time limit. An update runs the broker's closure on a copy of the
+ * document and sends what differs as a field mask with the document's version as the etag; if somebody else was faster, it runs again. It
+ * completes when it is in the sidecar's log and this broker reads it. No method blocks, and the broker's futures are completed on the
+ * broker's own executor.
+ */
+public final class SidecarTopicPoliciesService implements TopicPoliciesService {
+    private static final Logger LOG = LoggerFactory.getLogger(SidecarTopicPoliciesService.class);
+    private static final int THREADS = 4;
+
+    private record Key(TopicName topic, Scope scope) {
+    }
+
+    private final ConcurrentHashMap<Key, UpdateChain> chains = new ConcurrentHashMap<>();
+    private PulsarService pulsar;
+    private PluginSettings settings;
+    private Applicability applicability;
+    private ExecutorService threads;
+    private TopicPoliciesClient client;
+    private NamespaceCaches caches;
+    private TopicListeners listeners;
+    private ScheduledFuture<?> housekeeping;
+    private volatile boolean closed;
+
+    @Override
+    public void start(PulsarService service) {
+        pulsar = service;
+        settings = PluginSettings.of(service.getConfiguration().getProperties(), "broker " + service.getAdvertisedAddress());
+        applicability = new Applicability(service);
+        AtomicInteger count = new AtomicInteger();
+        threads = Executors.newFixedThreadPool(THREADS, task -> {
+            Thread thread = new Thread(task, "topic-policies-sidecar-" + count.incrementAndGet());
+            thread.setDaemon(true);
+            thread.setUncaughtExceptionHandler((where, error) -> LOG.error("A task of the topic policies plug-in failed", error));
+            return thread;
+        });
+        ClientOptions options = settings.client().withExecutor(threads);
+        client = TopicPoliciesClient.open(options);
+        listeners = new TopicListeners(service.getBrokerService());
+        caches = new NamespaceCaches(client, listeners::tell);
+        PluginMetrics.show(caches::count, caches::staleness);
+        long idle = settings.idle().toMillis();
+        housekeeping = service.getExecutor().scheduleWithFixedDelay(() -> caches.dropIdle(settings.idle(), listeners::anyIn),
+                idle, Math.max(1000, idle / 4), TimeUnit.MILLISECONDS);
+        LOG.info("Topic policies are kept by the sidecar at {}", options);
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+        if (housekeeping != null) {
+            housekeeping.cancel(false);
+        }
+        if (listeners != null) {
+            listeners.clear();
+        }
+        if (client != null) {
+            client.close();
+        }
+        if (threads != null) {
+            threads.shutdown();
+        }
+    }
+
+    @Override
+    public CompletableFuture<Optional<TopicPolicies>> getTopicPoliciesAsync(TopicName name, GetType type) {
+        TopicName topic = base(name);
+        if (closed || applicability.never(topic)) {
+            return completedFuture(Optional.empty());
+        }
+        Scope scope = type == GetType.GLOBAL_ONLY ? Scope.GLOBAL : Scope.LOCAL;
+        return applicability.enabled(topic).thenCompose(enabled -> enabled
+                ? complete(topic).thenApply(cache -> cache.get(topic.toString(), scope)
+                        .map(document -> PolicyConversion.toPulsar(document.policiesOrDefault(), scope == Scope.GLOBAL)))
+                : completedFuture(Optional.empty()));
+    }
+
+    /** The complete copy of a topic's namespace; fails if it is not complete in time. */
+    private CompletableFuture<PolicyCache> complete(TopicName topic) {
+        PolicyCache cache = caches.of(topic.getNamespace());
+        if (cache.synced()) {
+            return completedFuture(cache);
+        }
+        CompletableFuture<PolicyCache> waiting = new CompletableFuture<>();
+        cache.whenSynced().orTimeout(settings.loadTimeout().toMillis(), TimeUnit.MILLISECONDS).whenComplete((nothing, error) ->
+                onTheBroker(() -> {
+                    if (error == null) {
+                        waiting.complete(cache);
+                    } else {
+                        String why = cache.lastError().map(last -> ": " + last.getMessage()).orElse("");
+                        waiting.completeExceptionally(new BrokerServiceException.ServiceUnitNotReadyException(
+                                "The topic policies of " + topic.getNamespace() + " are not known yet: the sidecar at "
+                                        + settings.client().target() + " did not tell them in " + settings.loadTimeout().toSeconds()
+                                        + " s" + why));
+                    }
+                }));
+        return waiting;
+    }
+
+    @Override
+    public CompletableFuture<Void> updateTopicPoliciesAsync(TopicName name, boolean isGlobalPolicy,
+                                                            boolean skipUpdateWhenTopicPolicyDoesntExist,
+                                                            Consumer<TopicPolicies> policyUpdater) {
+        TopicName topic = base(name);
+        if (closed) {
+            return failedFuture(new BrokerServiceException("The topic policies service is closed."));
+        }
+        if (applicability.never(topic)) {
+            return failedFuture(new BrokerServiceException.NotAllowedException("The system topic " + topic + " has no topic policies."));
+        }
+        Key key = new Key(topic, isGlobalPolicy ? Scope.GLOBAL : Scope.LOCAL);
+        return onlyIfWanted(topic, () -> append(key, policyUpdater, skipUpdateWhenTopicPolicyDoesntExist));
+    }
+
+    /** Does nothing in a namespace that is being deleted, and refuses where topic policies are switched off. */
+    private CompletableFuture<Void> onlyIfWanted(TopicName topic, java.util.function.Supplier<CompletableFuture<Void>> change) {
+        return applicability.goingAway(topic.getNamespaceObject()).thenCompose(goingAway -> goingAway
+                ? completedFuture(null)
+                : applicability.enabled(topic).thenCompose(enabled -> enabled
+                        ? change.get()
+                        : failedFuture(new RestException(Response.Status.METHOD_NOT_ALLOWED,
+                                "The topic policies of " + topic + " are switched off by the property " + Applicability.DISABLED + "."))));
+    }
+
+    private CompletableFuture<Void> append(Key key, Consumer<TopicPolicies> closure, boolean skipIfAbsent) {
+        CompletableFuture<Void> appended = new CompletableFuture<>();
+        AtomicReference<CompletableFuture<Void>> added = new AtomicReference<>();
+        UpdateChain chain = chains.compute(key, (same, known) -> {
+            UpdateChain present = known == null ? chain(key) : known;
+            added.set(present.add(closure, skipIfAbsent));
+            return present;
+        });
+        added.get().whenComplete((nothing, error) -> {
+            if (error != null) {
+                PluginMetrics.FAILURES.inc();
+            }
+            finish(appended, error);
+        });
+        try {
+            threads.execute(chain::start);
+        } catch (RejectedExecutionException shuttingDown) {
+            chain.abandon();
+        }
+        return appended;
+    }
+
+    private UpdateChain chain(Key key) {
+        String topic = key.topic().toString();
+        return new UpdateChain(client, topic, key.scope(), () -> known(key), result -> took(key, result),
+                () -> chains.computeIfPresent(key, (same, chain) -> chain.idle() ? null : chain));
+    }
+
+    private Optional<Document> known(Key key) {
+        return Optional.ofNullable(caches.ifOpen(key.topic().getNamespace()))
+                .flatMap(cache -> cache.known(key.topic().toString(), key.scope()));
+    }
+
+    private void took(Key key, UpdateResult result) {
+        PluginMetrics.UPDATES.inc();
+        PluginMetrics.CONFLICTS.inc(result.attempts() - 1.0);
+        offer(key.topic(), result.document());
+    }
+
+    private void offer(TopicName topic, Document document) {
+        PolicyCache cache = caches.ifOpen(topic.getNamespace());
+        if (cache != null) {
+            cache.offer(document);
+        }
+    }
+
+    @Override
+    public CompletableFuture<Void> deleteTopicPoliciesAsync(TopicName name) {
+        return deleteTopicPoliciesAsync(name, false);
+    }
+
+    @Override
+    public CompletableFuture<Void> deleteTopicPoliciesAsync(TopicName name, boolean keepGlobalPoliciesAfterDeleting) {
+        TopicName topic = base(name);
+        if (applicability.never(topic)) {
+            return completedFuture(null);
+        }
+        if (closed) {
+            return failedFuture(new BrokerServiceException("The topic policies service is closed."));
+        }
+        List<Scope> scopes = keepGlobalPoliciesAfterDeleting ? List.of(Scope.LOCAL) : List.of(Scope.LOCAL, Scope.GLOBAL);
+        PolicyCache cache = caches.ifOpen(topic.getNamespace());
+        if (cache != null && cache.synced() && scopes.stream().allMatch(scope -> cache.get(topic.toString(), scope).isEmpty())) {
+            return completedFuture(null); // nothing to delete, so a topic without policies goes away even while the sidecar is away
+        }
+        CompletableFuture<Void> deleted = new CompletableFuture<>();
+        client.deleteAsync(topic.toString(), scopes).thenAccept(results -> deleted(topic, results)).whenComplete((nothing, error) -> {
+            if (error != null) {
+                PluginMetrics.FAILURES.inc();
+            }
+            finish(deleted, error == null ? null : Refusals.forBroker(TopicPoliciesException.of(error)));
+        });
+        return deleted;
+    }
+
+    private void deleted(TopicName topic, List<DeleteResult> results) {
+        results.stream().filter(result -> result.error().isEmpty()).forEach(result -> offer(topic, result.document()));
+        results.stream().flatMap(result -> result.error().stream()).findFirst().ifPresent(error -> {
+            throw error;
+        });
+    }
+
+    @Override
+    @Deprecated // by Pulsar, which calls registerListenerAsync
+    public boolean registerListener(TopicName name, TopicPolicyListener listener) {
+        return !closed && !applicability.never(base(name)) && register(base(name), listener);
+    }
+
+    private boolean register(TopicName topic, TopicPolicyListener listener) {
+        listeners.add(topic, listener);
+        PolicyCache cache = caches.ifOpen(topic.getNamespace());
+        if (cache != null) {
+            Stream.of(Scope.GLOBAL, Scope.LOCAL).flatMap(scope -> cache.get(topic.toString(), scope).stream())
+                    .forEach(document -> listeners.tell(topic, listener, document));
+        }
+        return true;
+    }
+
+    @Override
+    public CompletableFuture<Boolean> registerListenerAsync(TopicName name, TopicPolicyListener listener) {
+        if (closed || applicability.never(base(name))) {
+            return completedFuture(false);
+        }
+        return applicability.enabled(base(name)).thenApply(enabled -> enabled && register(base(name), listener));
+    }
+
+    @Override
+    public void unregisterListener(TopicName name, TopicPolicyListener listener) {
+        if (listeners != null) {
+            listeners.remove(base(name), listener);
+        }
+    }
+
+    private static TopicName base(TopicName name) {
+        return TopicName.get(name.getPartitionedTopicName());
+    }
+
+    private void finish(CompletableFuture<Void> future, Throwable error) {
+        onTheBroker(() -> {
+            if (error == null) {
+                future.complete(null);
+            } else {
+                future.completeExceptionally(error);
+            }
+        });
+    }
+
+    /** What follows from a future is the broker's business, so it runs on the broker's executor, and not where the sidecar's answers come. */
+    private void onTheBroker(Runnable task) {
+        try {
+            pulsar.getExecutor().execute(task);
+        } catch (RejectedExecutionException shuttingDown) {
+            task.run();
+        }
+    }
+}

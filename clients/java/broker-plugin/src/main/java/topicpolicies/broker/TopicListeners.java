@@ -1,0 +1,77 @@
+package topicpolicies.broker;
+
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.RejectedExecutionException;
+import org.apache.pulsar.broker.service.BrokerService;
+import org.apache.pulsar.broker.service.TopicPolicyListener;
+import org.apache.pulsar.common.naming.TopicName;
+import org.apache.pulsar.common.policies.data.TopicPolicies;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import topicpolicies.client.Document;
+import topicpolicies.client.Scope;
+
+/** The loaded topics that want to know of their policies. They are told on the broker's own thread of that topic, in order. */
+final class TopicListeners {
+    private static final Logger LOG = LoggerFactory.getLogger(TopicListeners.class);
+
+    private final BrokerService broker;
+    private final ConcurrentHashMap<TopicName, List<TopicPolicyListener>> listeners = new ConcurrentHashMap<>();
+
+    TopicListeners(BrokerService broker) {
+        this.broker = broker;
+    }
+
+    void add(TopicName topic, TopicPolicyListener listener) {
+        listeners.computeIfAbsent(topic, name -> new CopyOnWriteArrayList<>()).add(listener);
+    }
+
+    void remove(TopicName topic, TopicPolicyListener listener) {
+        listeners.computeIfPresent(topic, (name, known) -> {
+            known.remove(listener);
+            return known.isEmpty() ? null : known;
+        });
+    }
+
+    void clear() {
+        listeners.clear();
+    }
+
+    /** Whether a topic of this namespace is loaded here. */
+    boolean anyIn(String namespace) {
+        return listeners.keySet().stream().anyMatch(topic -> topic.getNamespace().equals(namespace));
+    }
+
+    /** Tells all listeners of the document's topic. */
+    void tell(Document document) {
+        TopicName topic = TopicName.get(document.topic());
+        if (listeners.containsKey(topic)) {
+            onItsThread(topic, () -> listeners.getOrDefault(topic, List.of()).forEach(listener -> tell(listener, document)));
+        }
+    }
+
+    /** Tells one listener. */
+    void tell(TopicName topic, TopicPolicyListener listener, Document document) {
+        onItsThread(topic, () -> tell(listener, document));
+    }
+
+    private void onItsThread(TopicName topic, Runnable task) {
+        try {
+            broker.getTopicPoliciesNotifyThread(topic).execute(task);
+        } catch (RejectedExecutionException error) {
+            LOG.debug("[{}] The broker is shutting down; its topic is not told of a change", topic);
+        }
+    }
+
+    /** A loaded topic ignores null (PersistentTopic.onUpdate), so an absent document is told as one with nothing set. */
+    private static void tell(TopicPolicyListener listener, Document document) {
+        try {
+            TopicPolicies policies = PolicyConversion.toPulsar(document.policiesOrDefault(), document.scope() == Scope.GLOBAL);
+            listener.onUpdate(policies);
+        } catch (Throwable error) {
+            LOG.error("[{}] A listener of topic policies failed", document.topic(), error);
+        }
+    }
+}

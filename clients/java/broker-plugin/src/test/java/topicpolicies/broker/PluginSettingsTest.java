@@ -1,0 +1,67 @@
+package topicpolicies.broker;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Properties;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class PluginSettingsTest {
+    @TempDir
+    Path directory;
+
+    private static Properties properties(String... pairs) {
+        Properties properties = new Properties();
+        for (int at = 0; at < pairs.length; at += 2) {
+            properties.setProperty(pairs[at], pairs[at + 1]);
+        }
+        return properties;
+    }
+
+    @Test
+    void withoutSettingsTheSidecarIsOnThisMachine() {
+        PluginSettings settings = PluginSettings.of(properties("clusterName", "standalone"), "broker one");
+        assertEquals("localhost:6680", settings.client().target());
+        assertEquals("broker one", settings.client().actor());
+        assertTrue(settings.client().tls().isEmpty() && settings.client().token().isEmpty());
+        assertEquals(Duration.ofSeconds(30), settings.loadTimeout());
+    }
+
+    @Test
+    void everythingThatIsWrongIsSaidAtOnce() {
+        IllegalArgumentException error = assertThrows(IllegalArgumentException.class, () -> PluginSettings.of(properties(
+                "topicPoliciesSidecarAdress", "here:1", "topicPoliciesSidecarLoadTimeoutSeconds", "soon",
+                "topicPoliciesSidecarTlsEnabled", "perhaps", "topicPoliciesSidecarTokenFilePath", "/not/there",
+                "topicPoliciesSidecarTlsKeyFilePath", "/not/there/either"), "broker"));
+        for (String part : new String[] {"topicPoliciesSidecarAdress is not known", "LoadTimeoutSeconds is a positive number", "true or false",
+            "/not/there can't be read", "belong together"}) {
+            assertTrue(error.getMessage().contains(part), error.getMessage());
+        }
+    }
+
+    @Test
+    void theTokenIsReadWhenItIsSentAndNeverShown() throws IOException {
+        Path file = Files.writeString(directory.resolve("token"), "first\n");
+        PluginSettings settings = PluginSettings.of(properties("topicPoliciesSidecarTokenFilePath", file.toString()), "broker");
+        assertEquals("first", settings.client().token().orElseThrow().get());
+        Files.writeString(file, "second");
+        assertEquals("second", settings.client().token().orElseThrow().get());
+        assertFalse(settings.toString().contains("second"));
+    }
+
+    @Test
+    void tlsTakesItsFiles() throws IOException {
+        Path file = Files.writeString(directory.resolve("ca.pem"), "");
+        PluginSettings settings = PluginSettings.of(properties("topicPoliciesSidecarTlsEnabled", "true",
+                "topicPoliciesSidecarTlsTrustCertsFilePath", file.toString(), "topicPoliciesSidecarTlsServerName", "sidecar"), "broker");
+        assertEquals(file, settings.client().tls().orElseThrow().authorities().orElseThrow());
+        assertEquals("sidecar", settings.client().tls().orElseThrow().serverName().orElseThrow());
+    }
+}

@@ -1,0 +1,197 @@
+package topicpolicies.broker;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.apache.pulsar.broker.PulsarService;
+import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.broker.resources.NamespaceResources;
+import org.apache.pulsar.broker.resources.PulsarResources;
+import org.apache.pulsar.broker.service.BrokerService;
+import org.apache.pulsar.broker.service.TopicPoliciesService.GetType;
+import org.apache.pulsar.broker.web.RestException;
+import org.apache.pulsar.common.naming.TopicName;
+import org.apache.pulsar.common.policies.data.Policies;
+import org.apache.pulsar.common.policies.data.TopicPolicies;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import topicpolicies.v1.Scope;
+import topicpolicies.v1.ScopedDelete;
+
+/** The plug-in's own rules, beside a sidecar that does what the test wants; tests/plugin has the real ones. */
+@Timeout(60)
+final class SidecarTopicPoliciesServiceTest {
+    private static final TopicName TOPIC = TopicName.get("persistent://public/default/orders");
+
+    private final ScheduledExecutorService brokers = Executors.newSingleThreadScheduledExecutor(task -> new Thread(task, "the-broker"));
+    private final ExecutorService notifying = Executors.newSingleThreadExecutor(task -> new Thread(task, "notify"));
+    private final Policies namespace = new Policies();
+    private final SidecarTopicPoliciesService service = new SidecarTopicPoliciesService();
+    private FakeSidecar sidecar;
+
+    @BeforeEach
+    void start() throws Exception {
+        sidecar = new FakeSidecar();
+        PulsarService pulsar = mock(PulsarService.class);
+        ServiceConfiguration configuration = new ServiceConfiguration();
+        configuration.getProperties().setProperty("topicPoliciesSidecarAddress", sidecar.target());
+        when(pulsar.getConfiguration()).thenReturn(configuration);
+        when(pulsar.getAdvertisedAddress()).thenReturn("here");
+        when(pulsar.getExecutor()).thenReturn(brokers);
+        BrokerService broker = mock(BrokerService.class);
+        when(broker.getTopicPoliciesNotifyThread(any())).thenReturn(notifying);
+        when(pulsar.getBrokerService()).thenReturn(broker);
+        NamespaceResources namespaces = mock(NamespaceResources.class);
+        NamespaceResources.PartitionedTopicResources partitioned = mock(NamespaceResources.PartitionedTopicResources.class);
+        when(partitioned.getPartitionedTopicMetadataAsync(any())).thenReturn(CompletableFuture.completedFuture(Optional.empty()));
+        when(namespaces.getPartitionedTopicResources()).thenReturn(partitioned);
+        when(namespaces.getPoliciesAsync(any())).thenAnswer(call -> CompletableFuture.completedFuture(Optional.of(namespace)));
+        PulsarResources resources = mock(PulsarResources.class);
+        when(resources.getNamespaceResources()).thenReturn(namespaces);
+        when(pulsar.getPulsarResources()).thenReturn(resources);
+        service.start(pulsar);
+    }
+
+    @AfterEach
+    void stop() {
+        service.close();
+        sidecar.close();
+        brokers.shutdownNow();
+        notifying.shutdownNow();
+    }
+
+    private CompletableFuture<Void> update(java.util.function.Consumer<TopicPolicies> closure) {
+        return service.updateTopicPoliciesAsync(TOPIC, false, false, closure);
+    }
+
+    private static Throwable failure(CompletableFuture<?> future) {
+        return assertThrows(ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS)).getCause();
+    }
+
+    private Optional<TopicPolicies> read() throws Exception {
+        return service.getTopicPoliciesAsync(TOPIC, GetType.LOCAL_ONLY).get(20, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void updatesThatWaitGoTogetherAndOneThatThrowsFailsAlone() throws Exception {
+        assertTrue(read().isEmpty());
+        sidecar.updatesAllowed.drainPermits();
+        CompletableFuture<Void> first = update(policies -> policies.setMaxProducerPerTopic(1));
+        while (sidecar.updates.isEmpty()) {
+            TimeUnit.MILLISECONDS.sleep(5);
+        }
+        CompletableFuture<Void> second = update(policies -> policies.setMaxConsumerPerTopic(2));
+        CompletableFuture<Void> thrown = update(policies -> {
+            policies.setMaxConsumerPerTopic(99);
+            throw new IllegalStateException("no");
+        });
+        CompletableFuture<Void> third = update(policies -> policies.setMessageTTLInSeconds(policies.getMaxConsumerPerTopic() + 1));
+        sidecar.updatesAllowed.release(1000);
+        for (CompletableFuture<Void> good : List.of(first, second, third)) {
+            good.get(20, TimeUnit.SECONDS);
+        }
+        assertInstanceOf(IllegalStateException.class, failure(thrown));
+        assertEquals(2, sidecar.updates.size(), "one request for the first, one for all that waited");
+        assertEquals(List.of("max_consumer_per_topic", "message_ttl_in_seconds"), sidecar.updates.get(1).getUpdateMask().getPathsList());
+        assertFalse(sidecar.updates.get(1).getEtag().isEmpty());
+        TopicPolicies now = read().orElseThrow();
+        assertEquals(List.of(1, 2, 3), List.of(now.getMaxProducerPerTopic(), now.getMaxConsumerPerTopic(), now.getMessageTTLInSeconds()));
+    }
+
+    @Test
+    void anUpdateThatIsRefusedFailsAlone() throws Exception {
+        assertTrue(read().isEmpty());
+        sidecar.updatesAllowed.drainPermits();
+        CompletableFuture<Void> first = update(policies -> policies.setMaxProducerPerTopic(1));
+        while (sidecar.updates.isEmpty()) {
+            TimeUnit.MILLISECONDS.sleep(5);
+        }
+        CompletableFuture<Void> good = update(policies -> policies.setMaxConsumerPerTopic(2));
+        CompletableFuture<Void> refused = update(policies -> policies.setMaxMessageSize(FakeSidecar.REFUSED));
+        CompletableFuture<Void> after = update(policies -> policies.setMessageTTLInSeconds(3));
+        sidecar.updatesAllowed.release(1000);
+        for (CompletableFuture<Void> each : List.of(first, good, after)) {
+            each.get(20, TimeUnit.SECONDS);
+        }
+        assertEquals(412, assertInstanceOf(RestException.class, failure(refused)).getResponse().getStatus());
+        TopicPolicies now = read().orElseThrow();
+        assertEquals(List.of(1, 2, 3), List.of(now.getMaxProducerPerTopic(), now.getMaxConsumerPerTopic(), now.getMessageTTLInSeconds()));
+        assertTrue(now.getMaxMessageSize() == null);
+    }
+
+    @Test
+    void whatFollowsFromAnUpdateRunsOnTheBrokersExecutor() throws Exception {
+        CompletableFuture<String> where = new CompletableFuture<>();
+        sidecar.updatesAllowed.drainPermits();
+        update(policies -> policies.setMaxProducerPerTopic(1)).whenComplete((nothing, error) -> where.complete(Thread.currentThread().getName()));
+        sidecar.updatesAllowed.release(1000);
+        assertEquals("the-broker", where.get(20, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void deletingKeepsTheGlobalPoliciesIfAskedTo() throws Exception {
+        service.deleteTopicPoliciesAsync(TOPIC.getPartition(3), true).get(20, TimeUnit.SECONDS);
+        service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
+        List<List<Scope>> scopes = new ArrayList<>();
+        sidecar.deletes.forEach(each -> scopes.add(each.getDeletesList().stream().map(ScopedDelete::getScope).toList()));
+        assertEquals(List.of(List.of(Scope.SCOPE_LOCAL), List.of(Scope.SCOPE_LOCAL, Scope.SCOPE_GLOBAL)), scopes);
+        assertEquals(TOPIC.toString(), sidecar.deletes.get(0).getTopic(), "of the topic, not of the partition");
+        assertTrue(read().isEmpty());
+        service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
+        assertEquals(2, sidecar.deletes.size(), "where there is known to be nothing, nothing is sent");
+    }
+
+    @Test
+    void listenersAreToldInOrderOnTheNotifyThreadAndOfWhatIsThere() throws Exception {
+        BlockingQueue<String> told = new LinkedBlockingQueue<>();
+        assertTrue(service.registerListenerAsync(TOPIC.getPartition(1),
+                policies -> told.add(Thread.currentThread().getName() + policies.getMaxProducerPerTopic())).get());
+        assertTrue(read().isEmpty());
+        for (int value = 1; value <= 20; value++) {
+            sidecar.change("public/default", TOPIC.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(value).build());
+            assertEquals("notify" + value, told.poll(20, TimeUnit.SECONDS));
+        }
+        BlockingQueue<Integer> later = new LinkedBlockingQueue<>();
+        service.registerListenerAsync(TOPIC, policies -> later.add(policies.getMaxProducerPerTopic())).get();
+        assertEquals(20, later.poll(20, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void systemTopicsAndSwitchedOffTopicsHaveNoPoliciesAndAskNobody() throws Exception {
+        TopicName system = TopicName.get("persistent://public/default/__change_events-partition-0");
+        assertFalse(service.registerListenerAsync(system, policies -> { }).get());
+        assertTrue(service.getTopicPoliciesAsync(system, GetType.LOCAL_ONLY).isDone());
+        namespace.properties.put("__topic_policies_disabled", "true");
+        assertFalse(service.registerListenerAsync(TOPIC, policies -> { }).get());
+        assertTrue(read().isEmpty());
+        assertEquals(405, assertInstanceOf(RestException.class, failure(update(policies -> { }))).getResponse().getStatus());
+        namespace.properties.put("__topic_policies_disabled", "perhaps");
+        assertTrue(service.registerListenerAsync(TOPIC, policies -> { }).get());
+    }
+
+    @Test
+    void aNamespaceThatIsBeingDeletedTakesUpdatesWithoutAnEffect() throws Exception {
+        namespace.deleted = true;
+        update(policies -> policies.setMaxProducerPerTopic(1)).get(20, TimeUnit.SECONDS);
+        assertTrue(sidecar.updates.isEmpty());
+    }
+}

@@ -1,0 +1,162 @@
+package topicpolicies.client;
+
+import io.grpc.Channel;
+import io.grpc.ConnectivityState;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.Status;
+import io.grpc.stub.MetadataUtils;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import topicpolicies.v1.TopicPoliciesServiceGrpc;
+import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
+
+/** What calls are made with: a channel to each address that is in use, opened by the first call to it. */
+final class Line implements AutoCloseable {
+    /** Addresses that a client has channels to at the same time, at most, beside those that it was given. */
+    private static final int MOST_CHANNELS = 64;
+    /** At most so often is gRPC told to connect now. */
+    private static final long NUDGE_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
+    private static final Pattern LOCAL = Pattern.compile("(unix:.*)|(.*/)?(localhost|127(\\.\\d+){3}|\\[::1])(:\\d+)?");
+
+    private final ClientOptions options;
+    /** How gRPC repeats reads, where it does. */
+    private final RetryPolicy reads;
+    private final Channel given;
+    private final Routes routes;
+    /** In the order in which they were made. */
+    private final Map<String, Open> opened = new LinkedHashMap<>();
+    private boolean closed;
+
+    private static final class Open {
+        private final ManagedChannel channel;
+        private final TopicPoliciesServiceStub stub;
+        private long nudgedNanos = System.nanoTime() - NUDGE_NANOS;
+
+        Open(ManagedChannel channel, TopicPoliciesServiceStub stub) {
+            this.channel = channel;
+            this.stub = stub;
+        }
+
+        /** gRPC waits up to two minutes between attempts to connect; whoever needs the service now wants one now. */
+        void nudge() {
+            if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE && System.nanoTime() - nudgedNanos > NUDGE_NANOS) {
+                nudgedNanos = System.nanoTime();
+                channel.resetConnectBackoff();
+            }
+        }
+    }
+
+    private Line(ClientOptions options, RetryPolicy reads, Channel given, Routes routes) {
+        this.options = options;
+        this.reads = reads;
+        this.given = given;
+        this.routes = routes;
+    }
+
+    /** To the addresses of the options, and wherever these send the client. */
+    static Line to(ClientOptions options, RetryPolicy retries) {
+        Line line = new Line(options, retries, null, new Routes(Routes.addressesOf(options.target()), true));
+        line.routes.addresses().forEach(line::open); // what is wrong with the options is said at once
+        return line;
+    }
+
+    /** On an open channel, which stays open, with the service config that it has. It goes nowhere else. */
+    static Line on(Channel channel, ClientOptions options) {
+        return new Line(options, RetryPolicy.NONE, channel, new Routes(List.of("the channel"), false));
+    }
+
+    Routes routes() {
+        return routes;
+    }
+
+    /** Whether there is no other address to try than this one. */
+    boolean alone(String address) {
+        return routes.addresses().size() == 1 && routes.addresses().contains(address);
+    }
+
+    /** Whether there is a connection to an address. */
+    synchronized boolean connected(String address) {
+        Open open = opened.get(address);
+        return open != null && open.channel.getState(false) == ConnectivityState.READY;
+    }
+
+    /** Whether calls wait for a connection to an address: if there is no other one to try. */
+    boolean waits(String address) {
+        return given == null && options.retries() && alone(address);
+    }
+
+    /** Whether gRPC itself repeats reads at an address: where there is another one it would stay at the one that fails. */
+    boolean repeatsReads(String address) {
+        return reads.repeats() && alone(address);
+    }
+
+    /** The service's methods at an address; fails if the client was closed, or the address can't be used. */
+    synchronized TopicPoliciesServiceStub stub(String address) {
+        if (closed) {
+            throw new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null);
+        }
+        if (given != null) {
+            return stubOn(given);
+        }
+        Open open = opened.get(address);
+        if (open == null) {
+            boolean astray = options.token().isPresent() && options.tls().isEmpty() && !local(address);
+            if (astray && routes.addresses().stream().allMatch(Line::local)) {
+                throw unusable(address, "a token is not sent in the clear to another machine than the client was told of", null);
+            }
+            try {
+                open = open(address);
+            } catch (IllegalArgumentException error) {
+                throw unusable(address, error.getMessage(), error);
+            }
+        }
+        open.nudge();
+        return open.stub;
+    }
+
+    synchronized boolean isClosed() {
+        return closed;
+    }
+
+    @Override
+    public synchronized void close() {
+        closed = true;
+        opened.values().forEach(open -> open.channel.shutdownNow());
+        opened.clear();
+    }
+
+    private Open open(String address) {
+        ManagedChannel channel = Connection.open(options, address, repeatsReads(address) ? reads : RetryPolicy.NONE);
+        List<String> others = opened.keySet().stream().filter(known -> !routes.addresses().contains(known)).toList();
+        if (others.size() >= MOST_CHANNELS) {
+            opened.remove(others.get(0)).channel.shutdownNow();
+        }
+        Open open = new Open(channel, stubOn(channel));
+        opened.put(address, open);
+        return open;
+    }
+
+    private TopicPoliciesServiceStub stubOn(Channel channel) {
+        TopicPoliciesServiceStub made = TopicPoliciesServiceGrpc.newStub(channel);
+        if (!options.actor().isEmpty()) {
+            Metadata metadata = new Metadata();
+            metadata.put(Connection.ACTOR, options.actor());
+            made = made.withInterceptors(MetadataUtils.newAttachHeadersInterceptor(metadata));
+        }
+        return options.token().isPresent() ? made.withCallCredentials(new Connection.Bearer(options.token().get())) : made;
+    }
+
+    private static TopicPoliciesException unusable(String address, String problem, Throwable cause) {
+        String message = "The address " + address + " can't be used: " + problem;
+        return new TopicPoliciesException(Status.Code.FAILED_PRECONDITION, message, cause);
+    }
+
+    /** Whether an address is on this machine: a loopback address, {@code localhost} or a Unix socket. */
+    static boolean local(String address) {
+        return LOCAL.matcher(address).matches();
+    }
+}

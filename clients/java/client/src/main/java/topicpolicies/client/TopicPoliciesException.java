@@ -1,0 +1,118 @@
+package topicpolicies.client;
+
+import com.google.protobuf.Any;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.rpc.BadRequest;
+import com.google.rpc.ErrorInfo;
+import io.grpc.Status;
+import io.grpc.protobuf.StatusProto;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+
+/** A call failed: what the service said, or what became of the connection. */
+public class TopicPoliciesException extends RuntimeException {
+    private static final String DOMAIN = "topicpolicies.v1";
+
+    /**
+     * One thing that is wrong with a request.
+     *
+     * @param field the request's field, such as {@code update_mask.paths[1]}
+     * @param reason machine-readable, such as {@code UNKNOWN_PATH}; empty if the service gave none
+     * @param description a sentence that says what is wrong and what to do
+     */
+    public record Violation(String field, String reason, String description) {
+    }
+
+    private final Status.Code code;
+    private final String reason;
+    private final Map<String, String> metadata;
+    private final List<Violation> violations;
+    private final boolean fromService;
+
+    TopicPoliciesException(Status.Code code, String message, Throwable cause) {
+        this(code, message, "", Map.of(), List.of(), false, cause);
+    }
+
+    TopicPoliciesException(TopicPoliciesException other) {
+        this(other.code, other.getMessage(), other.reason, other.metadata, other.violations, other.fromService, other);
+    }
+
+    private TopicPoliciesException(Status.Code code, String message, String reason, Map<String, String> metadata,
+                                   List<Violation> violations, boolean fromService, Throwable cause) {
+        super(message, cause);
+        this.code = code;
+        this.reason = reason;
+        this.metadata = metadata;
+        this.violations = violations;
+        this.fromService = fromService;
+    }
+
+    /** gRPC's status code. */
+    public Status.Code code() {
+        return code;
+    }
+
+    /** Machine-readable, in UPPER_SNAKE_CASE; empty if the error is not the service's own (a broken connection, a proxy). */
+    public String reason() {
+        return reason;
+    }
+
+    /** Further facts for programs. */
+    public Map<String, String> metadata() {
+        return metadata;
+    }
+
+    /** All that is wrong with the request, if it was at fault. */
+    public List<Violation> violations() {
+        return violations;
+    }
+
+    /** Whether the service itself said so. */
+    public boolean fromService() {
+        return fromService;
+    }
+
+    /** The exception for whatever a call or a future failed with. */
+    public static TopicPoliciesException of(Throwable error) {
+        Throwable cause = error;
+        while ((cause instanceof CompletionException || cause instanceof ExecutionException) && cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        if (cause instanceof TopicPoliciesException known) {
+            return known;
+        }
+        Status status = Status.fromThrowable(cause);
+        String message = status.getDescription() == null ? status.getCode() + ": " + cause.getMessage() : status.getDescription();
+        com.google.rpc.Status details = StatusProto.fromThrowable(cause);
+        return of(status.getCode(), message, details == null ? List.of() : details.getDetailsList(), cause);
+    }
+
+    static TopicPoliciesException of(topicpolicies.v1.Status status) {
+        return of(Status.fromCodeValue(status.getCode()).getCode(), status.getMessage(), status.getDetailsList(), null);
+    }
+
+    private static TopicPoliciesException of(Status.Code code, String message, List<Any> details, Throwable cause) {
+        ErrorInfo info = ErrorInfo.getDefaultInstance();
+        List<Violation> violations = new ArrayList<>();
+        for (Any detail : details) {
+            try {
+                if (detail.is(ErrorInfo.class)) {
+                    info = detail.unpack(ErrorInfo.class);
+                } else if (detail.is(BadRequest.class)) {
+                    for (BadRequest.FieldViolation each : detail.unpack(BadRequest.class).getFieldViolationsList()) {
+                        violations.add(new Violation(each.getField(), each.getReason(), each.getDescription()));
+                    }
+                }
+            } catch (InvalidProtocolBufferException unreadable) {
+                violations.add(new Violation("", "", "a detail of the error could not be read"));
+            }
+        }
+        boolean own = info.getDomain().equals(DOMAIN);
+        TopicPoliciesException made =
+                new TopicPoliciesException(code, message, info.getReason(), info.getMetadataMap(), List.copyOf(violations), own, cause);
+        return code == Status.Code.ABORTED ? new ConflictException(made) : made;
+    }
+}

@@ -1,0 +1,126 @@
+package topicpolicies.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Grpc;
+import io.grpc.InsecureServerCredentials;
+import io.grpc.Metadata;
+import io.grpc.Server;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerInterceptor;
+import io.grpc.Status;
+import io.grpc.stub.StreamObserver;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import topicpolicies.v1.GetPolicyRequest;
+import topicpolicies.v1.GetPolicyResponse;
+import topicpolicies.v1.TopicPoliciesServiceGrpc;
+import topicpolicies.v1.UpdatePolicyRequest;
+import topicpolicies.v1.UpdatePolicyResponse;
+import topicpolicies.v1.TopicPolicies;
+
+/** What calls carry, and what their repeats do, by a service that notes it. */
+@Timeout(60)
+final class CallMetadataTest {
+    private final List<Metadata> seen = new CopyOnWriteArrayList<>();
+    private final List<String> requestIds = new CopyOnWriteArrayList<>();
+    private final AtomicInteger failures = new AtomicInteger();
+    private Server server;
+
+    private final class Noting extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase implements ServerInterceptor {
+        @Override
+        public <Q, A> ServerCall.Listener<Q> interceptCall(ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
+            seen.add(headers);
+            return next.startCall(call, headers);
+        }
+
+        @Override
+        public void getPolicy(GetPolicyRequest request, StreamObserver<GetPolicyResponse> answer) {
+            answer.onNext(GetPolicyResponse.getDefaultInstance());
+            answer.onCompleted();
+        }
+
+        @Override
+        public void updatePolicy(UpdatePolicyRequest request, StreamObserver<UpdatePolicyResponse> answer) {
+            requestIds.add(request.getRequestId());
+            if (failures.getAndDecrement() > 0) {
+                answer.onError(Status.UNAVAILABLE.asException());
+            } else {
+                answer.onNext(UpdatePolicyResponse.getDefaultInstance());
+                answer.onCompleted();
+            }
+        }
+    }
+
+    @BeforeEach
+    void start() throws Exception {
+        Noting noting = new Noting();
+        server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create()).addService(noting).intercept(noting).build().start();
+    }
+
+    @AfterEach
+    void stop() {
+        server.shutdownNow();
+    }
+
+    private ClientOptions options() {
+        return ClientOptions.of("localhost:" + server.getPort());
+    }
+
+    private String last(String key) {
+        return seen.get(seen.size() - 1).get(Metadata.Key.of(key, Metadata.ASCII_STRING_MARSHALLER));
+    }
+
+    @Test
+    void callsCarryTheActorAndATokenThatIsAskedForEachTime() {
+        AtomicInteger asked = new AtomicInteger();
+        ClientOptions options = options().withActor("somebody").withToken(() -> "token-" + asked.incrementAndGet());
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
+            client.get("t", Scope.LOCAL);
+            assertEquals("somebody", last("topicpolicies-actor"));
+            assertEquals("Bearer token-1", last("authorization"));
+            client.get("t", Scope.LOCAL);
+            assertEquals("Bearer token-2", last("authorization"));
+        }
+        assertFalse(options.toString().contains("token-"));
+        assertThrows(IllegalArgumentException.class, () -> options().withActor(" somebody"));
+    }
+
+    @Test
+    void withoutATokenNothingIsSentAndTheCallSaysWhy() {
+        ClientOptions options = options().withToken(() -> {
+            throw new IllegalStateException("the file is gone");
+        });
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
+            TopicPoliciesException error = assertThrows(TopicPoliciesException.class, () -> client.get("t", Scope.LOCAL));
+            assertEquals(Status.Code.UNAUTHENTICATED, error.code());
+            assertTrue(error.getMessage().contains("the file is gone"));
+            assertTrue(seen.isEmpty());
+        }
+    }
+
+    @Test
+    void aChangeIsRepeatedWithTheSameRequestId() {
+        Update update = Update.of("t", TopicPolicies.getDefaultInstance(), "max_producer_per_topic");
+        failures.set(2);
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(options())) {
+            client.update(update);
+        }
+        assertEquals(List.of(update.requestId(), update.requestId(), update.requestId()), requestIds);
+        failures.set(1);
+        try (TopicPoliciesClient once = TopicPoliciesClient.open(options().withoutRetries())) {
+            assertThrows(OutcomeUnknownException.class, () -> once.update(update));
+        }
+        assertEquals(4, requestIds.stream().filter(Objects::nonNull).count());
+    }
+}

@@ -1,0 +1,312 @@
+package topicpolicies.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Metadata;
+import io.grpc.ServerCredentials;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.TlsServerCredentials;
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.IntFunction;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import topicpolicies.v1.TopicPolicies;
+
+/** Sidecars of which one writes a namespace, and the others name it. */
+@Timeout(60)
+final class LeadersTest extends ClosedAfterwards {
+    private Member member(IntFunction<StatusRuntimeException> answering) throws IOException {
+        return closing(new Member(answering));
+    }
+
+    private Member follower(String leader) throws IOException {
+        return member(attempt -> Member.refusal(leader));
+    }
+
+    private TopicPoliciesClient client(String target) {
+        return closing(TopicPoliciesClient.open(ClientOptions.of(target), QUICK));
+    }
+
+    private TopicPoliciesClient client(String target, Duration timeout) {
+        return closing(TopicPoliciesClient.open(ClientOptions.of(target).withTimeout(timeout), QUICK));
+    }
+
+    private static Update update() {
+        return Update.of(TOPIC, TopicPolicies.getDefaultInstance(), "max_producer_per_topic");
+    }
+
+    /** An address at which nobody listens. */
+    private static String nobody() throws IOException {
+        try (ServerSocket probe = new ServerSocket(0)) {
+            return "localhost:" + probe.getLocalPort();
+        }
+    }
+
+    /** Checks that all that came is this request; gives how often it came to each. */
+    private static List<Integer> met(Update update, Member... members) {
+        Set<String> ids = Set.copyOf(Stream.of(members).flatMap(member -> member.requestIds.stream()).toList());
+        assertEquals(Set.of(update.requestId()), ids);
+        return Stream.of(members).map(Member::met).toList();
+    }
+
+    private static TopicPoliciesException failure(TopicPoliciesClient client, Update update) {
+        return assertThrows(TopicPoliciesException.class, () -> client.update(update));
+    }
+
+    /** It failed, and certainly nothing was done. */
+    private static void assertUnavailable(TopicPoliciesException error) {
+        assertEquals(List.of(TopicPoliciesException.class, Status.Code.UNAVAILABLE), List.of(error.getClass(), error.code()), error.getMessage());
+    }
+
+    @Test
+    void aChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverOneConnection() throws Exception {
+        Member leader = member(Member.LEADING);
+        Member follower = follower(leader.address());
+        ClientOptions options = ClientOptions.of(follower.address()).withActor("retention-bot").withToken(() -> "secret");
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(options));
+        Update first = update();
+        assertEquals("2", client.update(first).document().version());
+        assertEquals(List.of(1, 1), met(first, follower, leader));
+        for (int turn = 0; turn < 4; turn++) {
+            client.update(update());
+        }
+        assertEquals(List.of(1, 5, 1), List.of(follower.met(), leader.met(), leader.connections.get()));
+        for (Metadata sent : leader.seen) {
+            assertEquals("retention-bot", sent.get(Metadata.Key.of("topicpolicies-actor", Metadata.ASCII_STRING_MARSHALLER)));
+            assertEquals("Bearer secret", sent.get(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER)));
+        }
+    }
+
+    @Test
+    void aDeletionGoesToTheLeaderToo() throws Exception {
+        Member leader = member(Member.LEADING);
+        Member follower = follower(leader.address());
+        client(follower.address()).delete(TOPIC, List.of(Scope.LOCAL));
+        assertEquals(1, follower.met());
+        assertEquals(follower.requestIds, leader.requestIds);
+    }
+
+    @Test
+    void readsAndDryRunsAndWatchesStayWhereTheyAre() throws Exception {
+        Member leader = member(Member.LEADING);
+        Member follower = member(attempt -> attempt == 1 ? Member.refusal(leader.address()) : null);
+        TopicPoliciesClient client = client(follower.address());
+        Update update = update();
+        client.update(update);
+        assertEquals(List.of(1, 1), met(update, follower, leader));
+        client.update(update().dryRun());
+        client.get(TOPIC, Scope.LOCAL);
+        BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
+        client.watch(Selection.ofNamespaces("t/n"), events::add);
+        assertInstanceOf(WatchEvent.Synced.class, events.poll(20, TimeUnit.SECONDS));
+        assertEquals(List.of(2, 1, 1), List.of(follower.met(), follower.reads.get(), follower.watches.get()));
+        assertEquals(List.of(1, 0, 0), List.of(leader.met(), leader.reads.get(), leader.watches.get()));
+    }
+
+    @Test
+    void aLeaderThatChangesTwiceIsFollowedWithOneRequest() throws Exception {
+        Member last = member(Member.LEADING);
+        Member second = follower(last.address());
+        Member first = follower(second.address());
+        Member follower = follower(first.address());
+        Update update = update();
+        assertEquals("2", client(follower.address()).update(update).document().version());
+        assertEquals(List.of(1, 1, 1, 1), met(update, follower, first, second, last));
+    }
+
+    @Test
+    void followersThatNameEachOtherAreLeftAfterSoManyHopsWithWhatTheySaid() throws Exception {
+        AtomicReference<String> named = new AtomicReference<>("");
+        Member one = member(attempt -> Member.refusal(named.get()));
+        Member other = follower(one.address());
+        named.set(other.address());
+        Update update = update();
+        TopicPoliciesException error = failure(client(other.address()), update);
+        assertUnavailable(error);
+        assertEquals("NOT_LEADER", error.reason());
+        List<Integer> met = met(update, one, other);
+        assertTrue(met.get(0) > 0 && met.get(0) + met.get(1) == Repeats.MOST_HOPS + 1, met.toString());
+    }
+
+    @Test
+    void theCallsTimeBoundsHopsToo() throws Exception {
+        AtomicReference<String> named = new AtomicReference<>("");
+        Member one = member(attempt -> Member.refusal(named.get()));
+        Member other = follower(one.address());
+        named.set(other.address());
+        ClientOptions options = ClientOptions.of(other.address()).withTimeout(Duration.ofSeconds(2));
+        Update update = update();
+        assertUnavailable(failure(closing(TopicPoliciesClient.open(options)), update));
+        List<Integer> met = met(update, one, other);
+        assertTrue(met.get(0) > 0 && met.get(0) + met.get(1) <= Repeats.MOST_HOPS, met.toString());
+    }
+
+    @Test
+    void aLeaderOutOfReachIsForgottenAndTheFollowersAreAskedAgain() throws Exception {
+        Member leader = member(Member.LEADING);
+        String gone = nobody();
+        Member follower = member(attempt -> Member.refusal(attempt < 3 ? gone : leader.address())); // it has not noticed yet
+        Update update = update();
+        client(follower.address()).update(update);
+        assertEquals(List.of(3, 1), met(update, follower, leader));
+    }
+
+    @Test
+    void aLeaderThatStaysOutOfReachLeavesNothingUnknown() throws Exception {
+        Member follower = follower(nobody());
+        Update update = update();
+        assertUnavailable(failure(client(follower.address(), Duration.ofSeconds(2)), update));
+        assertTrue(met(update, follower).get(0) >= 2);
+    }
+
+    @Test
+    void aLeaderThatHangsIsLeftAndItsSuccessorIsAskedWithTheSameRequest() throws Exception {
+        Member hanging = member(attempt -> Member.SILENCE);
+        Member successor = member(Member.LEADING);
+        Member follower = member(attempt -> Member.refusal((attempt == 1 ? hanging : successor).address()));
+        RetryPolicy patient = new RetryPolicy(5, Backoff.RECONNECT, Duration.ofSeconds(2));
+        Update update = update();
+        closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()), patient)).update(update);
+        List<Integer> met = met(update, follower, hanging, successor);
+        assertTrue(met.get(1) > 0 && met.get(2) == 1, met.toString());
+    }
+
+    @Test
+    void aFormerLeaderThatDoesNotKnowTheOutcomeIsAskedAgainAndItsSuccessorTells() throws Exception {
+        Member successor = member(Member.LEADING);
+        Member former = member(attempt -> attempt == 1 ? Member.notKnown() : Member.refusal(successor.address()));
+        Update update = update();
+        client(former.address()).update(update);
+        assertEquals(List.of(2, 1), met(update, former, successor));
+    }
+
+    @Test
+    void whereNobodyIsNamedAChangeIsRepeatedUntilSomebodyLeads() throws Exception {
+        Member follower = member(attempt -> attempt <= 10 ? Member.refusal("") : null);
+        Update update = update();
+        client(follower.address()).update(update);
+        assertEquals(List.of(11), met(update, follower));
+    }
+
+    @Test
+    void whereNobodyIsNamedTheNextAddressIsAskedButReadsStay() throws Exception {
+        Member first = follower("");
+        Member second = member(Member.LEADING);
+        TopicPoliciesClient client = client(first.address() + ", " + second.address());
+        Update update = update();
+        client.update(update);
+        assertEquals(List.of(1, 1), met(update, first, second));
+        client.update(update());
+        client.get(TOPIC, Scope.LOCAL);
+        assertEquals(List.of(1, 2, 1, 0), List.of(first.met(), second.met(), first.reads.get(), second.reads.get()));
+    }
+
+    @Test
+    void ofSeveralAddressesTheNextIsTakenWhenOneIsOutOfReach() throws Exception {
+        Member last = member(Member.LEADING);
+        TopicPoliciesClient client = client(String.join(",", nobody(), nobody(), last.address()));
+        client.get(TOPIC, Scope.LOCAL);
+        client.update(update());
+        assertEquals(List.of(1, 1), List.of(last.reads.get(), last.met()));
+    }
+
+    @Test
+    void ofSeveralAddressesNoneOfWhichAnswersNothingIsUnknown() throws Exception {
+        assertUnavailable(failure(client(nobody() + "," + nobody(), Duration.ofMillis(500)), update()));
+    }
+
+    @Test
+    void aServiceThatRefusesAfterABrokenAttemptLeavesTheOutcomeUnknown() throws Exception {
+        Member member = member(attempt -> attempt == 1 ? Status.UNAVAILABLE.asRuntimeException() : Member.refusal(""));
+        Update update = update();
+        TopicPoliciesException error = failure(client(member.address(), Duration.ofSeconds(2)), update);
+        assertEquals(update.requestId(), assertInstanceOf(OutcomeUnknownException.class, error).requestId());
+        assertTrue(met(update, member).get(0) >= 2);
+    }
+
+    @Test
+    void aWatchMovesOnToTheNextAddressWhenItsOwnIsLost() throws Exception {
+        Member first = member(Member.LEADING);
+        Member second = member(Member.LEADING);
+        BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
+        client(first.address() + "," + second.address()).watch(Selection.ofNamespaces("t/n"), events::add);
+        assertInstanceOf(WatchEvent.Synced.class, events.poll(20, TimeUnit.SECONDS));
+        first.close();
+        assertInstanceOf(WatchEvent.Interrupted.class, events.poll(20, TimeUnit.SECONDS));
+        assertInstanceOf(WatchEvent.Synced.class, events.poll(20, TimeUnit.SECONDS));
+        assertEquals(List.of(1, 1), List.of(first.watches.get(), second.watches.get()));
+    }
+
+    @Test
+    void withoutRetriesTheLeaderIsToldAndOnlyTheNextCallGoesThere() throws Exception {
+        Member leader = member(Member.LEADING);
+        Member follower = follower(leader.address());
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).withoutRetries()));
+        assertEquals(leader.address(), failure(client, update()).metadata().get("leader"));
+        assertEquals(0, leader.met());
+        client.update(update());
+        assertEquals(List.of(1, 1), List.of(follower.met(), leader.met()));
+    }
+
+    @Test
+    void theLeaderIsCalledWithTheSameTls() throws Exception {
+        Path certificates = Path.of(System.getenv("TOPICPOLICIES_CERTIFICATES"));
+        ServerCredentials mutual = TlsServerCredentials.newBuilder()
+                .keyManager(certificates.resolve("server.pem").toFile(), certificates.resolve("server-key.pem").toFile())
+                .trustManager(certificates.resolve("authority.pem").toFile())
+                .clientAuth(TlsServerCredentials.ClientAuth.REQUIRE).build();
+        Member leader = closing(new Member(Member.LEADING, mutual));
+        Member follower = closing(new Member(attempt -> Member.refusal(leader.address()), mutual));
+        Tls tls = new Tls(Optional.of(certificates.resolve("authority.pem")), Optional.of(certificates.resolve("client.pem")),
+                Optional.of(certificates.resolve("client-key.pem")), Optional.empty());
+        Update update = update();
+        closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).withTls(tls))).update(update);
+        assertEquals(List.of(1, 1), met(update, follower, leader));
+    }
+
+    @Test
+    void aTokenIsNotSentInTheClearToALeaderOnAnotherMachine() throws Exception {
+        Member follower = follower("192.0.2.1:6680");
+        AtomicInteger asked = new AtomicInteger();
+        ClientOptions options = ClientOptions.of(follower.address()).withToken(() -> "secret-" + asked.incrementAndGet());
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, QUICK));
+        for (int turn = 1; turn <= 2; turn++) {
+            assertEquals(Status.Code.FAILED_PRECONDITION, failure(client, update()).code());
+            assertEquals(List.of(turn, turn), List.of(asked.get(), follower.met()));
+        }
+    }
+
+    @Test
+    void closingTheClientEndsACallThatWaitsForALeader() throws Exception {
+        Member follower = follower("");
+        RetryPolicy slow = new RetryPolicy(5, new Backoff(Duration.ofMinutes(1), Duration.ofMinutes(1), 2), Duration.ofSeconds(10));
+        ClientOptions options = ClientOptions.of(follower.address()).withTimeout(Duration.ofMinutes(5));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, slow));
+        CompletableFuture<UpdateResult> waiting = client.updateAsync(update());
+        for (int turn = 0; turn < 2000 && follower.met() == 0; turn++) {
+            Thread.sleep(10);
+        }
+        client.close();
+        ExecutionException failed = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
+        assertEquals(1, follower.met());
+        assertTrue(Set.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED).contains(TopicPoliciesException.of(failed).code()));
+    }
+}

@@ -1,0 +1,171 @@
+package topicpolicies.client;
+
+import com.google.protobuf.Any;
+import com.google.rpc.ErrorInfo;
+import io.grpc.Attributes;
+import io.grpc.Grpc;
+import io.grpc.InsecureServerCredentials;
+import io.grpc.Metadata;
+import io.grpc.Server;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerCredentials;
+import io.grpc.ServerInterceptor;
+import io.grpc.ServerTransportFilter;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.StatusProto;
+import io.grpc.stub.StreamObserver;
+import java.io.IOException;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.IntFunction;
+import topicpolicies.v1.Bookmark;
+import topicpolicies.v1.BookmarkKind;
+import topicpolicies.v1.DeletePolicyRequest;
+import topicpolicies.v1.DeletePolicyResponse;
+import topicpolicies.v1.GetPolicyRequest;
+import topicpolicies.v1.GetPolicyResponse;
+import topicpolicies.v1.ListHistoryRequest;
+import topicpolicies.v1.ListHistoryResponse;
+import topicpolicies.v1.ListPoliciesRequest;
+import topicpolicies.v1.ListPoliciesResponse;
+import topicpolicies.v1.TopicPoliciesServiceGrpc;
+import topicpolicies.v1.UpdatePolicyRequest;
+import topicpolicies.v1.UpdatePolicyResponse;
+import topicpolicies.v1.WatchPoliciesRequest;
+import topicpolicies.v1.WatchPoliciesResponse;
+import topicpolicies.v1.WatchToken;
+
+/** A sidecar that answers changes and reads as a test says, and notes what came. */
+final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase implements ServerInterceptor, AutoCloseable {
+    /** What is done with a change, or a read, by its number, counted from 1: null takes it. */
+    static final IntFunction<StatusRuntimeException> LEADING = attempt -> null;
+    /** Never answers. */
+    static final StatusRuntimeException SILENCE = Status.OK.asRuntimeException();
+    private static final Metadata.Key<String> REPEATED = Metadata.Key.of("grpc-previous-rpc-attempts", Metadata.ASCII_STRING_MARSHALLER);
+
+    final List<String> requestIds = new CopyOnWriteArrayList<>();
+    final List<Metadata> seen = new CopyOnWriteArrayList<>();
+    final AtomicInteger reads = new AtomicInteger();
+    final AtomicInteger watches = new AtomicInteger();
+    final AtomicInteger connections = new AtomicInteger();
+    /** As for changes. */
+    volatile IntFunction<StatusRuntimeException> reading = LEADING;
+    private final IntFunction<StatusRuntimeException> answering;
+    private final Server server;
+
+    Member(IntFunction<StatusRuntimeException> answering) throws IOException {
+        this(answering, InsecureServerCredentials.create());
+    }
+
+    Member(IntFunction<StatusRuntimeException> answering, ServerCredentials credentials) throws IOException {
+        this(answering, credentials, 0);
+    }
+
+    Member(IntFunction<StatusRuntimeException> answering, ServerCredentials credentials, int port) throws IOException {
+        this.answering = answering;
+        this.server = Grpc.newServerBuilderForPort(port, credentials).addService(this).intercept(this)
+                .addTransportFilter(new ServerTransportFilter() {
+                    @Override
+                    public Attributes transportReady(Attributes attributes) {
+                        connections.incrementAndGet();
+                        return attributes;
+                    }
+                }).build().start();
+    }
+
+    /** What a follower answers; the leader may be unknown. */
+    static StatusRuntimeException refusal(String leader) {
+        ErrorInfo.Builder info = ErrorInfo.newBuilder().setDomain("topicpolicies.v1").setReason("NOT_LEADER").putMetadata("namespace", "t/n");
+        if (!leader.isEmpty()) {
+            info.putMetadata("leader", leader);
+        }
+        return said(Status.Code.UNAVAILABLE, info.build());
+    }
+
+    /** What a sidecar answers that does not know what became of a change. */
+    static StatusRuntimeException notKnown() {
+        ErrorInfo info = ErrorInfo.newBuilder().setDomain("topicpolicies.v1").setReason("OUTCOME_UNKNOWN").build();
+        return said(Status.Code.DEADLINE_EXCEEDED, info);
+    }
+
+    private static StatusRuntimeException said(Status.Code code, ErrorInfo info) {
+        return StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage("A sentence.")
+                .addDetails(Any.pack(info)).build());
+    }
+
+    String address() {
+        return "localhost:" + server.getPort();
+    }
+
+    /** How many changes came. */
+    int met() {
+        return requestIds.size();
+    }
+
+    /** How many attempts gRPC says that it made before, of each call that came; none said is 0. */
+    List<String> repeatedByGrpc() {
+        return seen.stream().map(headers -> Objects.requireNonNullElse(headers.get(REPEATED), "0")).toList();
+    }
+
+    @Override
+    public void close() {
+        server.shutdownNow();
+    }
+
+    @Override
+    public <Q, A> ServerCall.Listener<Q> interceptCall(ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
+        seen.add(headers);
+        return next.startCall(call, headers);
+    }
+
+    @Override
+    public void updatePolicy(UpdatePolicyRequest request, StreamObserver<UpdatePolicyResponse> answer) {
+        answer(request.getRequestId(), UpdatePolicyResponse.newBuilder().setVersion("2").build(), answer);
+    }
+
+    @Override
+    public void deletePolicy(DeletePolicyRequest request, StreamObserver<DeletePolicyResponse> answer) {
+        answer(request.getRequestId(), DeletePolicyResponse.getDefaultInstance(), answer);
+    }
+
+    private synchronized <A> void answer(String requestId, A taken, StreamObserver<A> answer) {
+        requestIds.add(requestId);
+        answer(answering.apply(requestIds.size()), taken, answer);
+    }
+
+    private static <A> void answer(StatusRuntimeException error, A taken, StreamObserver<A> answer) {
+        if (error == null) {
+            answer.onNext(taken);
+            answer.onCompleted();
+        } else if (error != SILENCE) {
+            answer.onError(error);
+        }
+    }
+
+    @Override
+    public void getPolicy(GetPolicyRequest request, StreamObserver<GetPolicyResponse> answer) {
+        answer(reading.apply(reads.incrementAndGet()), GetPolicyResponse.getDefaultInstance(), answer);
+    }
+
+    @Override
+    public void listPolicies(ListPoliciesRequest request, StreamObserver<ListPoliciesResponse> answer) {
+        answer(reading.apply(reads.incrementAndGet()), ListPoliciesResponse.getDefaultInstance(), answer);
+    }
+
+    @Override
+    public void listHistory(ListHistoryRequest request, StreamObserver<ListHistoryResponse> answer) {
+        answer(reading.apply(reads.incrementAndGet()), ListHistoryResponse.getDefaultInstance(), answer);
+    }
+
+    /** Tells of an empty namespace, and then nothing. */
+    @Override
+    public void watchPolicies(WatchPoliciesRequest request, StreamObserver<WatchPoliciesResponse> answer) {
+        watches.incrementAndGet();
+        answer.onNext(WatchPoliciesResponse.newBuilder().setBookmark(Bookmark.newBuilder().setNamespace(request.getNamespaces(0))
+                .setKind(BookmarkKind.BOOKMARK_KIND_SYNCED).setToken(WatchToken.newBuilder().setLog("a"))).build());
+    }
+}

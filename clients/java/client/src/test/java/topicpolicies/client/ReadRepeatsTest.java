@@ -1,0 +1,187 @@
+package topicpolicies.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Grpc;
+import io.grpc.InsecureChannelCredentials;
+import io.grpc.InsecureServerCredentials;
+import io.grpc.ManagedChannel;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.IntFunction;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import topicpolicies.v1.GetPolicyRequest;
+import topicpolicies.v1.GetPolicyResponse;
+import topicpolicies.v1.ListHistoryRequest;
+import topicpolicies.v1.ListHistoryResponse;
+import topicpolicies.v1.TopicPolicies;
+
+/** Who repeats what: gRPC the reads of a client with one address, the client all else. gRPC says in its repeats how many attempts it made before. */
+@Timeout(60)
+final class ReadRepeatsTest extends ClosedAfterwards {
+    private Member reading(IntFunction<StatusRuntimeException> reading) throws IOException {
+        Member member = closing(new Member(Member.LEADING));
+        member.reading = reading;
+        return member;
+    }
+
+    private TopicPoliciesClient client(RetryPolicy retries, String target) {
+        return closing(TopicPoliciesClient.open(ClientOptions.of(target), retries));
+    }
+
+    private static IntFunction<StatusRuntimeException> failing(int times, Status.Code code) {
+        return attempt -> attempt <= times ? code.toStatus().asRuntimeException() : null;
+    }
+
+    private static IntFunction<StatusRuntimeException> unavailable(int times) {
+        return failing(times, Status.Code.UNAVAILABLE);
+    }
+
+    private static void assertFails(Status.Code code, Runnable call) {
+        assertEquals(code, assertThrows(TopicPoliciesException.class, call::run).code());
+    }
+
+    /** Makes a read of which the client has no method on a client's own line. */
+    private static CompletableFuture<ListHistoryResponse> history(Line line, RetryPolicy retries) {
+        Calls calls = new Calls(line, retries, Duration.ofSeconds(30), Runnable::run);
+        return calls.read((stub, request, answer) -> stub.listHistory(request, answer), ListHistoryRequest.getDefaultInstance());
+    }
+
+    @Test
+    void readsThatFailTwiceAreRepeatedByGrpcUntilTheyAreAnswered() throws Exception {
+        for (Status.Code code : List.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED)) {
+            for (Consumer<TopicPoliciesClient> read : List.<Consumer<TopicPoliciesClient>>of(
+                    client -> client.get(TOPIC, Scope.LOCAL), client -> client.list("t/n").iterator().hasNext())) {
+                Member member = reading(failing(2, code));
+                read.accept(client(QUICK, member.address()));
+                assertEquals(List.of("0", "1", "2"), member.repeatedByGrpc());
+            }
+            Member member = reading(failing(2, code));
+            history(closing(Line.to(ClientOptions.of(member.address()), QUICK)), QUICK).get(20, TimeUnit.SECONDS);
+            assertEquals(List.of("0", "1", "2"), member.repeatedByGrpc());
+        }
+    }
+
+    @Test
+    void aReadThatAlwaysFailsReachesTheServiceAsOftenAsThePolicySaysAndNoMore() throws Exception {
+        for (int most : List.of(2, 5, 7)) {
+            Member member = reading(unavailable(Integer.MAX_VALUE));
+            TopicPoliciesClient client = client(new RetryPolicy(most, SHORT, Duration.ofSeconds(10)), member.address());
+            assertFails(Status.Code.UNAVAILABLE, () -> client.get(TOPIC, Scope.LOCAL));
+            assertEquals(most, member.reads.get());
+        }
+    }
+
+    @Test
+    void aReadThatTheServiceRefusesIsNotRepeated() throws Exception {
+        for (Status.Code code : List.of(Status.Code.NOT_FOUND, Status.Code.DEADLINE_EXCEEDED, Status.Code.INTERNAL, Status.Code.UNKNOWN)) {
+            Member member = reading(failing(Integer.MAX_VALUE, code));
+            TopicPoliciesClient client = client(QUICK, member.address());
+            assertFails(code, () -> client.get(TOPIC, Scope.LOCAL));
+            assertEquals(1, member.reads.get());
+        }
+    }
+
+    @Test
+    void aReadThatFindsNoServiceWaitsForOne() throws Exception {
+        CompletableFuture<Document> waiting;
+        int port;
+        try (ServerSocket unable = new ServerSocket(0)) {
+            port = unable.getLocalPort();
+            waiting = client(QUICK, "localhost:" + port).getAsync(TOPIC, Scope.LOCAL, "");
+            unable.setSoTimeout(20_000);
+            unable.accept().close();
+        }
+        Member member = closing(new Member(Member.LEADING, InsecureServerCredentials.create(), port));
+        waiting.get(30, TimeUnit.SECONDS);
+        assertEquals(List.of("0"), member.repeatedByGrpc());
+    }
+
+    @Test
+    void ofTwoAddressesReadsGoOnToTheOtherOneAndGrpcRepeatsNothing() throws Exception {
+        Member first = reading(unavailable(Integer.MAX_VALUE));
+        Member second = reading(Member.LEADING);
+        client(QUICK, first.address() + "," + second.address()).get(TOPIC, Scope.LOCAL);
+        assertEquals(List.of(List.of("0"), List.of("0")), List.of(first.repeatedByGrpc(), second.repeatedByGrpc()));
+    }
+
+    @Test
+    void ofTwoAddressesThatBothFailAReadReachesThemTogetherAsOftenAsThePolicySays() throws Exception {
+        Member first = reading(unavailable(Integer.MAX_VALUE));
+        Member second = reading(unavailable(Integer.MAX_VALUE));
+        TopicPoliciesClient client = client(QUICK, first.address() + "," + second.address());
+        assertFails(Status.Code.UNAVAILABLE, () -> client.get(TOPIC, Scope.LOCAL));
+        assertEquals(List.of(List.of("0", "0", "0"), List.of("0", "0")), List.of(first.repeatedByGrpc(), second.repeatedByGrpc()));
+    }
+
+    @Test
+    void changesAndDryRunsAreNeverRepeatedByGrpc() throws Exception {
+        Update update = Update.of(TOPIC, TopicPolicies.getDefaultInstance(), "max_producer_per_topic");
+        for (Consumer<TopicPoliciesClient> call : List.<Consumer<TopicPoliciesClient>>of(client -> client.update(update),
+                client -> client.update(update.dryRun()), client -> client.delete(TOPIC, List.of(Scope.LOCAL)))) {
+            Member member = closing(new Member(unavailable(2)));
+            call.accept(client(QUICK, member.address()));
+            assertEquals(Collections.nCopies(3, "0"), member.repeatedByGrpc());
+        }
+    }
+
+    @Test
+    void withoutRetriesThereIsOneAttempt() throws Exception {
+        Member member = reading(unavailable(1));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).withoutRetries()));
+        assertFails(Status.Code.UNAVAILABLE, () -> client.get(TOPIC, Scope.LOCAL));
+        assertEquals(List.of("0"), member.repeatedByGrpc());
+    }
+
+    @Test
+    void grpcRepeatsNothingAtAnAddressThatAnErrorNamed() throws Exception {
+        Member given = reading(Member.LEADING);
+        Member leader = reading(unavailable(1));
+        Line line = closing(Line.to(ClientOptions.of(given.address()), QUICK));
+        Attempt<GetPolicyRequest, GetPolicyResponse> attempt = new Attempt<>();
+        line.stub(leader.address()).withDeadlineAfter(30, TimeUnit.SECONDS).getPolicy(GetPolicyRequest.getDefaultInstance(), attempt);
+        assertFails(Status.Code.UNAVAILABLE, () -> Calls.await(attempt.answered()));
+        assertEquals(List.of("0"), leader.repeatedByGrpc());
+    }
+
+    @Test
+    void onAGivenChannelTheClientItselfRepeatsReads() throws Exception {
+        Member member = reading(unavailable(2));
+        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
+        AutoCloseable end = channel::shutdownNow;
+        closing(end);
+        closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused"))).get(TOPIC, Scope.LOCAL);
+        assertEquals(List.of("0", "0", "0"), member.repeatedByGrpc());
+    }
+
+    @Test
+    void closingTheClientEndsAReadThatGrpcIsAboutToRepeat() throws Exception {
+        Member member = reading(unavailable(Integer.MAX_VALUE));
+        RetryPolicy slow = new RetryPolicy(5, new Backoff(Duration.ofMinutes(1), Duration.ofMinutes(1), 2), Duration.ofSeconds(10));
+        ClientOptions options = ClientOptions.of(member.address()).withTimeout(Duration.ofMinutes(5));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, slow));
+        CompletableFuture<Document> waiting = client.getAsync(TOPIC, Scope.LOCAL, "");
+        for (int turn = 0; turn < 2000 && member.reads.get() == 0; turn++) {
+            Thread.sleep(10);
+        }
+        assertFalse(waiting.isDone());
+        client.close();
+        ExecutionException failed = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
+        assertTrue(Set.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED).contains(TopicPoliciesException.of(failed).code()));
+        assertEquals(1, member.reads.get());
+    }
+}

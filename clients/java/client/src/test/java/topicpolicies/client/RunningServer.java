@@ -1,0 +1,74 @@
+package topicpolicies.client;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The real server in a process of its own, on one port that it keeps from one life to the next. The command to start it, without its address
+ * and its data, is in the environment variable {@value #COMMAND}, one argument a line; without it the tests fail, and are not skipped.
+ */
+final class RunningServer implements AutoCloseable {
+    static final String COMMAND = "TOPICPOLICIES_SERVE";
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+    private final List<String> command = new ArrayList<>();
+    private final Path output;
+    private final int port;
+    private Process process;
+
+    RunningServer(Path directory, String... options) throws IOException {
+        String given = System.getenv(COMMAND);
+        if (given == null) {
+            throw new IllegalStateException(COMMAND + " does not say how to start the server; run tests/clients/test_java.py");
+        }
+        try (ServerSocket probe = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            port = probe.getLocalPort();
+        }
+        command.addAll(given.lines().toList());
+        command.addAll(List.of("--listen", target(), "--data", directory.resolve("policies.db").toString()));
+        command.addAll(List.of(options));
+        output = directory.resolve("server.log");
+    }
+
+    String target() {
+        return "127.0.0.1:" + port;
+    }
+
+    void start() throws IOException, InterruptedException {
+        process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(output.toFile())).start();
+        long deadline = System.nanoTime() + PATIENCE.toNanos();
+        while (!listens()) {
+            if (!process.isAlive() || System.nanoTime() > deadline) {
+                process.destroyForcibly();
+                throw new IllegalStateException("the server does not serve; it said:\n" + Files.readString(output));
+            }
+            Thread.sleep(50);
+        }
+    }
+
+    void kill() {
+        process.destroyForcibly().onExit().join();
+    }
+
+    @Override
+    public void close() {
+        if (process != null) {
+            kill();
+        }
+    }
+
+    private boolean listens() {
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
+            return socket.isConnected();
+        } catch (IOException error) {
+            return false;
+        }
+    }
+}

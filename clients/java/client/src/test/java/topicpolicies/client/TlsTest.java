@@ -1,0 +1,66 @@
+package topicpolicies.client;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A server that lets in only clients with a certificate. The certificates lie in the directory that {@value #CERTIFICATES} names. */
+@Timeout(60)
+final class TlsTest {
+    private static final String CERTIFICATES = "TOPICPOLICIES_CERTIFICATES";
+    private static final String TOPIC = "persistent://public/default/tls";
+
+    @TempDir
+    static Path directory;
+    private static RunningServer server;
+
+    private static Path file(String name) {
+        return Path.of(System.getenv(CERTIFICATES), name);
+    }
+
+    @BeforeAll
+    static void start() throws Exception {
+        server = new RunningServer(directory, "--tls-certificate", file("server.pem").toString(), "--tls-key", file("server-key.pem").toString(),
+                "--tls-client-ca", file("authority.pem").toString());
+        server.start();
+    }
+
+    @AfterAll
+    static void stop() {
+        server.close();
+    }
+
+    private static void call(Tls tls) {
+        ClientOptions options = ClientOptions.of(server.target()).withTls(tls).withTimeout(Duration.ofSeconds(3));
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
+            assertFalse(client.get(TOPIC, Scope.LOCAL).exists());
+        }
+    }
+
+    private static Tls with(Optional<String> serverName) {
+        return new Tls(Optional.of(file("authority.pem")), Optional.of(file("client.pem")), Optional.of(file("client-key.pem")), serverName);
+    }
+
+    @Test
+    void bothSidesShowTheirCertificates() {
+        call(with(Optional.empty()));
+        call(with(Optional.of("localhost")));
+    }
+
+    @Test
+    void nothingLessGetsThrough() {
+        assertThrows(TopicPoliciesException.class, () -> call(Tls.trusting(file("authority.pem"))), "no certificate of its own");
+        assertThrows(TopicPoliciesException.class, () -> call(Tls.DEFAULT), "an authority that Java does not know");
+        assertThrows(TopicPoliciesException.class, () -> call(with(Optional.of("elsewhere"))), "another server's name");
+        assertThrows(IllegalArgumentException.class,
+                () -> new Tls(Optional.empty(), Optional.of(file("client.pem")), Optional.empty(), Optional.empty()));
+    }
+}

@@ -1,0 +1,52 @@
+package topicpolicies.example;
+
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import topicpolicies.client.ClientOptions;
+import topicpolicies.client.Document;
+import topicpolicies.client.PolicyCache;
+import topicpolicies.client.Scope;
+import topicpolicies.client.Selection;
+import topicpolicies.client.TopicPoliciesClient;
+import topicpolicies.client.UpdateResult;
+import topicpolicies.v1.DispatchRate;
+import topicpolicies.v1.SubscriptionPolicies;
+import topicpolicies.v1.TopicPolicies;
+
+/** Changes, reads and follows the policies of one topic. Run it beside {@code topicpolicies serve}; the argument is its address. */
+public final class Tour {
+    private static final String TOPIC = "persistent://public/default/orders";
+
+    private Tour() {
+    }
+
+    /** Runs the tour. */
+    public static void main(String[] arguments) throws Exception {
+        String target = arguments.length > 0 ? arguments[0] : ClientOptions.DEFAULT_TARGET;
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(target).withActor("tour"));
+                PolicyCache cache = client.cache(Selection.ofNamespaces("public/default"))) {
+
+            // An update names what it changes. What is named and not set is cleared: here the time to live.
+            UpdateResult updated = client.update(TOPIC, TopicPolicies.newBuilder().setMaxProducerPerTopic(5).build(),
+                    "max_producer_per_topic", "message_ttl_in_seconds");
+            System.out.println("updated " + updated.document().version() + ", was " + updated.previousVersion());
+
+            // An edit changes a copy; the client finds out what differs, and tries again if somebody else was faster.
+            client.edit(TOPIC, policies -> policies.setMaxProducerPerTopic(policies.getMaxProducerPerTopic() + 1)
+                    .putSubscriptionPolicies("billing", SubscriptionPolicies.newBuilder()
+                            .setDispatchRate(DispatchRate.newBuilder().setDispatchThrottlingRateInMsg(100)).build()));
+            Document document = client.get(TOPIC, Scope.LOCAL);
+            System.out.println("producers " + document.policiesOrDefault().getMaxProducerPerTopic());
+
+            // A cache is a local copy that stays current; it has what was there before and everything since.
+            cache.whenSynced().get(10, TimeUnit.SECONDS);
+            while (cache.get(TOPIC, Scope.LOCAL).filter(known -> !document.version().equals(known.version())).isPresent()) {
+                TimeUnit.MILLISECONDS.sleep(10);
+            }
+            System.out.println("cached " + cache.get(TOPIC, Scope.LOCAL).map(Document::version).orElse("nothing"));
+
+            client.delete(TOPIC, List.of(Scope.LOCAL));
+            System.out.println("exists " + client.get(TOPIC, Scope.LOCAL).exists());
+        }
+    }
+}

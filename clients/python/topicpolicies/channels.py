@@ -1,0 +1,108 @@
+"""How a client reaches the service: its address, TLS and the options of the connection."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import grpc
+
+from .errors import Violation, invalid
+
+DEFAULT_TARGET = "localhost:6680"
+"""Where the service listens unless it was told otherwise."""
+ACTOR_KEY = "topicpolicies-actor"
+"""The metadata that says who asks for a change."""
+_SCHEMES = ("ipv4:", "ipv6:", "unix:", "unix-abstract:", "dns:", "vsock:")
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+
+OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.keepalive_time_ms", 30_000),  # a connection that died without a word is noticed
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.max_receive_message_length", 64 << 20),
+)
+"""The channel options that clients begin with; those that are handed in come after and win."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """TLS of a connection. All files are PEM."""
+
+    ca_file: Path | None = None
+    """The authorities that the server's certificate is checked against; None: gRPC's own."""
+    certificate_file: Path | None = None
+    """The client's own certificate, if the server asks for one (mutual TLS)."""
+    key_file: Path | None = None
+    """Its private key."""
+    server_name: str | None = None
+    """The name that the server's certificate carries, where it differs from the address."""
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """As gRPC takes it.
+
+        Raises:
+            OSError: a file can't be read.
+        """
+        return grpc.ssl_channel_credentials(
+            self.ca_file.read_bytes() if self.ca_file else None,
+            self.key_file.read_bytes() if self.key_file else None,
+            self.certificate_file.read_bytes() if self.certificate_file else None,
+        )
+
+
+def addresses_of(target: str) -> tuple[str, ...]:
+    """The addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business."""
+    if target.startswith(_SCHEMES) or "://" in target:
+        return (target,)
+    return tuple(part for part in map(str.strip, target.split(",")) if part) or (target,)
+
+
+def credentials_for(target: str, tls: bool | Tls | None) -> grpc.ChannelCredentials | None:
+    """The credentials for a target, and for wherever it sends the client; None: without TLS.
+
+    Args:
+        target: the address, or several.
+        tls: whether and how; None: with TLS, unless all of the target is on this machine.
+    """
+    if tls is False or (tls is None and all(map(is_local, addresses_of(target)))):
+        return None
+    return (tls if isinstance(tls, Tls) else Tls()).credentials()
+
+
+def options_for(tls: bool | Tls | None, options: Iterable[tuple[str, int | str]]) -> tuple[tuple[str, int | str], ...]:
+    """The options of a channel."""
+    name = tls.server_name if isinstance(tls, Tls) else None
+    return (*OPTIONS, *((("grpc.ssl_target_name_override", name),) if name else ()), *options)
+
+
+def metadata_for(actor: str, metadata: Iterable[tuple[str, str]]) -> Metadata:
+    """The metadata of every call.
+
+    Raises:
+        InvalidArgument: the actor can't be sent.
+    """
+    if not actor:
+        return tuple(metadata)
+    if not (actor.isascii() and actor.isprintable() and actor == actor.strip()):
+        problem = "The actor is sent as metadata: printable ASCII, without blanks around it."
+        raise invalid("MALFORMED_ACTOR", Violation("actor", "MALFORMED_ACTOR", problem))
+    return ((ACTOR_KEY, actor), *metadata)
+
+
+def is_local(target: str) -> bool:
+    """Whether a target is on this machine: a loopback address, ``localhost`` or a Unix socket."""
+    if target.startswith("unix:"):
+        return True
+    address = target.rpartition("://")[2].rpartition("/")[2] if "://" in target else target.removeprefix("dns:")
+    host = address.rpartition(":")[0].strip("[]") if ":" in address else address
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,40 @@
+"""Editing a document: from a copy that was changed to the smallest update that says so.
+
+The update carries the version that the copy was made of, so it counts only if nobody else changed the document meanwhile. The mask
+names what differs: leaves of objects that are in both, single entries of maps, lists as a whole.
+"""
+
+from __future__ import annotations
+
+from .masks import paths_between
+from .requests import Options, update_request
+from .results import Document, UpdateOutcome, UpdateResult
+from .retries import RetryPolicy
+from .v1 import service_pb2
+from .v1.policies_pb2 import TopicPolicies
+
+EDIT_ATTEMPTS = 16
+"""How often an edit is tried at most when others are faster each time."""
+EDIT_PAUSES = RetryPolicy(first_delay_seconds=0.01, longest_delay_seconds=0.5)
+"""The pauses between these tries: short at first, since whoever was faster is done already."""
+
+
+def copy_of(document: Document) -> TopicPolicies:
+    """A copy to be edited; of an absent document, an empty one."""
+    copy = TopicPolicies()
+    if document.policies is not None:
+        copy.CopyFrom(document.policies)
+    return copy
+
+
+def edit_request(document: Document, edited: TopicPolicies) -> service_pb2.UpdatePolicyRequest | None:
+    """The update that makes a document what its edited copy is, on the condition that it has not changed since; None if they agree."""
+    paths = paths_between(document.policies or TopicPolicies(), edited)
+    if not paths:
+        return None
+    return update_request(document.topic, edited, {}, Options(mask=paths, scope=document.scope, etag=document.version))
+
+
+def unchanged(document: Document) -> UpdateResult:
+    """The result of an edit that changed nothing, for which nothing was sent."""
+    return UpdateResult(document.topic, document.scope, document.policies, document.version, document.version, UpdateOutcome.UNCHANGED, "")

@@ -1,0 +1,198 @@
+"""What can go wrong, as exceptions: one class per thing that a caller would handle differently.
+
+Every exception carries what the service said: gRPC's status code, the machine-readable ``reason``, facts for programs in ``metadata``
+and, where the request was at fault, every violation. They come from the ``google.rpc`` details of the status, which are read here
+without the ``grpcio-status`` package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+
+DOMAIN = "topicpolicies.v1"
+"""The domain of the service's own reasons."""
+_DETAILS_KEY = "grpc-status-details-bin"
+_CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+_NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed", "connections to all backends failing", "empty address list")
+"""How gRPC says that a call found no connection, so that nothing was sent."""
+
+
+class Violation(NamedTuple):
+    """One thing that is wrong with a request."""
+
+    field: str
+    """The request's field, such as ``update_mask.paths[1]`` or ``policies.retention_policies``."""
+    reason: str
+    """Machine-readable, such as ``UNKNOWN_PATH``; empty if the service gave none."""
+    description: str
+    """A sentence that says what is wrong and what to do."""
+
+
+class TopicPoliciesError(Exception):
+    """A call failed.
+
+    Attributes:
+        code: gRPC's status code.
+        reason: machine-readable, in UPPER_SNAKE_CASE; empty if the error is not the service's own (a broken connection, a proxy).
+        message: a sentence for people.
+        metadata: further facts for programs.
+        violations: all that is wrong with the request, if it was at fault.
+        from_service: whether the service itself said so.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: grpc.StatusCode = grpc.StatusCode.UNKNOWN,
+        reason: str = "",
+        metadata: Mapping[str, str] | None = None,
+        violations: Iterable[Violation] = (),
+        from_service: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+        self.violations = tuple(violations)
+        self.from_service = from_service
+
+    @property
+    def never_sent(self) -> bool:
+        """Whether it is certain that the request did not reach the service: there was no connection."""
+        return not self.from_service and self.code is grpc.StatusCode.UNAVAILABLE and any(words in self.message for words in _NEVER_SENT)
+
+
+class InvalidArgument(TopicPoliciesError, ValueError):
+    """The request is wrong and will stay wrong (INVALID_ARGUMENT); also raised before anything is sent."""
+
+
+class NotFound(TopicPoliciesError):
+    """The topic, namespace or tenant does not exist (NOT_FOUND)."""
+
+
+class Conflict(TopicPoliciesError):
+    """The document is not at the version that the ``etag`` demanded (ABORTED). Read it again and decide anew."""
+
+
+class FailedPrecondition(TopicPoliciesError):
+    """The request does not fit the present state (FAILED_PRECONDITION), such as topic policies being disabled."""
+
+
+class OutOfRange(TopicPoliciesError):
+    """A token is too old or of another log (OUT_OF_RANGE). A watch handles it by itself."""
+
+
+class ResourceExhausted(TopicPoliciesError):
+    """A limit of the service was met (RESOURCE_EXHAUSTED); nothing was done."""
+
+
+class PermissionDenied(TopicPoliciesError):
+    """The caller is unknown or may not do this (UNAUTHENTICATED, PERMISSION_DENIED)."""
+
+
+class Unavailable(TopicPoliciesError):
+    """The service, or the change log behind it, can't be reached (UNAVAILABLE); nothing was done."""
+
+
+class DeadlineExceeded(TopicPoliciesError):
+    """A read was not answered in time (DEADLINE_EXCEEDED)."""
+
+
+class OutcomeUnknown(TopicPoliciesError):
+    """A change may or may not have been made: its answer was lost, or did not come in time.
+
+    To learn what happened, repeat the same call with ``request_id``: what was done is not done twice.
+
+    Attributes:
+        request_id: the id of the request whose outcome is unknown.
+    """
+
+    request_id: str = ""
+
+
+_CLASSES: Mapping[grpc.StatusCode, type[TopicPoliciesError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.ABORTED: Conflict,
+    grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+    grpc.StatusCode.OUT_OF_RANGE: OutOfRange,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
+    grpc.StatusCode.UNAUTHENTICATED: PermissionDenied,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
+    grpc.StatusCode.UNAVAILABLE: Unavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
+}
+
+
+def invalid(reason: str, *violations: Violation) -> InvalidArgument:
+    """An error about a request that was not sent, with all its violations."""
+    return InvalidArgument(
+        " ".join(violation.description for violation in violations),
+        code=grpc.StatusCode.INVALID_ARGUMENT,
+        reason=reason,
+        violations=violations,
+    )
+
+
+def from_status(code: int, message: str, details: Iterable[AnyMessage]) -> TopicPoliciesError:
+    """The exception for a status with its ``google.rpc`` details. Details of other kinds are passed over."""
+    reason, metadata, violations, own = "", {}, [], False
+    info, request = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    for detail in details:
+        try:
+            if detail.Unpack(info):
+                reason, metadata, own = info.reason, dict(info.metadata), info.domain == DOMAIN
+            elif detail.Unpack(request):
+                violations += [Violation(each.field, each.reason, each.description) for each in request.field_violations]
+        except DecodeError:
+            continue
+    status = _CODES.get(code, grpc.StatusCode.UNKNOWN)
+    kind = _CLASSES.get(status, TopicPoliciesError)
+    return kind(message, code=status, reason=reason, metadata=metadata, violations=violations, from_service=own)
+
+
+def from_rpc_error(error: grpc.RpcError) -> TopicPoliciesError:
+    """The exception for a failed call of either gRPC API."""
+    call: Any = error  # grpc.Call or grpc.aio.AioRpcError: the same three methods, no common type
+    code: grpc.StatusCode = call.code()
+    message = call.details() or code.name
+    for key, value in call.trailing_metadata() or ():
+        if key == _DETAILS_KEY:
+            try:
+                status = status_pb2.Status.FromString(value)
+            except DecodeError:
+                break
+            return from_status(code.value[0], message, status.details)
+    return from_status(code.value[0], message, ())
+
+
+def stream_ended() -> Unavailable:
+    """The error of a stream that the service ended in order, though more was expected of it."""
+    return Unavailable("The service has ended the stream.", code=grpc.StatusCode.UNAVAILABLE)
+
+
+def closed() -> TopicPoliciesError:
+    """The error of a call on a client that was closed."""
+    return TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)
+
+
+def outcome_unknown(cause: TopicPoliciesError, request_id: str) -> OutcomeUnknown:
+    """The exception for a change that was sent and not answered."""
+    error = OutcomeUnknown(
+        f"It is not known whether the change was made: {cause.message} Repeat it with request id {request_id} to learn it.",
+        code=cause.code,
+        reason=cause.reason,
+        metadata=cause.metadata,
+        from_service=cause.from_service,
+    )
+    error.request_id = request_id
+    error.__cause__ = cause
+    return error

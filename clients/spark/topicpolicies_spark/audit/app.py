@@ -1,0 +1,275 @@
+"""The command line of the audit."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from rich.console import Console
+from rich.table import Table
+
+from ..options import OptionError, read_options, time_of
+from . import archive as archives
+from .attribution import changed, who
+from .churn import fights, restless
+from .drift import declared, drift, undeclared
+from .report import report
+from .session import session
+from .state import since, state, until
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="What happened to topic policies: take the brokers' change logs into an archive, and ask it.",
+)
+
+
+class Output(enum.Enum):
+    """How answers are written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class What(enum.Enum):
+    """What is exported."""
+
+    CHANGES = "changes"
+    STATE = "state"
+
+
+class Format(enum.Enum):
+    """How it is exported."""
+
+    PARQUET = "parquet"
+    JSON = "json"
+
+
+Archive = Annotated[str, typer.Argument(help="The archive: a directory, or any place that Spark can reach.")]
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="From this time on, such as 2030-01-31T12:00:00Z.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Up to this time.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows to show at most.")]
+Out = Annotated[Output, typer.Option("--output", "-o", help="For people, or JSON lines for programs.")]
+
+
+class _Settings:
+    master = "local[2]"
+    remote = ""
+    memory = "1g"
+
+
+@app.callback()
+def settings(
+    master: Annotated[str, typer.Option("--master", help="Spark's master: local[N], or a cluster's.")] = "local[2]",
+    remote: Annotated[str, typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server, instead.")] = "",
+    driver_memory: Annotated[str, typer.Option("--driver-memory", help="The driver's heap.")] = "1g",
+) -> None:
+    """Where Spark runs."""
+    _Settings.master, _Settings.remote, _Settings.memory = master, remote, driver_memory
+
+
+@app.command()
+def ingest(
+    archive: Archive,
+    pulsar: Annotated[str, typer.Option("--pulsar", metavar="pulsar://HOST:PORT", help="The brokers.")],
+    admin_url: Annotated[str, typer.Option("--admin-url", metavar="http://HOST:PORT", help="Their admin API.")],
+    tenants: Annotated[str, typer.Option("--tenants", help="Only these tenants, with commas between them.")] = "",
+    namespaces: Annotated[str, typer.Option("--namespaces", help="Only these namespaces.")] = "",
+    token_file: Annotated[str, typer.Option("--token-file", help="A file with the token for the brokers.")] = "",
+    every: Annotated[float, typer.Option("--every", min=0, help="Go on, so many seconds between two batches; 0: once.")] = 0,
+    most_rows: Annotated[int, typer.Option("--most-rows", min=1, help="Rows of one batch at most.")] = 100_000,
+) -> None:
+    """Take changes into an archive, each exactly once; run it again, or killed, it goes on where it was.
+
+    \b
+    Brokers compact their logs and forget what was superseded: an archive has what was still there when it was filled.
+    So let it run: --every 30.
+    """  # noqa: D301 - "\b" keeps the lines
+    options = {"serviceUrl": pulsar, "adminUrl": admin_url, "maxRowsPerTrigger": str(most_rows)}
+    options |= {name: value for name, value in (("tenants", tenants), ("namespaces", namespaces), ("tokenFile", token_file)) if value}
+    read_options(options)
+    with _spark() as spark:
+        query = archives.ingest(spark, archive, options, every_seconds=every or None)
+        query.awaitTermination()
+        rows = sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+        typer.echo(f"{rows:,} changes taken", err=True)
+
+
+@app.command("state")
+def show_state(
+    archive: Archive,
+    as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="The time; now if it is left out.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", help="Only this namespace.")] = "",
+    limit: Limit = 100,
+    output: Out = Output.TABLE,
+) -> None:
+    """The documents of the whole cluster as of a time: what its brokers applied then."""
+    _check(as_of)
+    with _changes(archive) as changes:
+        found = state(changes, as_of)
+        if namespace:
+            found = found.filter(found.namespace == namespace)
+        _show(found.orderBy("topic", "scope"), limit, output, "Documents")
+
+
+@app.command("who")
+def show_who(
+    archive: Archive,
+    topic: Annotated[str, typer.Option("--topic", help="Only this topic, by its full name.")] = "",
+    by: Annotated[str, typer.Option("--by", help="Only this actor's changes.")] = "",
+    field: Annotated[str, typer.Option("--field", help="Only changes of this field, such as retention_policies.")] = "",
+    since_time: Since = "",
+    until_time: Until = "",
+    limit: Limit = 100,
+    output: Out = Output.TABLE,
+) -> None:
+    """Who changed what, and when; newest first."""
+    _check(since_time, until_time)
+    with _changes(archive) as changes:
+        _show(_period(who(changes, topic=topic, by=by, field=field), since_time, until_time), limit, output, "Changes")
+
+
+@app.command("drift")
+def show_drift(
+    archive: Archive,
+    from_time: Annotated[str, typer.Option("--from", metavar="TIME", help="The earlier time.")] = "",
+    to_time: Annotated[str, typer.Option("--to", metavar="TIME", help="The later time; now if it is left out.")] = "",
+    file: Annotated[str, typer.Option("--declared", metavar="FILE", help="JSON lines with topic, scope and policies, instead.")] = "",
+    limit: Limit = 100,
+    output: Out = Output.TABLE,
+) -> None:
+    """How two states differ: two points in time, or what a file declares against what is. The exit code is 1 if they do."""
+    if bool(from_time) == bool(file):
+        raise typer.BadParameter("Give either --from TIME or --declared FILE.")
+    _check(from_time, to_time)
+    with _changes(archive) as changes:
+        later = state(changes, to_time)
+        found = undeclared(declared(changes.sparkSession, file), later) if file else drift(state(changes, from_time), later)
+        if _show(found, limit, output, "Drift"):
+            raise typer.Exit(1)
+
+
+@app.command("churn")
+def show_churn(
+    archive: Archive,
+    since_time: Since = "",
+    until_time: Until = "",
+    at_least: Annotated[int, typer.Option("--at-least", min=1, help="From how many changes on a topic is named.")] = 10,
+    fights_at_least: Annotated[int, typer.Option("--fights-at-least", min=1, help="From how many times undone on.")] = 2,
+    limit: Limit = 100,
+    output: Out = Output.TABLE,
+) -> None:
+    """Topics that change too often, and fields that automations fight over."""
+    _check(since_time, until_time)
+    with _changes(archive) as changes:
+        within = _period(changes, since_time, until_time)
+        _show(restless(within, at_least), limit, output, "Restless topics")
+        _show(fights(within, fights_at_least), limit, output, "Fields that are fought over")
+
+
+@app.command()
+def export(
+    archive: Archive,
+    to: Annotated[str, typer.Argument(help="A new directory, or any place that Spark can write to.")],
+    what: Annotated[What, typer.Option("--what", help="The changes with their fields, or the documents.")] = What.CHANGES,
+    form: Annotated[Format, typer.Option("--format", help="How.")] = Format.PARQUET,
+    as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="The time of the documents.")] = "",
+    since_time: Since = "",
+    until_time: Until = "",
+) -> None:
+    """Write changes or documents for other tools. Secrets of object storages are in neither."""
+    _check(as_of, since_time, until_time)
+    with _changes(archive) as changes:
+        found = state(changes, as_of) if what is What.STATE else _period(changed(changes), since_time, until_time)
+        found.write.format(form.value).mode("errorifexists").save(to)
+
+
+@app.command("report")
+def write_report(
+    archive: Archive,
+    html: Annotated[Path, typer.Option("--html", metavar="FILE", help="The page to write.")],
+    since_time: Since = "",
+    until_time: Until = "",
+) -> None:
+    """One self-contained page with plots: who changed what, when and where, and what is fought over."""
+    _check(since_time, until_time)
+    with _changes(archive) as changes:
+        period = f"{since_time or 'the beginning'} to {until_time or 'now'}"
+        html.write_text(report(_period(changes, since_time, until_time), period), encoding="utf-8")
+
+
+def main() -> None:
+    """Runs a command; what is wrong with it is one sentence on standard error, and exit code 2."""
+    try:
+        app(standalone_mode=True)
+    except (OptionError, FileNotFoundError, ValueError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except PySparkException as error:
+        typer.echo(f"Error: {str(error).partition(chr(10))[0]}", err=True)
+        sys.exit(1)
+
+
+@contextlib.contextmanager
+def _spark() -> Iterator[SparkSession]:
+    spark = session(_Settings.master, _Settings.remote, _Settings.memory)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextlib.contextmanager
+def _changes(archive: str) -> Iterator[DataFrame]:
+    archives.check(archive)  # before Spark is started
+    with _spark() as spark:
+        yield archives.changes(spark, archive)
+
+
+def _period(changes: DataFrame, since_time: str, until_time: str) -> DataFrame:
+    if since_time:
+        changes = since(changes, since_time)
+    return until(changes, until_time) if until_time else changes
+
+
+def _check(*times: str) -> None:
+    for time in filter(None, times):
+        try:
+            time_of(time)
+        except ValueError:
+            raise typer.BadParameter(f'"{time}" is no time: write it like 2030-01-31T12:00:00Z.') from None
+
+
+def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:
+    """Shows rows; how many there were."""
+    rows = [json.loads(row["value"]) for row in found.limit(limit).select(F.to_json(F.struct("*")).alias("value")).collect()]
+    if output is Output.JSON:
+        for row in rows:
+            typer.echo(json.dumps(row))
+        return len(rows)
+    table = Table(title=title if rows else f"{title}: none")
+    for column in found.columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in found.columns))
+    Console().print(table)
+    return len(rows)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else "" if value is None else str(value)
+
+
+if __name__ == "__main__":
+    main()

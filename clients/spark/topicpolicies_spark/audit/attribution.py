@@ -1,0 +1,40 @@
+"""Who changed what: each event with the fields that it changed, and the name of whoever did it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from .differences import differing
+from .state import KEY, effective
+
+
+def actor() -> Column:
+    """Who did it: a sidecar's event names who asked; of a broker's event only its producer is known."""
+    broker = F.when(F.col("origin") == "broker", F.concat(F.lit("broker "), F.col("producer")))
+    return F.coalesce(F.col("actor"), broker, F.lit("(not said)"))
+
+
+def changed(changes: DataFrame) -> DataFrame:
+    """Events that made a difference, with ``who`` and ``fields``; repairs and second events of deletions are none.
+
+    ``fields`` are those in which the document differs from the one before it in the log. Where the log was compacted before it was taken
+    into the archive, that is more than the event itself changed.
+    """
+    acting = effective(changes).withColumn("who", actor()).withColumn("fields", differing("before", "policies"))
+    made = acting.filter(~F.col("origin").isin("repair", "tombstone") & (F.size("fields") > 0))
+    return made.select(*KEY, "position", "published", "who", "origin", "request_id", "action", "fields", "before", "policies")
+
+
+def who(changes: DataFrame, *, topic: str = "", by: str = "", field: str = "") -> DataFrame:
+    """Changes, newest first, of one topic, one actor or one field, as far as these are given."""
+    found = changed(changes)
+    if topic:
+        found = found.filter(F.col("topic") == topic)
+    if by:
+        found = found.filter(F.col("who") == by)
+    if field:
+        found = found.filter(F.array_contains("fields", field))
+    return found.select("published", "who", "topic", "scope", "action", "fields", "request_id", "position").orderBy(
+        F.col("published").desc(), F.col("position").desc()
+    )

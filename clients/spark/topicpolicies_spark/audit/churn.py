@@ -1,0 +1,50 @@
+"""Topics that change too often, and automations that fight over a field."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from .attribution import changed
+from .differences import FIELDS, comparable
+from .state import KEY
+
+
+def restless(changes: DataFrame, at_least: int) -> DataFrame:
+    """Documents with so many changes or more, the most restless first."""
+    counted = (
+        changed(changes)
+        .groupBy(*KEY)
+        .agg(
+            F.count("*").alias("changes"),
+            F.count_distinct("who").alias("actors"),
+            F.min("published").alias("first"),
+            F.max("published").alias("last"),
+        )
+    )
+    return counted.filter(F.col("changes") >= at_least).orderBy(F.col("changes").desc(), *KEY)
+
+
+def fights(changes: DataFrame, at_least: int) -> DataFrame:
+    """Fields that somebody changed back to what they were before somebody else's change, so often or more.
+
+    Two automations that want different values for a field are told by that: each undoes the other, over and over.
+    """
+    values = F.array(*[F.struct(F.lit(field).alias("field"), comparable("policies", field).alias("value")) for field in FIELDS])
+    made = changed(changes).select(*KEY, "position", "published", "who", "fields", F.explode(values).alias("each"))
+    steps = made.filter(F.array_contains("fields", F.col("each.field"))).select(
+        *KEY, "position", "published", "who", F.col("each.field").alias("field"), F.col("each.value").alias("value")
+    )
+    in_order = Window.partitionBy(*KEY, "field").orderBy("position")
+    followed = (
+        steps.withColumn("other", F.lag("who").over(in_order))
+        .withColumn("earlier", F.lag("value", 2).over(in_order))
+        .withColumn("number", F.row_number().over(in_order))
+    )
+    undone = (F.col("number") > 2) & (F.col("who") != F.col("other")) & F.col("value").eqNullSafe(F.col("earlier"))
+    found = (
+        followed.filter(undone)
+        .groupBy(*KEY, "field")
+        .agg(F.count("*").alias("times_undone"), F.sort_array(F.collect_set("who")).alias("actors"), F.max("published").alias("last"))
+    )
+    return found.filter(F.col("times_undone") >= at_least).orderBy(F.col("times_undone").desc(), *KEY, "field")

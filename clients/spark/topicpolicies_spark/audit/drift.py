@@ -1,0 +1,51 @@
+"""How two states differ: two points in time, or what was declared against what is."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession, types
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from ..documents import SPARK_TYPE
+from .differences import comparable, differing
+from .state import KEY
+
+_DECLARED = types.StructType(
+    [
+        types.StructField("topic", types.StringType()),
+        types.StructField("scope", types.StringType()),
+        types.StructField("policies", SPARK_TYPE),
+    ]
+)
+
+
+def drift(before: DataFrame, after: DataFrame) -> DataFrame:
+    """The documents that differ: ``appeared``, ``vanished`` or ``changed``, in which fields, and who wrote the later one."""
+    one = before.select(*KEY, F.col("policies").alias("one"))
+    other = after.select(*KEY, F.col("policies").alias("other"), "published", "actor", "producer")
+    joined = one.join(other, list(KEY), "full_outer").withColumn("fields", differing("one", "other"))
+    how = F.when(F.col("one").isNull(), "appeared").when(F.col("other").isNull(), "vanished").otherwise("changed")
+    differs = (F.size("fields") > 0) | F.col("one").isNull() | F.col("other").isNull()
+    by = F.coalesce("actor", "producer")
+    return joined.filter(differs).select(*KEY, how.alias("how"), "fields", "published", by.alias("by")).orderBy(*KEY)
+
+
+def declared(spark: SparkSession, path: str) -> DataFrame:
+    """Declared documents: JSON lines with ``topic``, ``scope`` (LOCAL if it is left out) and ``policies`` in the definition's names."""
+    read = spark.read.schema(_DECLARED).option("mode", "FAILFAST").json(path)
+    namespace = F.regexp_extract("topic", r"^(?:[a-z-]+://)?([^/]+/[^/]+)/", 1)
+    return read.select(namespace.alias("namespace"), "topic", F.coalesce("scope", F.lit("LOCAL")).alias("scope"), "policies")
+
+
+def undeclared(wanted: DataFrame, live: DataFrame) -> DataFrame:
+    """Where what is does not have what was declared: only the fields that a declaration sets are compared, and only the topics in it."""
+    one = wanted.select(*KEY, F.col("policies").alias("one"))
+    other = live.select(*KEY, F.col("policies").alias("other"), "published", "actor", "producer")
+    joined = one.join(other, list(KEY), "left")
+    names = [
+        F.when(comparable("one", field).isNotNull() & ~comparable("one", field).eqNullSafe(comparable("other", field)), F.lit(field))
+        for field in SPARK_TYPE.names
+    ]
+    fields = F.array_compact(F.array(*names))
+    how = F.when(F.col("other").isNull(), "missing").otherwise("differs")
+    found = joined.withColumn("fields", fields).filter(F.size("fields") > 0)
+    return found.select(*KEY, how.alias("how"), "fields", "published", F.coalesce("actor", "producer").alias("by")).orderBy(*KEY)

@@ -1,0 +1,48 @@
+"""How far a stream is: for each log the place of its last entry that was taken, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from .brokers import Log, Place, place_of
+
+FORMAT = 1
+
+
+class Range(NamedTuple):
+    """A part of a log: what stands behind ``start``, up to ``end``."""
+
+    log: Log
+    start: Place | None
+    """None: the log's beginning."""
+    end: Place
+
+
+def offset_of(places: Mapping[str, Place]) -> dict[str, Any]:
+    """An offset as Spark keeps it."""
+    return {"format": FORMAT, "logs": {name: str(place) for name, place in sorted(places.items())}}
+
+
+def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
+    """The places of an offset.
+
+    Raises:
+        ValueError: it is not one of ours.
+    """
+    if offset.get("format") != FORMAT:
+        raise ValueError(f"not an offset of this data source: {offset}")
+    places = {name: place_of(text) for name, text in offset["logs"].items()}
+    if None in places.values():
+        raise ValueError(f"not an offset of this data source: {offset}")
+    return {name: place for name, place in places.items() if place is not None}
+
+
+def ranges(logs: Iterable[Log], start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Range]:
+    """What lies between two offsets."""
+    found = []
+    for log in logs:
+        first, last = start.get(log.name), end.get(log.name)
+        if last is not None and (first is None or first < last):
+            found.append(Range(log, first, last))
+    return found

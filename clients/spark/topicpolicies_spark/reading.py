@@ -1,0 +1,183 @@
+"""One range of one change log, read in an executor.
+
+Brokers compact these logs all the time and delete the ledgers whose entries compaction has gone through. So a range is read twice where
+need be: first as it stands in the ledgers that are left, then as compaction left it, of which only what was not seen is taken. A ledger is
+deleted only after its compaction, so whatever the first reading just missed, and still counted for anything, the second one finds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from topicpolicies_server.logs.avro import Codec, UnsupportedSchema
+from topicpolicies_server.logs.pulsar.ids import MessageId
+
+from . import NAME
+from .brokers import Brokers, Place
+from .offsets import Range
+from .options import Options
+from .rows import Change, change_of
+
+_WAIT_MS = 500
+_QUIET_WAITS = 60
+"""So often nothing may come although there should be something."""
+_ASK_AFTER = 2
+"""After so many of these waits the broker is asked whether it has sent everything."""
+_QUEUE = 2_000
+_NO_SCHEMA = -1
+_ANNOUNCEMENT = "tp-leader"
+"""The property of a sidecar's message that is no event."""
+
+
+class ReadStalled(Exception):
+    """The broker has more to read, it says, and does not send it. The task is tried again by Spark."""
+
+
+class Seen:
+    """Which entries were read, as stretches without gaps."""
+
+    def __init__(self) -> None:
+        self._firsts: list[Place] = []
+        self._lasts: list[Place] = []
+
+    def add(self, place: Place) -> None:
+        """Notes an entry; entries come in the log's order."""
+        if self._lasts and place == Place(self._lasts[-1].ledger, self._lasts[-1].entry + 1):
+            self._lasts[-1] = place
+        else:
+            self._firsts.append(place)
+            self._lasts.append(place)
+
+    def __contains__(self, place: Place) -> bool:
+        at = bisect_right(self._firsts, place) - 1
+        return at >= 0 and place <= self._lasts[at]
+
+    def all_of(self, start: Place | None, end: Place) -> bool:
+        """Whether it is sure that nothing of a range is missing."""
+        if start is None or len(self._lasts) != 1:
+            return False
+        return self._firsts[0] == Place(start.ledger, start.entry + 1) and self._lasts[0] == end
+
+
+def read(options: Options, part: Range) -> Iterator[Change]:
+    """The events of a range. Those that compaction left of older ledgers may come after newer ones.
+
+    Raises:
+        ReadStalled: nothing came any more.
+        httpx.HTTPError: the admin API did not answer.
+        pulsar.PulsarException: the broker could not be read from.
+    """
+    import pulsar  # noqa: PLC0415 - only in the process that reads: its threads do not survive a fork
+
+    token = options.token()
+    authentication = None if token is None else pulsar.AuthenticationToken(token)
+    client = pulsar.Client(options.service_url, authentication=authentication, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    try:
+        with Brokers(options) as brokers:
+            codec_of = _codecs(brokers, part.log.namespace)
+            for message, place in _messages(pulsar, client, brokers, options, part):
+                change = _row(message, place, part, codec_of)
+                if change is not None and options.published(change.published) and (not options.topics or change.topic in options.topics):
+                    yield change
+    finally:
+        client.close()
+
+
+def _messages(pulsar: Any, client: Any, brokers: Brokers, options: Options, part: Range) -> Iterator[tuple[Any, Place]]:
+    seen = Seen()
+    if not options.compacted:
+        for message, place in _drain(pulsar, client, brokers, part, compacted=False):
+            seen.add(place)
+            yield message, place
+        if seen.all_of(part.start, part.end):
+            return
+        ledgers = brokers.ledgers(part.log)
+        if not ledgers.compacted or ledgers.horizon is None:
+            return
+        part = part._replace(end=min(part.end, ledgers.horizon))  # behind the horizon nothing was compacted, so nothing of it is gone
+    for message, place in _drain(pulsar, client, brokers, part, compacted=True):
+        if place not in seen:
+            yield message, place
+
+
+def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted: bool) -> Iterator[tuple[Any, Place]]:
+    """The messages of a range, one reading of it.
+
+    Raises:
+        ReadStalled: nothing came any more.
+    """
+    start = pulsar.MessageId.earliest if part.start is None else pulsar.MessageId(-1, part.start.ledger, part.start.entry, -1)
+    name = f"{NAME}-{uuid.uuid4().hex}"
+    reader = client.create_reader(
+        part.log.topic,
+        start,
+        receiver_queue_size=_QUEUE,
+        reader_name=name,
+        subscription_role_prefix="__system_reader",
+        is_read_compacted=compacted,
+    )
+    try:
+        last, quiet, sent = part.start, 0, False
+        while last is None or last < part.end:
+            message = _next(pulsar, reader) if quiet or reader.has_message_available() else None
+            if message is None:
+                if sent or not reader.has_message_available():
+                    return
+                quiet += 1
+                if quiet > _QUIET_WAITS:
+                    raise ReadStalled(f"{part.log.topic} was read up to {last}; what follows up to {part.end} does not come")
+                # What was on its way while the question was answered comes in the wait after it.
+                sent = quiet >= _ASK_AFTER and brokers.all_sent(part.log, name, part.end)
+                continue
+            quiet, sent = 0, False
+            ident = message.message_id()
+            place = Place(ident.ledger_id(), ident.entry_id())
+            if place > part.end:
+                return
+            if last is None or place > last:
+                last = place
+                yield message, place
+    finally:
+        with contextlib.suppress(pulsar.PulsarException):
+            reader.close()
+
+
+def _next(pulsar: Any, reader: Any) -> Any:
+    """The next message; None if none comes for a while."""
+    try:
+        return reader.read_next(_WAIT_MS)
+    except pulsar.Timeout:
+        return None
+
+
+def _codecs(brokers: Brokers, namespace: str) -> Any:
+    @cache
+    def codec_of(version: int) -> Codec | None:
+        if version == _NO_SCHEMA:
+            return Codec()
+        definition = brokers.schema(namespace, version)
+        try:
+            return None if definition is None else Codec(definition)
+        except UnsupportedSchema:
+            return None
+
+    return codec_of
+
+
+def _row(message: Any, place: Place, part: Range, codec_of: Any) -> Change | None:
+    inner = message._message  # noqa: SLF001 - the public class hides what tells a tombstone and the schema
+    properties = message.properties()
+    if _ANNOUNCEMENT in properties:
+        return None
+    version = inner.int_schema_version()
+    codec = codec_of(version)
+    event, problem = None, f"its schema, version {version}, is none of policy events"
+    if codec is not None:
+        event, problem = codec.read(message.partition_key(), None if inner.has_null_value() else message.data(), properties)
+    ident = MessageId(place.ledger, place.entry)
+    return change_of(part.log.namespace, part.log.partition, ident, message.publish_timestamp(), message.producer_name(), event, problem)

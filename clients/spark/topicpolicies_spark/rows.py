@@ -1,0 +1,136 @@
+"""Events of a change log as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import types
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core import secrets
+from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+
+from . import documents
+
+_BATCH = 2_000
+
+
+class Change(NamedTuple):
+    """One row."""
+
+    namespace: str
+    topic: str | None
+    """The full name; null if the entry could not be read."""
+    scope: str | None
+    """LOCAL or GLOBAL."""
+    partition: int
+    position: str
+    """Where the event stands: of one key, plain string order is log order. The sidecar's versions are these."""
+    ledger: int | None
+    entry: int | None
+    """Null for what does not stand in Pulsar."""
+    published: int
+    """Microseconds since 1970, by the log's clock."""
+    action: str
+    """INSERT, UPDATE, DELETE, TOMBSTONE or NONE; UNREADABLE for an entry that nobody can read; GAP where a history may miss events."""
+    origin: str
+    """``broker``, or, of a sidecar's event, ``update``, ``delete``, ``tombstone`` or ``repair``."""
+    producer: str
+    actor: str | None
+    """Who asked, if anybody said."""
+    request_id: str | None
+    event_id: str | None
+    mask: list[str] | None
+    """What a sidecar's event changes; null for a broker's."""
+    base: str | None
+    """The event that a sidecar's was computed from."""
+    policies: dict[str, Any] | None
+    """The writer's whole document, without the secrets of object storages; null for a tombstone."""
+    problem: str | None
+    """What is wrong with the entry, if anything."""
+
+
+SPARK_SCHEMA = types.StructType(
+    [
+        types.StructField("namespace", types.StringType()),
+        types.StructField("topic", types.StringType()),
+        types.StructField("scope", types.StringType()),
+        types.StructField("partition", types.IntegerType()),
+        types.StructField("position", types.StringType()),
+        types.StructField("ledger", types.LongType()),
+        types.StructField("entry", types.LongType()),
+        types.StructField("published", types.TimestampType()),
+        types.StructField("action", types.StringType()),
+        types.StructField("origin", types.StringType()),
+        types.StructField("producer", types.StringType()),
+        types.StructField("actor", types.StringType()),
+        types.StructField("request_id", types.StringType()),
+        types.StructField("event_id", types.StringType()),
+        types.StructField("mask", types.ArrayType(types.StringType())),
+        types.StructField("base", types.StringType()),
+        types.StructField("policies", documents.SPARK_TYPE),
+        types.StructField("problem", types.StringType()),
+    ]
+)
+_ARROW = {
+    "partition": pa.int32(),
+    "ledger": pa.int64(),
+    "entry": pa.int64(),
+    "published": pa.timestamp("us", tz="UTC"),
+    "mask": pa.list_(pa.string()),
+    "policies": documents.ARROW_TYPE,
+}
+ARROW_SCHEMA = pa.schema([pa.field(name, _ARROW.get(name, pa.string())) for name in Change._fields])
+
+
+def change_of(
+    namespace: str, partition: int, place: MessageId, published_ms: int, producer: str, event: Event | None, problem: str
+) -> Change:
+    """The row of an entry; ``event`` is None if it could not be read."""
+    stamp = event.stamp if event is not None else None
+    document = event.document if event is not None else None
+    action = "UNREADABLE"
+    if event is not None:
+        action = event.action.name if event.document is not None or event.action.name != "DELETE" else "TOMBSTONE"
+    return Change(
+        namespace=namespace,
+        topic=event.key.topic if event is not None else None,
+        scope=Scope(event.key.scope).name if event is not None else None,
+        partition=partition,
+        position=position_of(place),
+        ledger=place.ledger,
+        entry=place.entry,
+        published=published_ms * 1_000,
+        action=action,
+        origin=stamp.kind.value if stamp is not None else "broker",
+        producer=producer,
+        actor=stamp.actor or None if stamp is not None else None,
+        request_id=stamp.request_id or None if stamp is not None else None,
+        event_id=stamp.event_id if stamp is not None else None,
+        mask=list(stamp.mask) if stamp is not None else None,
+        base=stamp.base or None if stamp is not None else None,
+        policies=documents.value_of(TopicPolicies.FromString(secrets.wire(document))) if document is not None else None,
+        problem=problem or None,
+    )
+
+
+def batches(changes: Iterable[Change]) -> Iterator[pa.RecordBatch]:
+    """Rows in Arrow."""
+    waiting: list[Change] = []
+    for change in changes:
+        waiting.append(change)
+        if len(waiting) == _BATCH:
+            yield _batch(waiting)
+            waiting = []
+    if waiting:
+        yield _batch(waiting)
+
+
+def _batch(changes: list[Change]) -> pa.RecordBatch:
+    columns = zip(*changes, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)

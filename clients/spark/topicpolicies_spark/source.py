@@ -1,0 +1,210 @@
+"""The data source as Spark sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from . import NAME, rows
+from .admission import admit
+from .brokers import Brokers, Ledgers, Place
+from .offsets import Range, offset_of, places_of, ranges
+from .options import Options, microseconds, read_options
+
+
+class Part(InputPartition):
+    """One range, for one task."""
+
+    def __init__(self, part: Range) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class TopicPolicyChanges(DataSource):
+    """The events of namespaces' change logs, one row each."""
+
+    @classmethod
+    def name(cls) -> str:
+        """How queries call it."""
+        return NAME
+
+    def schema(self) -> types.StructType:
+        """Its columns: see ``rows.Change``."""
+        return rows.SPARK_SCHEMA
+
+    def reader(self, schema: types.StructType) -> DataSourceReader:  # noqa: ARG002 - it is always ours
+        """A batch query."""
+        options = read_options(self.options)
+        if options.address:
+            return HistoryReader(options)
+        return PushingReader(options) if options.push_filters else BatchReader(options)
+
+    def streamReader(self, schema: types.StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
+        """A streaming query."""
+        options = read_options(self.options)
+        if options.address:
+            from .recorded import HistoryStreamReader  # noqa: PLC0415 - what reads is needed where it is read
+
+            return HistoryStreamReader(options)
+        return StreamReader(options)
+
+
+class BatchReader(DataSourceReader):
+    """Everything that the logs hold when the query begins."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One task for each log."""
+        with Brokers(self.options) as brokers:
+            logs = brokers.logs()
+            ends = {log.name: brokers.ledgers(log).end for log in logs}
+        return [Part(part) for part in ranges(logs, {}, ends) if part.end.ledger >= 0]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads one log."""
+        return _read(self.options, partition)
+
+
+class PushingReader(BatchReader):
+    """The same with filters pushed down: equality and ``IN`` of ``namespace`` and ``topic``, and bounds of ``published``.
+
+    Namespaces that are not asked for are not read, and events that are not asked for are not made into rows.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Takes the filters that it knows, and gives the others back."""
+        for each in filters:
+            narrowed = _narrowed(self.options, each)
+            if narrowed is None:
+                yield each
+            else:
+                self.options = narrowed
+
+
+class HistoryReader(DataSourceReader):
+    """What a sidecar's history tells of namespaces."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One task for each namespace."""
+        from .sidecars import namespaces_of  # noqa: PLC0415 - what reads is needed where it is read
+
+        return [InputPartition(namespace) for namespace in namespaces_of(self.options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads one namespace."""
+        from .history import read_history  # noqa: PLC0415 - what reads is needed where it is read
+
+        return rows.batches(read_history(self.options, partition.value))
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What comes, from the logs' beginnings on or from now on.
+
+    Offsets name the last entry of each log that was taken. New namespaces join by themselves, from their beginnings.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._target: dict[str, Place] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new stream begins."""
+        if not self.options.from_latest:
+            return offset_of({})
+        return offset_of({name: ledgers.end for name, ledgers in self._ledgers().items() if ledgers.end.ledger >= 0})
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """The option ``maxRowsPerTrigger``."""
+        return ReadAllAvailable() if self.options.most_rows is None else ReadMaxRows(self.options.most_rows)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where the next batch ends."""
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        logs, target = self._ledgers(), self._target
+        if target is not None:
+            logs = {name: each._replace(end=min(each.end, target[name])) for name, each in logs.items() if name in target}
+        return offset_of(admit(places_of(start), logs, most))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Takes what there is now as the end of the query."""
+        self._target = {name: ledgers.end for name, ledgers in self._ledgers().items() if ledgers.end.ledger >= 0}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One task for each log that has something new."""
+        first, last = places_of(start), places_of(end)
+        if first == last:
+            return []
+        with Brokers(self.options) as brokers:
+            logs = brokers.logs()
+        return [Part(part) for part in ranges(logs, first, last)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads one range."""
+        return _read(self.options, partition)
+
+    def _ledgers(self) -> dict[str, Ledgers]:
+        with Brokers(self.options) as brokers:
+            return {log.name: brokers.ledgers(log) for log in brokers.logs()}
+
+
+def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    from .reading import read  # noqa: PLC0415 - what reads is needed where it is read
+
+    assert isinstance(partition, Part)
+    return rows.batches(read(options, partition.part))
+
+
+def _narrowed(options: Options, each: Filter) -> Options | None:
+    """The options with a filter in them; None if it is none of those that are taken."""
+    attribute = getattr(each, "attribute", ())
+    if isinstance(each, EqualTo):
+        return _named(options, attribute, [each.value])
+    if isinstance(each, In):
+        return _named(options, attribute, list(each.value))
+    if attribute != ("published",):
+        return None
+    if isinstance(each, GreaterThanOrEqual):
+        return replace(options, since=max(_time(each.value), options.since or 0))
+    if isinstance(each, GreaterThan):
+        return replace(options, since=max(_time(each.value) + 1, options.since or 0))
+    if isinstance(each, LessThan):
+        until = _time(each.value)
+        return replace(options, until=until if options.until is None else min(until, options.until))
+    return None
+
+
+def _named(options: Options, attribute: tuple[str, ...], values: list[Any]) -> Options | None:
+    if attribute not in (("namespace",), ("topic",)) or None in values:
+        return None
+    wanted = frozenset(map(str, values))
+    if attribute == ("namespace",):
+        namespaces = wanted & options.namespaces if options.namespaces else wanted
+        return replace(options, namespaces=namespaces or frozenset({"/"}))  # nothing: no namespace has that name
+    return replace(options, topics=(wanted & options.topics or frozenset({"/"})) if options.topics else wanted)
+
+
+def _time(value: Any) -> int:
+    return microseconds(value) if isinstance(value, datetime) else int(value)

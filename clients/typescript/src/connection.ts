@@ -1,0 +1,177 @@
+import { isIP } from "node:net";
+
+import { fromBinary, toBinary, type DescMessage, type DescMethodServerStreaming, type DescMethodUnary, type MessageShape } from "@bufbuild/protobuf";
+import * as grpc from "@grpc/grpc-js";
+
+import { fromServiceError, invalid, UnavailableError } from "./errors.js";
+
+/** Where the service listens unless it was told otherwise. */
+export const DEFAULT_TARGET = "localhost:6680";
+/** The metadata that says who asks for a change. */
+const ACTOR_KEY = "topicpolicies-actor";
+/** How long a connection may take to be made where there is another address to try. */
+const CONNECTING_MS = 5000;
+
+/** TLS of a connection. All are PEM. */
+export interface Tls {
+  /** The authorities that the server's certificate is checked against; without them, Node's own. */
+  readonly ca?: Buffer;
+  /** The client's own certificate and its private key, if the server asks for one (mutual TLS). */
+  readonly certificate?: Buffer;
+  readonly key?: Buffer;
+  /** The name that the server's certificate carries, where it differs from the address. */
+  readonly serverName?: string;
+}
+
+/** What a connection is made of. */
+export interface ConnectionOptions {
+  /** Who asks for the changes; it is written into the log beside them. */
+  readonly actor?: string;
+  /** True or a `Tls` for TLS, false for none. Without it: TLS, unless the target is on this machine. */
+  readonly tls?: boolean | Tls;
+  /** A bearer token for every call (metadata "authorization"). It is asked for each time, so it may be renewed. */
+  readonly token?: () => string | Promise<string>;
+  /** Further channel options of grpc-js; they come last and win. */
+  readonly channelOptions?: grpc.ChannelOptions;
+}
+
+/** How one call is made. */
+export interface CallOptions {
+  /** How long it may take in all, its repeats included. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How calls wait for a connection. */
+export interface Waiting {
+  /** Whether there is no other address to try. */
+  readonly alone: boolean;
+  /** Whether calls wait until their time is over; watches never do. */
+  readonly waits: boolean;
+}
+
+/** The channel to one address, which the first call opens, and the calls on it, each made once unless the channel's service config says otherwise. */
+export class Connection {
+  readonly #client: grpc.Client;
+  readonly #actor: string;
+  readonly #token: (() => string | Promise<string>) | undefined;
+  readonly #waiting: Waiting;
+
+  constructor(target: string, options: ConnectionOptions, waiting: Waiting) {
+    this.#actor = options.actor ?? "";
+    if (!/^([!-~]([ -~]*[!-~])?)?$/.test(this.#actor)) {
+      throw invalid("actor", "MALFORMED_ACTOR", "The actor is sent as metadata: printable ASCII, without blanks around it.");
+    }
+    const secured = options.tls ?? !isLocal(target);
+    const tls = secured === true ? {} : secured;
+    if (options.token !== undefined && tls === false && !isLocal(target)) {
+      throw invalid("token", "TOKEN_IN_THE_CLEAR", "A token is not sent to another machine without TLS: say tls: true, or give its authorities.");
+    }
+    this.#token = options.token;
+    this.#waiting = waiting;
+    this.#client = new grpc.Client(target, tls === false ? grpc.credentials.createInsecure() : credentials(tls), {
+      "grpc.service_config_disable_resolution": 1, // how calls are repeated is for `Line` to say, not for DNS
+      "grpc.keepalive_time_ms": 30_000, // a connection that died without a word is noticed
+      "grpc.keepalive_timeout_ms": 10_000,
+      "grpc.initial_reconnect_backoff_ms": 100,
+      "grpc.max_reconnect_backoff_ms": 5000,
+      "grpc.max_receive_message_length": 64 << 20,
+      ...(tls !== false && tls.serverName !== undefined ? { "grpc.ssl_target_name_override": tls.serverName } : {}),
+      ...options.channelOptions,
+    });
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  /** One call with one answer. It fails with a TopicPoliciesError. */
+  async unary<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageShape<I>,
+    { timeoutMs, signal }: CallOptions,
+  ): Promise<MessageShape<O>> {
+    const deadline = new Date(Date.now() + timeoutMs);
+    const metadata = await this.#metadata(this.#waiting.waits);
+    await this.#connecting(timeoutMs, signal);
+    return new Promise((resolve, reject) => {
+      const call = this.#client.makeUnaryRequest(
+        pathOf(method),
+        (message: MessageShape<I>) => Buffer.from(toBinary(method.input, message)),
+        (bytes) => fromBinary(method.output, bytes),
+        request,
+        metadata,
+        { deadline },
+        (error, answer) => {
+          signal?.removeEventListener("abort", cancel);
+          if (error !== null) reject(fromServiceError(error));
+          else resolve(answer as MessageShape<O>); // grpc-js gives one of the two
+        },
+      );
+      const cancel = (): void => {
+        call.cancel();
+      };
+      if (signal?.aborted) cancel();
+      else signal?.addEventListener("abort", cancel, { once: true });
+    });
+  }
+
+  /** A stream of answers, which ends with grpc-js's own errors. It does not wait for a connection: whoever reads it decides what to do. */
+  async serverStream<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodServerStreaming<I, O>,
+    request: MessageShape<I>,
+    signal: AbortSignal,
+  ): Promise<grpc.ClientReadableStream<MessageShape<O>>> {
+    const metadata = await this.#metadata(false);
+    await this.#connecting(Infinity, signal);
+    return this.#client.makeServerStreamRequest(
+      pathOf(method),
+      (message: MessageShape<I>) => Buffer.from(toBinary(method.input, message)),
+      (bytes) => fromBinary(method.output, bytes),
+      request,
+      metadata,
+    );
+  }
+
+  /** Waits while the connection is being made, but not for long: there is another address to try. */
+  async #connecting(timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#waiting.alone) return;
+    const channel = this.#client.getChannel();
+    const deadline = Date.now() + Math.min(timeoutMs, CONNECTING_MS);
+    while (signal?.aborted !== true) {
+      const state = channel.getConnectivityState(true);
+      if (state !== grpc.connectivityState.IDLE && state !== grpc.connectivityState.CONNECTING) return; // the call itself says what is wrong
+      let changed = (): void => undefined;
+      const late = await new Promise<Error | undefined>((resolve) => {
+        changed = () => { resolve(undefined); };
+        signal?.addEventListener("abort", changed);
+        channel.watchConnectivityState(state, deadline, resolve);
+      });
+      signal?.removeEventListener("abort", changed);
+      if (late !== undefined) throw new UnavailableError("No connection established in time.", { code: grpc.status.UNAVAILABLE, cause: late });
+    }
+  }
+
+  async #metadata(waitForReady: boolean): Promise<grpc.Metadata> {
+    const metadata = new grpc.Metadata({ waitForReady });
+    if (this.#actor) metadata.set(ACTOR_KEY, this.#actor);
+    if (this.#token !== undefined) metadata.set("authorization", `Bearer ${await this.#token()}`);
+    return metadata;
+  }
+}
+
+function pathOf(method: { readonly parent: { readonly typeName: string }; readonly name: string }): string {
+  return `/${method.parent.typeName}/${method.name}`;
+}
+
+function credentials(tls: Tls): grpc.ChannelCredentials {
+  return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.certificate ?? null);
+}
+
+/** Whether a target is on this machine: a loopback address, `localhost` or a Unix socket. */
+export function isLocal(target: string): boolean {
+  if (target.startsWith("unix:")) return true;
+  const address = target.includes("://") ? (target.split("/").at(-1) ?? "") : target.replace(/^(dns|ipv4|ipv6):/, "");
+  const host = /^\[(.*)\](?::\d+)?$/.exec(address)?.[1] ?? (isIP(address) ? address : address.replace(/:\d+$/, ""));
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}

@@ -1,0 +1,155 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { anyUnpack, type Any } from "@bufbuild/protobuf/wkt";
+import { status as Code, type ServiceError } from "@grpc/grpc-js";
+
+import { BadRequestSchema, ErrorInfoSchema } from "./generated/google/rpc/error_details_pb.js";
+import { StatusSchema } from "./generated/google/rpc/status_pb.js";
+
+/** The domain of the service's own reasons. */
+const DOMAIN = "topicpolicies.v1";
+
+/** One thing that is wrong with a request. */
+export interface Violation {
+  /** The request's field, such as `update_mask.paths[1]` or `policies.retention_policies`. */
+  readonly field: string;
+  /** Machine-readable, such as `UNKNOWN_PATH`; empty if the service gave none. */
+  readonly reason: string;
+  /** A sentence that says what is wrong and what to do. */
+  readonly description: string;
+}
+
+interface Details {
+  readonly code: Code;
+  readonly reason?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly violations?: readonly Violation[];
+  readonly fromService?: boolean;
+  readonly cause?: unknown;
+}
+
+/** A call failed. There is one subclass per thing that a caller would handle differently. */
+export class TopicPoliciesError extends Error {
+  /** gRPC's status code. */
+  readonly code: Code;
+  /** Machine-readable, in UPPER_SNAKE_CASE; empty if the error is not the service's own (a broken connection, a proxy). */
+  readonly reason: string;
+  /** Further facts for programs. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** All that is wrong with the request, if it was at fault. */
+  readonly violations: readonly Violation[];
+  /** Whether the service itself said so. */
+  readonly fromService: boolean;
+
+  constructor(message: string, details: Details) {
+    super(message, { cause: details.cause });
+    this.name = new.target.name;
+    this.code = details.code;
+    this.reason = details.reason ?? "";
+    this.metadata = details.metadata ?? {};
+    this.violations = details.violations ?? [];
+    this.fromService = details.fromService ?? false;
+  }
+}
+
+/** The request is wrong and will stay wrong (INVALID_ARGUMENT); also thrown before anything is sent. */
+export class InvalidArgumentError extends TopicPoliciesError {}
+/** The topic, namespace or tenant does not exist (NOT_FOUND). */
+export class NotFoundError extends TopicPoliciesError {}
+/** The document is not at the version that the etag demanded (ABORTED). Read it again and decide anew. */
+export class ConflictError extends TopicPoliciesError {}
+/** The request does not fit the present state (FAILED_PRECONDITION), such as topic policies being disabled. */
+export class FailedPreconditionError extends TopicPoliciesError {}
+/** A token is too old or of another log (OUT_OF_RANGE). A watch handles it by itself. */
+export class OutOfRangeError extends TopicPoliciesError {}
+/** A limit of the service was met (RESOURCE_EXHAUSTED); nothing was done. */
+export class ResourceExhaustedError extends TopicPoliciesError {}
+/** The caller is unknown or may not do this (UNAUTHENTICATED, PERMISSION_DENIED). */
+export class PermissionDeniedError extends TopicPoliciesError {}
+/** The service, or the change log behind it, can't be reached (UNAVAILABLE); nothing was done. */
+export class UnavailableError extends TopicPoliciesError {}
+/** A read was not answered in time (DEADLINE_EXCEEDED). */
+export class DeadlineExceededError extends TopicPoliciesError {}
+/** The caller's own signal ended the call, or the client was closed (CANCELLED). */
+export class CancelledError extends TopicPoliciesError {}
+
+/**
+ * A change may or may not have been made: its answer was lost, or did not come in time.
+ *
+ * To learn what happened, repeat the same call with `requestId`: what was done is not done twice.
+ */
+export class OutcomeUnknownError extends TopicPoliciesError {
+  /** The id of the request whose outcome is unknown. */
+  readonly requestId: string;
+
+  constructor(cause: TopicPoliciesError, requestId: string) {
+    const { code, reason, metadata, fromService } = cause;
+    super(`It is not known whether the change was made: ${cause.message} Repeat it with request id ${requestId} to learn it.`, {
+      code, reason, metadata, fromService, cause,
+    });
+    this.requestId = requestId;
+  }
+}
+
+const CLASSES: ReadonlyMap<Code, typeof TopicPoliciesError> = new Map([
+  [Code.CANCELLED, CancelledError],
+  [Code.INVALID_ARGUMENT, InvalidArgumentError],
+  [Code.NOT_FOUND, NotFoundError],
+  [Code.ABORTED, ConflictError],
+  [Code.FAILED_PRECONDITION, FailedPreconditionError],
+  [Code.OUT_OF_RANGE, OutOfRangeError],
+  [Code.RESOURCE_EXHAUSTED, ResourceExhaustedError],
+  [Code.UNAUTHENTICATED, PermissionDeniedError],
+  [Code.PERMISSION_DENIED, PermissionDeniedError],
+  [Code.UNAVAILABLE, UnavailableError],
+  [Code.DEADLINE_EXCEEDED, DeadlineExceededError],
+]);
+
+const CODES = Object.values(Code).filter((each): each is Code => typeof each === "number");
+
+/** The error of a status with its `google.rpc` details. Details of other kinds are passed over. */
+export function fromStatus(number: number, message: string, details: readonly Any[], cause?: unknown): TopicPoliciesError {
+  const code = CODES.find((known) => known.valueOf() === number) ?? Code.UNKNOWN;
+  let reason = "";
+  let metadata: Record<string, string> = {};
+  let fromService = false;
+  const violations: Violation[] = [];
+  for (const detail of details) {
+    const info = anyUnpack(detail, ErrorInfoSchema);
+    if (info !== undefined) {
+      ({ reason, metadata } = info);
+      fromService = info.domain === DOMAIN;
+    }
+    for (const each of anyUnpack(detail, BadRequestSchema)?.fieldViolations ?? []) {
+      violations.push({ field: each.field, reason: each.reason, description: each.description });
+    }
+  }
+  const kind = CLASSES.get(code) ?? TopicPoliciesError;
+  return new kind(message, { code, reason, metadata, violations, fromService, cause });
+}
+
+/** The error of a failed call. */
+export function fromServiceError(error: unknown): TopicPoliciesError {
+  if (error instanceof TopicPoliciesError) return error;
+  if (!isServiceError(error)) {
+    return new TopicPoliciesError(error instanceof Error ? error.message : String(error), { code: Code.UNKNOWN, cause: error });
+  }
+  const [written] = error.metadata.get("grpc-status-details-bin");
+  let details: readonly Any[] = [];
+  if (written instanceof Uint8Array) {
+    try {
+      details = fromBinary(StatusSchema, written).details;
+    } catch {
+      details = []; // a proxy's, perhaps: the code and the message are still good
+    }
+  }
+  return fromStatus(error.code, error.details || Code[error.code], details, error);
+}
+
+function isServiceError(error: unknown): error is ServiceError {
+  return error instanceof Error && "code" in error && "details" in error && "metadata" in error;
+}
+
+/** An error about a request that was not sent. */
+export function invalid(field: string, reason: string, description: string): InvalidArgumentError {
+  return new InvalidArgumentError(description, { code: Code.INVALID_ARGUMENT, reason, violations: [{ field, reason, description }] });
+}

@@ -1,0 +1,75 @@
+import { equals } from "@bufbuild/protobuf";
+import { reflect, scalarEquals, type ReflectList, type ReflectMap, type ReflectMessage } from "@bufbuild/protobuf/reflect";
+import type { DescField, ScalarType } from "@bufbuild/protobuf";
+
+import { TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
+
+const PLAIN = /^[A-Za-z0-9_]+$/;
+
+/**
+ * The path of a mask from its segments: fields, and keys of maps, which get backticks where they need them.
+ *
+ * `path("subscription_policies", "my-sub", "dispatch_rate")` is ``subscription_policies.`my-sub`.dispatch_rate``. No segments name the
+ * whole document, `*`. Fields have the names of the definition, in snake case.
+ */
+export function path(...segments: readonly string[]): string {
+  if (segments.length === 0) return "*";
+  return segments.map((each) => (PLAIN.test(each) ? each : `\`${each.replaceAll("`", "``")}\``)).join(".");
+}
+
+/** The fields of a document that are set. */
+export function pathsOf(policies: TopicPolicies): string[] {
+  const message = reflect(TopicPoliciesSchema, policies);
+  return message.fields.filter((field) => message.isSet(field)).map((field) => field.name);
+}
+
+/**
+ * What differs between two documents: `before` with these fields of `after` is `after`.
+ *
+ * Objects that are in both are compared leaf by leaf, maps entry by entry, lists as a whole, so that a mask names nothing that is equal.
+ * Fields that this package's definition does not know are not compared. Without a difference there are no paths; such a mask must not be
+ * sent, because an empty one means something else (the fields that are set).
+ */
+export function pathsBetween(before: TopicPolicies, after: TopicPolicies): string[] {
+  const found = differences(reflect(TopicPoliciesSchema, before), reflect(TopicPoliciesSchema, after), []);
+  return [...found].map((segments) => path(...segments));
+}
+
+function* differences(before: ReflectMessage, after: ReflectMessage, at: readonly string[]): Generator<string[]> {
+  for (const field of before.fields) {
+    const below = [...at, field.name];
+    const ours = before.isSet(field);
+    const theirs = after.isSet(field);
+    if (!ours && !theirs) continue;
+    if (field.fieldKind === "map") yield* entryDifferences(field, before.get(field), after.get(field), below);
+    else if (ours !== theirs) yield below;
+    else if (field.fieldKind === "message") yield* differences(before.get(field), after.get(field), below);
+    else if (field.fieldKind === "list") {
+      if (!listsEqual(field, before.get(field), after.get(field))) yield below;
+    } else if (!singlesEqual(field.scalar, before.get(field), after.get(field))) yield below;
+  }
+}
+
+function* entryDifferences(field: DescField & { fieldKind: "map" }, before: ReflectMap, after: ReflectMap, at: string[]): Generator<string[]> {
+  for (const key of new Set([...before.keys(), ...after.keys()])) {
+    const below = [...at, String(key)];
+    if (before.has(key) !== after.has(key)) yield below;
+    else if (field.mapKind === "message") yield* differences(before.get(key) as ReflectMessage, after.get(key) as ReflectMessage, below);
+    else if (!singlesEqual(field.scalar, before.get(key), after.get(key))) yield below;
+  }
+}
+
+function listsEqual(field: DescField & { fieldKind: "list" }, before: ReflectList, after: ReflectList): boolean {
+  if (before.size !== after.size) return false;
+  const theirs = [...after];
+  return [...before].every((each, index) => {
+    if (field.listKind !== "message") return singlesEqual(field.scalar, each, theirs[index]);
+    return equals(field.message, (each as ReflectMessage).message, (theirs[index] as ReflectMessage).message);
+  });
+}
+
+/** Scalars, and enums, which have no scalar type. */
+function singlesEqual(type: ScalarType | undefined, a: unknown, b: unknown): boolean {
+  if (type === undefined) return a === b;
+  return scalarEquals(type, a as Parameters<typeof scalarEquals>[1], b as Parameters<typeof scalarEquals>[2]);
+}

@@ -1,0 +1,4 @@
+/** The generated messages, all of them. */
+export * from "../generated/topicpolicies/v1/events_pb.js";
+export * from "../generated/topicpolicies/v1/policies_pb.js";
+export * from "../generated/topicpolicies/v1/service_pb.js";

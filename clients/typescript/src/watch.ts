@@ -1,0 +1,97 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { status as Code } from "@grpc/grpc-js";
+
+import { fromServiceError, UnavailableError, type TopicPoliciesError } from "./errors.js";
+import type { Interrupted, WatchEvent } from "./events.js";
+import { TopicPoliciesService } from "./generated/topicpolicies/v1/service_pb.js";
+import type { Line } from "./line.js";
+import type { WatchSession } from "./session.js";
+import type { ResumeToken } from "./tokens.js";
+
+/**
+ * An open watch: an async iterator over what it tells, for one reader. It ends when it is closed, and throws what makes it senseless to try again.
+ */
+export class Watch implements AsyncIterableIterator<WatchEvent> {
+  readonly #line: Line;
+  readonly #session: WatchSession;
+  readonly #closing = new AbortController();
+  readonly #events: AsyncGenerator<WatchEvent, undefined>;
+
+  /** Use `Client.watch`. */
+  constructor(line: Line, session: WatchSession) {
+    this.#line = line;
+    this.#session = session;
+    this.#events = this.#run();
+  }
+
+  /** Where to go on after everything that the iterator has given so far. Save it once you have dealt with that. */
+  get token(): ResumeToken {
+    return this.#session.token;
+  }
+
+  /** Ends the watch; whoever waits for its next event is told that it is done. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  next(): Promise<IteratorResult<WatchEvent, undefined>> {
+    return this.#events.next();
+  }
+
+  /** Leaving a `for await` loop ends the watch. */
+  return(): Promise<IteratorResult<WatchEvent, undefined>> {
+    this.close();
+    return this.#events.return(undefined);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async *#run(): AsyncGenerator<WatchEvent, undefined> {
+    while (!this.#closing.signal.aborted) {
+      const { request, events } = this.#session.connect(performance.now());
+      yield* events;
+      const address = this.#line.routes.address;
+      const failure = yield* this.#stream(request, address);
+      if (this.#closed()) return undefined;
+      this.#line.routes.failed(address, failure);
+      const interrupted: Interrupted = this.#session.broke(failure, performance.now(), Math.random());
+      yield interrupted;
+      await sleep(interrupted.retryInMs, undefined, { signal: this.#closing.signal }).catch(() => undefined); // closed meanwhile
+    }
+    return undefined;
+  }
+
+  /** One stream to its end: what it tells, and why it ended. */
+  async *#stream(request: ReturnType<WatchSession["connect"]>["request"], address: string): AsyncGenerator<WatchEvent, TopicPoliciesError> {
+    const signal = this.#closing.signal;
+    let call;
+    try {
+      call = await this.#line.serverStream(TopicPoliciesService.method.watchPolicies, request, address, signal);
+    } catch (error) {
+      return fromServiceError(error); // no token to be had, say
+    }
+    const cancel = call.cancel.bind(call);
+    call.on("error", () => undefined); // it may come after the last read
+    signal.addEventListener("abort", cancel, { once: true });
+    if (signal.aborted) cancel();
+    try {
+      for await (const response of call) {
+        const event = this.#session.received(response as Parameters<WatchSession["received"]>[0], performance.now());
+        if (event !== undefined) yield event;
+      }
+      return new UnavailableError("The service has ended the stream.", { code: Code.UNAVAILABLE });
+    } catch (error) {
+      return fromServiceError(error);
+    } finally {
+      signal.removeEventListener("abort", cancel);
+      cancel();
+    }
+  }
+
+  #closed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+}

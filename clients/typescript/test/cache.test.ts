@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { after, before, test, type TestContext } from "node:test";
+
+import { create } from "@bufbuild/protobuf";
+
+import {
+  Client, InvalidArgumentError, PolicyCache, Scope, TopicPoliciesSchema, type Change, type Document, type Watch, type WatchEvent,
+} from "../src/index.js";
+import { Sidecar, until } from "./sidecar.js";
+
+let sidecar: Sidecar;
+let client: Client;
+before(async () => {
+  sidecar = await Sidecar.start();
+  client = new Client(sidecar.address);
+});
+after(async () => {
+  client.close();
+  await sidecar.remove();
+});
+
+async function caching(t: TestContext, selection: Parameters<Client["cache"]>[0], by: Client = client): Promise<PolicyCache> {
+  const cache = by.cache(selection);
+  t.after(() => cache.close());
+  await cache.synced(AbortSignal.timeout(20_000));
+  return cache;
+}
+
+function producers(document: Document | undefined): number | undefined {
+  return document?.policies?.maxProducerPerTopic;
+}
+
+test("a cache has the snapshot and every change", async (t) => {
+  const topic = "persistent://ts/cache/x";
+  await client.update(topic, { maxProducerPerTopic: 1 });
+  const cache = await caching(t, { namespaces: ["ts/cache"] });
+  assert.deepEqual([producers(cache.get(topic)), cache.isSynced], [1, true]);
+  await client.update("ts/cache/y", { maxProducerPerTopic: 2 }, { scope: Scope.GLOBAL });
+  await until("the new document is in the cache", () => cache.documents().length === 2);
+  assert.equal(producers(cache.get("ts/cache/y-partition-3", Scope.GLOBAL)), 2);
+  await client.delete(topic);
+  await until("the deleted document is gone", () => cache.get(topic) === undefined);
+});
+
+test("a listener is told what there is and then every change, and one that throws disturbs nobody", async (t) => {
+  const topic = "persistent://ts/listener/x";
+  await client.update(topic, { maxProducerPerTopic: 1 });
+  const cache = await caching(t, { topics: [topic] });
+  const warnings: Error[] = [];
+  const note = (warning: Error): void => { warnings.push(warning); };
+  process.on("warning", note);
+  t.after(() => process.off("warning", note));
+  cache.listen(() => { throw new Error("a bad listener"); });
+  const told: (number | undefined)[][] = [];
+  const stop = cache.listen((change: Change) => told.push([producers(change.before), producers(change.after)]));
+  assert.deepEqual(told, [[undefined, 1]]);
+  await client.update(topic, { maxProducerPerTopic: 2 });
+  await until("the change was told", () => told.length === 2);
+  await client.delete(topic);
+  await until("the deletion was told", () => told.length === 3);
+  assert.deepEqual(told.slice(1), [[1, 2], [2, undefined]]);
+  stop();
+  await client.update(topic, { maxProducerPerTopic: 3 });
+  await until("the cache has the change", () => cache.get(topic) !== undefined);
+  assert.equal(told.length, 3);
+  assert.ok(warnings.some((warning) => warning.message === "a bad listener"));
+});
+
+test("a cache serves what it knows while the server is away, and catches up", async (t) => {
+  const own = await Sidecar.start();
+  const its = new Client(own.address);
+  t.after(async () => {
+    its.close();
+    await own.remove();
+  });
+  const topic = "persistent://ts/away/x";
+  await its.update(topic, { maxProducerPerTopic: 1 });
+  const cache = await caching(t, { namespaces: ["ts/away"], bookmarkIntervalMs: 1000 }, its);
+  await until("the copy has become older", () => cache.stalenessMs > 600);
+  await until("a bookmark has confirmed it", () => cache.stalenessMs < 500);
+  await own.kill();
+  await until("the copy is stale and says why", () => cache.stalenessMs > 1500 && cache.state("ts/away")?.problem !== "");
+  assert.deepEqual([producers(cache.get(topic)), cache.isSynced], [1, true]);
+  await own.start();
+  await its.update(topic, { maxProducerPerTopic: 2 });
+  await until("the cache has caught up", () => producers(cache.get(topic)) === 2 && cache.stalenessMs < 1200);
+  assert.equal(cache.state("ts/away")?.problem, "");
+});
+
+test("what a second snapshot does not tell again is dropped when it is complete", async () => {
+  const changed = (name: string): WatchEvent => ({
+    kind: "changed", namespace: "t/n", topic: `persistent://t/n/${name}`, scope: Scope.LOCAL, policies: create(TopicPoliciesSchema), version: "1",
+    previousVersion: "", partition: 0, position: "1", origin: undefined, snapshot: true,
+  });
+  const synced: WatchEvent = { kind: "synced", namespace: "t/n", token: { log: "log", positions: [] } };
+  const topics = (): string[] => cache.documents().map((document) => document.topic.slice("persistent://t/n/".length));
+  const seen: string[][] = [];
+  async function* events(): AsyncGenerator<WatchEvent> {
+    const turns: WatchEvent[] = [
+      changed("goes"), changed("stays"), synced, { kind: "restarted", namespace: "t/n", reason: "it was lost" }, changed("stays"), synced,
+    ];
+    for (const event of turns) {
+      await Promise.resolve();
+      yield event;
+      seen.push(topics());
+    }
+  }
+  const cache = new PolicyCache(Object.assign(events(), { close: () => undefined }) as unknown as Watch, ["t/n"]);
+  await cache.close();
+  assert.deepEqual(seen.slice(2), [["goes", "stays"], ["goes", "stays"], ["goes", "stays"], ["stays"]]);
+});
+
+test("a cache that can't follow says why, and one that is closed ends its waiting", async () => {
+  const senseless = client.cache({ namespaces: ["not a namespace"] });
+  await assert.rejects(senseless.synced(), InvalidArgumentError);
+  assert.ok(senseless.error instanceof InvalidArgumentError);
+  const nowhere = new Client("127.0.0.1:1");
+  const unsynced = nowhere.cache({ namespaces: ["t/n"] });
+  await assert.rejects(unsynced.synced(AbortSignal.timeout(50)), { name: "TimeoutError" });
+  const waiting = unsynced.synced();
+  await Promise.all([assert.rejects(waiting, /closed/), unsynced.close()]);
+  nowhere.close();
+});

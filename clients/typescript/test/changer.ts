@@ -1,0 +1,40 @@
+/** The TypeScript part of the test with all languages at once (tests/clients): it changes its own settings of one topic, and tells of every change. */
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { create } from "@bufbuild/protobuf";
+
+import { Client, ConflictError, type UpdateResult } from "../src/index.js";
+import { SubscriptionPoliciesSchema } from "../src/v1/index.js";
+
+const ENTRY = "of typescript.1"; // a key that needs backticks
+const [target = "", topic = "", turns = "0"] = process.argv.slice(2);
+const client = new Client(target, { actor: "typescript" });
+let runs = 0;
+
+await client.get(topic);
+console.log("ready");
+await once(process.stdin, "data");
+process.stdin.destroy();
+for (let turn = 1; turn <= Number(turns); turn += 1) {
+  const { previousVersion, version } = await change(turn);
+  console.log(`changed ${turn} ${previousVersion} ${version}`);
+  await sleep(Math.random() * 60);
+}
+console.log(`runs ${runs}`);
+client.close();
+
+/** Even turns are edits of an entry of a map, and odd ones updates of a field. */
+async function change(turn: number): Promise<UpdateResult> {
+  if (turn % 2 === 1) return client.update(topic, { maxConsumersPerSubscription: turn }, { mask: ["max_consumers_per_subscription"] });
+  for (;;) {
+    try {
+      return await client.edit(topic, (policies) => {
+        runs += 1;
+        policies.subscriptionPolicies[ENTRY] = create(SubscriptionPoliciesSchema, { dispatchRate: { dispatchThrottlingRateInMsg: turn } });
+      });
+    } catch (error) {
+      if (!(error instanceof ConflictError)) throw error; // that one was refused for good: nothing was lost
+    }
+  }
+}

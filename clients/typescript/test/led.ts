@@ -1,0 +1,11 @@
+/** Changes a document over mutual TLS at a sidecar that does not write it; for the test of it in tests/clients. */
+import { readFileSync } from "node:fs";
+
+import { Client } from "../src/index.js";
+
+const [target = "", ca = "", certificate = "", key = ""] = process.argv.slice(2);
+const tls = { ca: readFileSync(ca), certificate: readFileSync(certificate), key: readFileSync(key), serverName: "policies.test" };
+const client = new Client(target, { tls, timeoutMs: 20_000 });
+const { previousVersion, policies } = await client.update("persistent://public/default/x", { maxProducerPerTopic: 5 });
+client.close();
+console.log(`from version ${previousVersion} to ${policies?.maxProducerPerTopic ?? "nothing"}`);

@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { status as Code } from "@grpc/grpc-js";
+
+import { TopicPoliciesError } from "../src/index.js";
+import { addressesOf, MOST_LEADERS, Routes } from "../src/routes.js";
+
+const BROKEN = new TopicPoliciesError("The connection broke.", { code: Code.UNAVAILABLE });
+
+function ledBy(leader: string, fromService = true): TopicPoliciesError {
+  return new TopicPoliciesError("elsewhere", { code: Code.UNAVAILABLE, reason: "NOT_LEADER", fromService, metadata: leader ? { leader } : {} });
+}
+
+test("addresses are separated by commas", () => {
+  const targets: Record<string, string[]> = {
+    "localhost:6680": ["localhost:6680"], "one:1, two:2,three:3": ["one:1", "two:2", "three:3"],
+    "ipv4:127.0.0.1:1,127.0.0.1:2": ["ipv4:127.0.0.1:1,127.0.0.1:2"], "dns:///sidecars:6680": ["dns:///sidecars:6680"], "unix:/run/a,b": ["unix:/run/a,b"],
+  };
+  for (const [target, addresses] of Object.entries(targets)) assert.deepEqual(addressesOf(target), addresses);
+});
+
+test("addresses take turns when they fail, and only then", () => {
+  const routes = new Routes(["one", "two"]);
+  const wrong = new TopicPoliciesError("wrong", { code: Code.INVALID_ARGUMENT });
+  const steps: [string, TopicPoliciesError, string][] = [
+    ["two", BROKEN, "one"], // nobody's turn
+    ["one", BROKEN, "two"],
+    ["one", BROKEN, "two"], // an older call to one that is not in use any more
+    ["two", wrong, "two"],
+    ["two", BROKEN, "one"],
+  ];
+  for (const [address, error, next] of steps) {
+    assert.equal(routes.failed(address, error, "a/b"), false);
+    assert.deepEqual([routes.writer("a/b"), routes.address], [next, next]);
+  }
+});
+
+test("the changes of a namespace go to its leader until that fails", () => {
+  const routes = new Routes(["one", "two"]);
+  assert.ok(routes.failed("one", ledBy("three"), "a/b"));
+  assert.deepEqual([routes.writer("a/b"), routes.writer("a/c"), routes.address], ["three", "one", "one"]);
+  assert.ok(!routes.failed("three", BROKEN, "a/b"));
+  assert.equal(routes.writer("a/b"), "one");
+});
+
+test("one that knows no leader is passed over by changes, but not by reads", () => {
+  const routes = new Routes(["one", "two"]);
+  for (const [address, next] of [["one", "two"], ["two", "one"], ["three", "one"]] as const) {
+    assert.ok(!routes.failed(address, ledBy(""), "a/b"));
+    assert.deepEqual([routes.writer("a/b"), routes.address], [next, "one"]);
+  }
+});
+
+test("one that names itself is waited for, and what is not the service's word means nothing", () => {
+  assert.ok(!new Routes(["one"]).failed("one", ledBy("one"), "a/b"));
+  const routes = new Routes(["one"]);
+  assert.ok(!routes.failed("one", ledBy("two", false), "a/b"));
+  assert.equal(routes.writer("a/b"), "one");
+});
+
+test("so many leaders are remembered, the newest", () => {
+  const routes = new Routes(["one"]);
+  for (let number = 0; number <= MOST_LEADERS; number += 1) routes.failed("one", ledBy("two"), `a/${number}`);
+  assert.deepEqual([routes.writer("a/0"), routes.writer("a/1"), routes.writer(`a/${MOST_LEADERS}`)], ["one", "two", "two"]);
+});

@@ -1,0 +1,115 @@
+/** Runs the service in a process of its own. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { Client, NO_RETRIES } from "../src/index.js";
+
+const READY_MS = 60_000;
+
+/** The directory that has the definitions and the server. */
+export const ROOT = repository();
+
+/** `topicpolicies serve` with an embedded log, on a loopback port that it keeps from one life to the next. */
+export class Sidecar {
+  #process: ChildProcess | undefined;
+  #output = "";
+
+  private constructor(
+    readonly address: string,
+    private readonly directory: string,
+  ) {}
+
+  /** A server that serves. */
+  static async start(): Promise<Sidecar> {
+    const sidecar = new Sidecar(`127.0.0.1:${await freePort()}`, await mkdtemp(join(tmpdir(), "topicpolicies-typescript-")));
+    await sidecar.start();
+    return sidecar;
+  }
+
+  /** Starts it again, with the log that it had. */
+  async start(): Promise<void> {
+    const python = process.env["TOPICPOLICIES_PYTHON"] ?? join(ROOT, ".venv", "bin", "python");
+    if (!existsSync(python)) {
+      throw new Error(`The tests run against the real service, and ${python} is missing: run python3 dev.py check once, or name an interpreter that has the server in TOPICPOLICIES_PYTHON.`);
+    }
+    const data = join(this.directory, "policies.db");
+    const paths = [join(ROOT, "server"), join(ROOT, "clients", "python")].join(delimiter);
+    const started = spawn(python, ["-m", "topicpolicies_server", "serve", "--listen", this.address, "--data", data], {
+      env: { ...process.env, PYTHONPATH: paths }, stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#process = started;
+    const keep = (text: Buffer): void => {
+      this.#output = (this.#output + text.toString()).slice(-4000);
+    };
+    started.stdout.on("data", keep);
+    started.stderr.on("data", keep);
+    const client = new Client(this.address, { retries: NO_RETRIES, timeoutMs: 1000 });
+    try {
+      const deadline = performance.now() + READY_MS;
+      while (!(await serves(client))) {
+        if (performance.now() > deadline || started.exitCode !== null) throw new Error(`The server does not serve; it printed:\n${this.#output}`);
+        await sleep(50);
+      }
+    } catch (error) {
+      await this.kill();
+      throw error;
+    } finally {
+      client.close();
+    }
+  }
+
+  /** Ends it as a machine's failure does. */
+  async kill(): Promise<void> {
+    const process = this.#process;
+    this.#process = undefined;
+    if (process?.exitCode !== null) return;
+    const ended = once(process, "exit");
+    process.kill("SIGKILL");
+    await ended;
+  }
+
+  /** Ends it, and removes its log. */
+  async remove(): Promise<void> {
+    await this.kill();
+    await rm(this.directory, { recursive: true, force: true });
+  }
+}
+
+function serves(client: Client): Promise<boolean> {
+  const answered = client.get("persistent://ready/yet/x");
+  return answered.then(() => true, () => false);
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  probe.listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const address = probe.address();
+  probe.close();
+  await once(probe, "close");
+  if (address === null || typeof address === "string") throw new Error("There is no free port.");
+  return address.port;
+}
+
+function repository(): string {
+  for (let at = dirname(fileURLToPath(import.meta.url)); at !== dirname(at); at = dirname(at)) {
+    if (existsSync(join(at, "proto", "topicpolicies"))) return at;
+  }
+  throw new Error("The tests of the TypeScript client need the whole repository: the server is in it.");
+}
+
+/** Waits until something holds. */
+export async function until(what: string, holds: () => boolean): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  while (!holds()) {
+    if (performance.now() > deadline) throw new Error(`In 20 seconds not: ${what}`);
+    await sleep(5);
+  }
+}

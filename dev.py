@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""The one way in, for users and developers: ``python3 dev.py demo`` shows the sidecar at work, ``python3 dev.py test`` tests all of it.
+
+Everything is installed from lock files with hashes into ``.venv`` beside this file, and only when a lock file has changed. Standard library
+only. Older Pythons must be able to read this file as far as the sentence that refuses them.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+if sys.version_info < (3, 11):  # noqa: UP036
+    sys.exit("Python 3.11 or newer is needed; this is Python {}.{}.".format(*sys.version_info))
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = PROGRAMS / "python"
+STAMP = VENV / "installed.json"
+REQUIREMENTS = ROOT / "requirements"
+
+# What is installed for whom, in this order. `dev` contains all that `server` has, in the same versions.
+PROFILES = {"server": ("build", "server"), "dev": ("dev",)}
+BROKERS = ("4.2.4", "4.0.0")
+BASELINE = "proto/baseline.binpb"
+
+
+class Failure(Exception):
+    """Ends the command; the message says why."""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one command; what it answers is the exit status."""
+    parser = argparse.ArgumentParser(prog="dev.py", description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for name, run in COMMANDS.items():
+        commands.add_parser(name, help=run.__doc__, add_help=False)
+    chosen, rest = parser.parse_known_args(arguments[:1])
+    try:
+        return COMMANDS[chosen.command](rest + arguments[1:])
+    except Failure as failure:
+        print(f"\n{failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def demo(arguments: list[str]) -> int:
+    """Start a server on an embedded log, show concurrent updates and a watch, and leave it serving."""
+    install("server")
+    return hand_over(PROGRAMS / "topicpolicies", "demo", *arguments)
+
+
+def test(arguments: list[str]) -> int:
+    """Everything: lint, types, definitions, and all tests, those with real brokers and of all languages too (JDK 17, Maven, Go, Node)."""
+    heading("brokers")
+    if subprocess.run([sys.executable, "-m", "tests.broker.jars", *BROKERS], cwd=ROOT, check=False).returncode:
+        raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
+    install("dev")
+    return verify(*arguments)
+
+
+def check(arguments: list[str]) -> int:
+    """The fast part: lint, types, definitions, and the tests that need no broker."""
+    install("dev")
+    return verify("-m", "not broker and not slow", *arguments)
+
+
+def lint(_: list[str]) -> int:
+    """Lint, types, definitions and what they generate in all languages; no tests."""
+    install("dev")
+    return 1 if inspect() else 0
+
+
+def generate(arguments: list[str]) -> int:
+    """Generate the code of the Protobuf definitions in all languages; with --baseline, take them as the release to be compatible with."""
+    install("dev")
+    if arguments == ["--baseline"]:
+        return run(PROGRAMS / "buf", "build", "proto", "--exclude-source-info", "-o", BASELINE)
+    return run(PYTHON, "proto/generate.py", *arguments)
+
+
+def lock(arguments: list[str]) -> int:
+    """Write the lock files anew after a change of pyproject.toml; with --upgrade, take the newest versions."""
+    install("dev")
+    dev = REQUIREMENTS / "dev.txt"
+    # The others are held to the versions of `dev`, so that what is tested is what is installed.
+    return (
+        pin("pyproject.toml", "--extra=dev", f"--output-file={dev}", *arguments)
+        or pin("pyproject.toml", "--extra=server", f"--output-file={REQUIREMENTS / 'server.txt'}", f"--constraints={dev}")
+        or pin("requirements/build.in", f"--output-file={REQUIREMENTS / 'build.txt'}", f"--constraints={dev}")
+    )
+
+
+def pin(*arguments: str) -> int:
+    """Resolves requirements for all platforms into one lock file."""
+    options = ("--quiet", "--universal", "--python-version=3.11", "--generate-hashes", "--no-emit-index-url")
+    return run(PROGRAMS / "uv", "pip", "compile", *options, "--custom-compile-command=python3 dev.py lock", *arguments)
+
+
+def broker(arguments: list[str]) -> int:
+    """Run a real Pulsar broker in the foreground: --version, --port, --web-port."""
+    install("dev")
+    return hand_over(PYTHON, "-m", "tests.broker", *arguments)
+
+
+def bench(arguments: list[str]) -> int:
+    """Measure updates; or `bench plugin`, `bench harness SCENARIO`, `bench audit_scale`; `bench record`: all, into docs/benchmarks.md."""
+    install("dev")
+    if arguments[:1] in (["harness"], ["plugin"], ["audit_scale"], ["record"]):
+        return hand_over(PYTHON, "-m", f"bench.{arguments[0]}", *arguments[1:])
+    return hand_over(PYTHON, "-m", "bench", *arguments)
+
+
+COMMANDS = {command.__name__: command for command in (demo, test, check, lint, generate, lock, broker, bench)}
+
+
+def verify(*arguments: str) -> int:
+    """Inspects, then tests; what failed before the tests is said again after them."""
+    failed = inspect()
+    heading("tests")
+    # Tests that need a broker form one group: one process runs them, and the broker.
+    status = run(PYTHON, "-m", "pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadgroup", *arguments)
+    if failed:
+        raise Failure(f"Not in order: {', '.join(failed)} (see above).")
+    return status
+
+
+def inspect() -> list[str]:
+    """Lint, types and definitions; which of them are not in order."""
+    failed = []
+    for name, program, *arguments in (
+        ("lint", PROGRAMS / "ruff", "check"),
+        ("format", PROGRAMS / "ruff", "format", "--check"),
+        ("types", PROGRAMS / "mypy"),
+        ("generated code", PYTHON, "proto/generate.py", "--check"),
+        ("Protobuf lint", PROGRAMS / "buf", "lint", "proto"),
+        ("Protobuf compatibility", PROGRAMS / "buf", "breaking", "proto", "--against", BASELINE),
+    ):
+        heading(name)
+        began = time.monotonic()
+        if run(program, *arguments):
+            failed.append(name)
+            print("not in order", flush=True)
+        else:
+            print(f"in order ({time.monotonic() - began:.1f} s)", flush=True)
+    return failed
+
+
+def install(profile: str) -> None:
+    """Makes ``.venv`` hold what a profile's lock files say, and this project in place; at once if it does already."""
+    installed = read_stamp()
+    if any(installed.get(name) == fingerprint(name) for name in {profile, "dev"}):
+        return
+    make_venv()
+    STAMP.unlink(missing_ok=True)
+    pip = (PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input")
+    for name in PROFILES[profile]:
+        file = REQUIREMENTS / f"{name}.txt"
+        count = sum(1 for line in file.read_text().splitlines() if "==" in line)
+        heading(f"installing {count} packages of requirements/{name}.txt")
+        # PySpark is published as a source archive only; it holds the same jars that a wheel would.
+        quietly(*pip, "--require-hashes", "--only-binary=:all:", "--no-binary=pyspark", "--requirement", file)
+    heading("installing topicpolicies in place")
+    quietly(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
+    STAMP.write_text(json.dumps({profile: fingerprint(profile)}))
+
+
+def make_venv() -> None:
+    """A virtual environment of this Python's version; one of another version is replaced."""
+    version = "import sys; print(sys.version_info[:2])"
+    try:
+        found = subprocess.run([PYTHON, "-c", version], capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        found = ""
+    if found == str(sys.version_info[:2]):
+        return
+    heading("making .venv")
+    quietly(sys.executable, "-m", "venv", "--clear", VENV)
+
+
+def fingerprint(profile: str) -> str:
+    """What an installation depends on: the lock files, the project's metadata, the Python."""
+    digest = hashlib.sha256(f"{profile} {sys.version_info[:2]}".encode())
+    for path in [ROOT / "pyproject.toml", *(REQUIREMENTS / f"{name}.txt" for name in PROFILES[profile])]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def read_stamp() -> dict[str, str]:
+    """Which profiles were installed, with their fingerprints."""
+    try:
+        stamp: dict[str, str] = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        return {}
+    return stamp
+
+
+def heading(text: str) -> None:
+    """Says what comes next."""
+    print(f"== {text}", flush=True)
+
+
+def run(*command: str | Path) -> int:
+    """Runs a command in the project's directory, with our output and input."""
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def quietly(*command: str | Path) -> None:
+    """Runs a command that talks too much: its newest line on a terminal, all of it if it fails."""
+    began = time.monotonic()
+    lines = []
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        for line in process.stdout or ():
+            lines.append(line)
+            if sys.stdout.isatty():
+                print(f"\r\x1b[K{line.strip()[:100]}", end="", flush=True)
+    if sys.stdout.isatty():
+        print("\r\x1b[K", end="")
+    if process.returncode:
+        raise Failure("".join(lines) + f"This failed: {' '.join(map(str, command))}")
+    print(f"done ({time.monotonic() - began:.0f} s)", flush=True)
+
+
+def hand_over(program: Path, *arguments: str) -> int:
+    """Becomes another program, so that signals reach it; where that cannot be, runs it."""
+    os.chdir(ROOT)
+    if os.name != "nt":
+        sys.stdout.flush()
+        os.execv(program, [str(program), *arguments])
+    return run(program, *arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,129 @@
+"""Generates the code of the Protobuf definitions in all languages, and compares it with what is committed.
+
+``python proto/generate.py`` writes it, ``--check`` writes nothing and fails if anything would change. The generators come from lock files
+or are pinned, so that everybody generates the same. One module per language beside this one; Python's is here, by grpcio-tools and
+mypy-protobuf. Not generated, and left alone: ``__init__.py``.
+"""
+
+import argparse
+import difflib
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from grpc_tools import protoc
+
+if not __package__:  # run as a script
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from proto import generate_go, generate_java, generate_typescript
+from proto.tools import ToolMissingError
+
+_PROTO = Path(__file__).resolve().parent
+_PYTHON = _PROTO.parent / "clients" / "python"
+_PACKAGE = Path("topicpolicies/v1")
+_SERVICE = "service.proto"
+_PATTERN = "topicpolicies/v1/*_pb2*.py*"
+
+
+class Language(NamedTuple):
+    """What is generated for one language."""
+
+    name: str
+    out: Path
+    """Where the committed code is."""
+    pattern: str
+    """Which files below it are generated."""
+    generate: Callable[[Path, Path], None]
+    """Writes the code of the definitions, the second argument, into an empty directory, the first."""
+
+
+def generate(out: Path, proto: Path = _PROTO) -> None:
+    """Writes messages and their stubs, and, of the one file that has a service, the gRPC code and its stubs.
+
+    Raises:
+        ValueError: the definitions do not compile; protoc has said why on standard error.
+    """
+    files = sorted(path.relative_to(proto).as_posix() for path in (proto / _PACKAGE).glob("*.proto"))
+    service = [file for file in files if file.endswith(f"/{_SERVICE}")]
+    _run(proto, [f"--python_out={out}", _plugin("mypy"), f"--mypy_out=quiet:{out}"], files)
+    _run(proto, [f"--grpc_python_out={out}", _plugin("mypy_grpc"), f"--mypy_grpc_out=quiet:{out}"], service)
+
+
+def differences(committed: Path, fresh: Path, pattern: str = _PATTERN) -> list[str]:
+    """What has to change for the committed code to be what is generated: a unified diff, empty if nothing has."""
+    names = sorted({path.relative_to(root).as_posix() for root in (committed, fresh) for path in root.glob(pattern)})
+    lines: list[str] = []
+    for name in names:
+        old, new = (_lines(root / name) for root in (committed, fresh))
+        lines += difflib.unified_diff(old, new, f"committed/{name}", f"generated/{name}")
+    return lines
+
+
+def write(language: Language, fresh: Path) -> None:
+    """Puts what was generated in the place of what is committed."""
+    for path in language.out.glob(language.pattern):
+        path.unlink()
+    for path in fresh.glob(language.pattern):
+        target = language.out / path.relative_to(fresh)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(path.read_text())
+
+
+def _run(proto: Path, options: list[str], files: list[str]) -> None:
+    well_known = str(resources.files("grpc_tools") / "_proto")
+    if protoc.main(["protoc", f"--proto_path={proto}", f"--proto_path={well_known}", *options, *files]) != 0:
+        raise ValueError(f"{', '.join(files)} did not compile")
+
+
+def _plugin(name: str) -> str:
+    """The plugin of this environment, whatever the path says."""
+    return f"--plugin=protoc-gen-{name}={Path(sys.executable).with_name(f'protoc-gen-{name}')}"
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines(keepends=True) if path.exists() else []
+
+
+LANGUAGES = (
+    Language("Python", _PYTHON, _PATTERN, generate),
+    Language("Go", generate_go.OUT, generate_go.PATTERN, generate_go.generate),
+    Language("Java", generate_java.OUT, generate_java.PATTERN, generate_java.generate),
+    Language("TypeScript", generate_typescript.OUT, generate_typescript.PATTERN, generate_typescript.generate),
+)
+
+
+def main() -> int:
+    """Generates or compares; 1 if the committed code is not what is generated, or can't be generated."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare only")
+    check: bool = parser.parse_args().check
+    changed, failed = [], False
+    for language in LANGUAGES:
+        with tempfile.TemporaryDirectory() as directory:
+            fresh = Path(directory)
+            try:
+                language.generate(fresh, _PROTO)
+            except (ToolMissingError, ValueError) as error:
+                print(f"{language.name}: {error}", file=sys.stderr)
+                failed = True
+                continue
+            changes = differences(language.out, fresh, language.pattern)
+            if changes:
+                changed.append(language.name)
+            if check:
+                sys.stdout.writelines(changes)
+            elif changes:
+                write(language, fresh)
+    if check and changed:
+        print(f"\nThe committed code is not what proto/ generates ({', '.join(changed)}); run: python3 dev.py generate", file=sys.stderr)
+        return 1
+    print(f"generated for {', '.join(changed)}" if changed else "nothing has changed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

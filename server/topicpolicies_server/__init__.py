@@ -1,0 +1,1 @@
+"""The topic policies sidecar for Apache Pulsar: changes, follows and audits topic policies."""

@@ -1,0 +1,5 @@
+"""``python -m topicpolicies_server.cli`` is ``topicpolicies``."""
+
+from .app import main
+
+main()

@@ -1,0 +1,196 @@
+"""The application: global options, and the commands. They may stand before or after the command."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from topicpolicies import DEFAULT_TARGET
+
+from .apply import apply, export_, plan
+from .demo import demo
+from .effective import effective
+from .exits import EXIT_CODES, ExitCode
+from .guard import guard
+from .health import health
+from .history import diff, history
+from .policies import delete, get, list_, update
+from .serve import serve
+from .settings import Output, Settings, settings, tls_options
+from .watch import watch
+
+_ANYWHERE = {
+    "--server": 1,
+    "-s": 1,
+    "--output": 1,
+    "-o": 1,
+    "--timeout": 1,
+    "--actor": 1,
+    "--tls": 0,
+    "--no-tls": 0,
+    "--tls-ca": 1,
+    "--tls-certificate": 1,
+    "--tls-key": 1,
+    "--tls-server-name": 1,
+}
+"""The global options, and how many values each takes."""
+_TLS = "TLS"
+
+
+class Application(TyperGroup):
+    """The group of the commands. Its own options are understood behind the command as well."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Moves the global options to the front."""
+        return super().parse_args(ctx, hoist(args))
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        """Runs a command; with ``--output json`` wrong usage is told as JSON too."""
+        given = sys.argv[1:] if args is None else args
+        if not wants_json(given):
+            return super().main(args, *rest, **extra)
+        try:
+            code = super().main(args, *rest, **(extra | {"standalone_mode": False}))
+        except _UsageError as error:
+            message = error.format_message()
+            typer.echo(json.dumps({"error": {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": message}}), err=True)
+            code = ExitCode.USAGE
+        sys.exit(code or ExitCode.OK)
+
+
+_UsageError: Any = typer.BadParameter.__bases__[0]
+"""What Typer raises for wrong usage; it does not export the class itself."""
+
+
+def hoist(args: Sequence[str]) -> list[str]:
+    """The arguments with the global options first; what follows ``--`` stays where it is."""
+    first: list[str] = []
+    others: list[str] = []
+    at = 0
+    while at < len(args):
+        argument = args[at]
+        if argument == "--":
+            others += args[at:]
+            break
+        name, together, _ = argument.partition("=")
+        if argument[:2] in _ANYWHERE and len(argument) > 2:
+            name, together = argument[:2], argument[2:]
+        values = _ANYWHERE.get(name)
+        if values is None:
+            others.append(argument)
+            at += 1
+        else:
+            end = at + 1 + (0 if together else values)
+            first += args[at:end]
+            at = end
+    return [*first, *others]
+
+
+def wants_json(args: Sequence[str]) -> bool:
+    """Whether the arguments ask for JSON."""
+    options = hoist(args)
+    together = any(each.lower() in ("--output=json", "-ojson") for each in options)
+    return together or any(name in ("--output", "-o") and value.lower() == "json" for name, value in pairwise(options))
+
+
+app = typer.Typer(
+    cls=Application,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog=EXIT_CODES,
+)
+
+
+def _default_actor() -> str:
+    """The login name, if it can be sent."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+    return name if name.isascii() and name.isprintable() else ""
+
+
+@app.callback()
+def options(  # noqa: PLR0913, PLR0917 - options
+    context: typer.Context,
+    server: Annotated[
+        str, typer.Option("--server", "-s", envvar="TOPICPOLICIES_SERVER", metavar="ADDRESS", help="The server.")
+    ] = DEFAULT_TARGET,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", envvar="TOPICPOLICIES_OUTPUT", case_sensitive=False, help="For people or for programs.")
+    ] = Output.TABLE,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.001, max=86_400, metavar="SECONDS", help="How long to try, repeats included.")
+    ] = 30.0,
+    actor: Annotated[
+        str | None,
+        typer.Option("--actor", envvar="TOPICPOLICIES_ACTOR", help="Who asks for a change, for the log; by default your login name."),
+    ] = None,
+    tls: Annotated[
+        bool | None, typer.Option("--tls/--no-tls", help="With or without TLS; by default without on this machine, else with.")
+    ] = None,
+    tls_ca: Annotated[Path | None, typer.Option("--tls-ca", help="The authorities that are trusted, PEM.")] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", help="Your certificate, PEM; for serve, the server's.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Its private key, PEM.")] = None,
+    tls_server_name: Annotated[str | None, typer.Option("--tls-server-name", help="The name in the server's certificate.")] = None,
+) -> None:
+    """Topic policies of Apache Pulsar: change, read and follow them, and serve them.
+
+    These options may stand before or after the command.
+    """
+    context.obj = Settings(
+        server=server,
+        output=output,
+        timeout_seconds=timeout,
+        tls=tls_options(tls, tls_ca, tls_certificate, tls_key, tls_server_name),
+        actor=_default_actor() if actor is None else actor,
+    )
+
+
+def version(context: typer.Context) -> None:
+    """Show the version of this program."""
+    try:
+        found = metadata.version("topicpolicies")
+    except metadata.PackageNotFoundError:
+        found = "0+unknown"
+    typer.echo(json.dumps({"version": found}) if settings(context).json else f"topicpolicies {found}")
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "get": get,
+    "update": update,
+    "delete": delete,
+    "effective": effective,
+    "list": list_,
+    "watch": watch,
+    "history": history,
+    "diff": diff,
+    "plan": plan,
+    "apply": apply,
+    "export": export_,
+    "health": health,
+    "serve": serve,
+    "guard": guard,
+    "demo": demo,
+    "version": version,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name, epilog=EXIT_CODES)(_command)
+
+
+def main() -> None:
+    """The program ``topicpolicies``."""
+    app()

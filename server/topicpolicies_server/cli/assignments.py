@@ -1,0 +1,199 @@
+"""``path=value`` as people type it, read by the type of the field that the path names.
+
+=============  ==========================================================================================
+field          value
+=============  ==========================================================================================
+number         ``10``, ``-1``, ``0.5``
+yes or no      ``true``, ``false``; also ``yes``, ``no``, ``on``, ``off``
+text           as it is
+enum           its name, with or without the type's prefix, in any case: ``full_transitive``
+list           elements separated by commas, or JSON: ``shared,key_shared``, ``["shared"]``; nothing after ``=``: none
+object, map    JSON, with the field names of this service or of its JSON form: ``{"retention_size_in_mb": 100}``
+=============  ==========================================================================================
+
+``+=`` adds elements to a list, ``-=`` removes some; both leave the others alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from topicpolicies import ListOperation, TopicPolicies, Violation
+from topicpolicies.errors import invalid
+from topicpolicies.values import Target, ValueProblem, enum_number, kind_name, locate, map_value, no_field, scalar
+
+_OPERATORS = {"+": ListOperation.UNION, "-": ListOperation.SUBTRACT}
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGERS = (
+    FieldDescriptor.CPPTYPE_INT32,
+    FieldDescriptor.CPPTYPE_INT64,
+    FieldDescriptor.CPPTYPE_UINT32,
+    FieldDescriptor.CPPTYPE_UINT64,
+)
+_FLOATS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignments:
+    """What an update is to do."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    """New values by path; None clears."""
+    list_operations: dict[str, ListOperation] = field(default_factory=dict)
+    """What to do with lists that are not replaced, by path."""
+
+
+def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
+    """Reads assignments and the paths to be cleared.
+
+    Raises:
+        InvalidArgument: some are wrong; every violation at once.
+    """
+    result = Assignments()
+    violations: list[Violation] = []
+    for text in assignments:
+        try:
+            _add(result, *_split(text))
+        except ValueProblem as problem:
+            violations.append(Violation(text, problem.reason, str(problem)))
+    for path in unset:
+        try:
+            locate(TopicPolicies.DESCRIPTOR, path)
+            if path in result.values:
+                raise ValueProblem("OVERLAPPING_PATHS", f'"{path}" is both set and unset.')
+        except ValueProblem as problem:
+            violations.append(Violation(path, problem.reason, str(problem)))
+        else:
+            result.values[path] = None
+    if violations:
+        raise invalid(violations[0].reason, *violations)
+    return result
+
+
+def _split(text: str) -> tuple[str, ListOperation, str]:
+    """Path, operation and value of an assignment; what stands between backticks belongs to the path."""
+    quoted = False
+    for at, character in enumerate(text):
+        if character == "`":
+            quoted = not quoted
+        elif character == "=" and not quoted:
+            operation = _OPERATORS.get(text[at - 1]) if at else None
+            path = text[: at - 1] if operation else text[:at]
+            return path, operation or ListOperation.REPLACE, text[at + 1 :]
+    raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is no assignment: write path=value, or --unset {text} to clear it.')
+
+
+def _add(result: Assignments, path: str, operation: ListOperation, text: str) -> None:
+    target = locate(TopicPolicies.DESCRIPTOR, path)
+    value = parse_value(target, path, text)
+    if operation is not ListOperation.REPLACE:
+        if not target.is_list:
+            raise ValueProblem("WRONG_TYPE", f'"{path}" is no list: only elements of lists can be added and removed.')
+        if result.list_operations.get(path) is operation:
+            value = [*result.values[path], *value]
+        elif path in result.values:
+            raise ValueProblem(
+                "OVERLAPPING_PATHS", f'"{path}" is given twice: one update either adds elements, removes some, or replaces all.'
+            )
+        result.list_operations[path] = operation
+    elif path in result.values:
+        raise ValueProblem("OVERLAPPING_PATHS", f'"{path}" is given twice.')
+    result.values[path] = value
+
+
+def parse_value(target: Target, path: str, text: str) -> Any:
+    """A value for what a path names.
+
+    Raises:
+        ValueProblem: the text does not fit the field.
+    """
+    if target.is_map:
+        return _from_json(target.field, path, text)
+    if target.is_list:
+        if text.startswith("["):
+            return list(_from_json(target.field, path, text))
+        return [_single(target.field, path, each.strip()) for each in text.split(",")] if text.strip() else []
+    if target.value.message_type is not None:
+        return _from_json(target.value, path, text)
+    return _single(target.value, path, text)
+
+
+def _single(kind: FieldDescriptor, path: str, text: str) -> Any:
+    value: Any = text
+    if kind.enum_type is not None or kind.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        pass
+    elif kind.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
+        value = _WORDS.get(text.lower())
+    elif kind.cpp_type in _INTEGERS:
+        value = int(text) if _INTEGER.fullmatch(text) and len(text) < 30 else None
+    elif kind.cpp_type in _FLOATS:
+        value = _number(text)
+    if value is None:
+        raise ValueProblem("WRONG_TYPE", f'{path} takes {kind_name(kind)}, not "{text}".')
+    return scalar(kind, value, path)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _from_json(kind: FieldDescriptor, path: str, text: str) -> Any:
+    """A value of several parts, as its field holds it."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        parsed = text
+    if parsed is None:
+        raise ValueProblem("WRONG_VALUE", f"{path} can't be null: write --unset {path} to clear it.")
+    if not isinstance(parsed, list if kind.is_repeated and map_value(kind) is None else dict):
+        raise ValueProblem("WRONG_TYPE", f"{path} takes {_json_kind(kind)} as JSON, not {text}")
+    assert kind.containing_type is not None  # a field of a message, and no extension
+    message = GetMessageClass(kind.containing_type)()
+    try:
+        json_format.ParseDict({kind.name: _with_enum_names(kind, parsed)}, message)
+    except (json_format.ParseError, ValueProblem, RecursionError) as error:
+        raise ValueProblem("WRONG_VALUE", f"{path}: {error}") from None
+    return getattr(message, kind.name)
+
+
+def _json_kind(kind: FieldDescriptor) -> str:
+    if map_value(kind) is not None:
+        return "an object by key"
+    if kind.is_repeated or kind.message_type is None:
+        return "a list"
+    return f"an object with the fields of {kind.message_type.name}"
+
+
+def _with_enum_names(kind: FieldDescriptor, value: Any) -> Any:
+    """JSON in which the short names of enums are replaced by the full ones that Protobuf's JSON knows."""
+    values = map_value(kind)
+    if values is not None:
+        return {key: _with_enum_names(values, each) for key, each in value.items()} if isinstance(value, dict) else value
+    if isinstance(value, list):
+        return [_with_enum_names(kind, each) for each in value]
+    if kind.enum_type is not None and isinstance(value, str):
+        return enum_number(kind.enum_type, value)
+    if kind.message_type is not None and isinstance(value, dict):
+        return {name: _with_enum_names(_field(kind.message_type, name), each) for name, each in value.items()}
+    return value
+
+
+def _field(descriptor: Descriptor, name: str) -> FieldDescriptor:
+    for each in descriptor.fields:
+        if name in (each.name, each.json_name):
+            return each
+    raise ValueProblem("UNKNOWN_PATH", no_field(descriptor, name))

@@ -1,0 +1,264 @@
+"""Declared policies: the file, from YAML to what is wanted of each document, and back.
+
+::
+
+    version: 1
+    namespaces: [public/default]            # what --prune may delete documents in; not needed otherwise
+    policies:
+      - pattern: public/default/orders-*    # every topic that it matches, of those that are known
+        set:
+          max_producer_per_topic: 5
+      - topic: public/default/orders-eu     # a later declaration of a field goes before an earlier one, a topic's before a pattern's
+        scope: global                       # local, if it is not said
+        set:
+          max_producer_per_topic: 10
+          retention_policies: {retention_time_in_minutes: 10, retention_size_in_mb: 100}
+          message_ttl_in_seconds: null      # is to be unset
+
+Only what is declared is looked at: other fields, and other leaves of a declared object, are left alone.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path as FilePath
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from topicpolicies import Document, Scope, TopicPolicies, Violation
+from topicpolicies.errors import invalid
+from topicpolicies.masks import Path
+from topicpolicies.values import ValueProblem, assign, enum_name, locate, map_value
+
+from ..core.errors import PolicyError
+from ..core.names import parse_namespace, parse_topic
+
+VERSION = 1
+_TOP = ("version", "namespaces", "policies")
+_ENTRY = ("topic", "pattern", "scope", "set")
+_WILD = "*?["
+
+
+class Declaration(NamedTuple):
+    """What one entry of the file wants."""
+
+    topic: str
+    """A topic's full name, or a pattern of one."""
+    pattern: bool
+    scope: Scope
+    values: TopicPolicies
+    """The values that are declared."""
+    leaves: tuple[Path, ...]
+    """Where they are."""
+    unset: tuple[Path, ...]
+    """What is declared to be unset."""
+
+    def covers(self, topic: str) -> bool:
+        """Whether it is about a topic, by its full name."""
+        return fnmatchcase(topic, self.topic) if self.pattern else topic == self.topic
+
+    @property
+    def namespace(self) -> str:
+        """``tenant/namespace``; patterns may not leave it open."""
+        return "/".join(self.topic.partition("://")[2].split("/")[:2])
+
+
+class Declared(NamedTuple):
+    """A whole file."""
+
+    namespaces: tuple[str, ...]
+    """Those in which ``--prune`` may delete documents."""
+    declarations: tuple[Declaration, ...]
+
+
+class _Problems:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.found: list[Violation] = []
+
+    def add(self, node: Any, key: object, reason: str, sentence: str) -> None:
+        """Notes what is wrong, and in which line."""
+        self.found.append(Violation(f"{self._name}:{_line(node, key)}", reason, sentence))
+
+
+def load(path: FilePath) -> Declared:
+    """Reads a file.
+
+    Raises:
+        InvalidArgument: it is wrong; everything that is, each with its line.
+        OSError: it can't be read.
+    """
+    return parse(path.read_text(encoding="utf-8"), path.name)
+
+
+def parse(text: str, name: str) -> Declared:
+    """Reads the text of a file.
+
+    Raises:
+        InvalidArgument: it is wrong; everything that is, each with its line.
+    """
+    problems = _Problems(name)
+    try:
+        root = YAML(typ="rt", pure=True).load(text)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        raise invalid("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", f"{error.problem or error.context}.")) from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise invalid("NOT_YAML", Violation(f"{name}:1", "NOT_YAML", f"{error}")) from None
+    declared = _declared(root, problems)
+    if problems.found:
+        raise invalid(problems.found[0].reason, *problems.found)
+    return declared
+
+
+def _declared(root: Any, problems: _Problems) -> Declared:
+    if not isinstance(root, Mapping):
+        problems.add(root, None, "WRONG_TYPE", "The file is no mapping: begin with version: 1 and policies:.")
+        return Declared((), ())
+    _unknown_keys(root, _TOP, problems)
+    if root.get("version") != VERSION or isinstance(root.get("version"), bool):
+        problems.add(root, "version", "UNKNOWN_VERSION", f"Say version: {VERSION}; this program knows no other.")
+    namespaces: list[str] = []
+    for each in _list(root, "namespaces", problems):
+        try:
+            namespaces.append(parse_namespace(str(each)))
+        except PolicyError as error:
+            problems.add(root, "namespaces", error.reason, error.message)
+    entries = _list(root, "policies", problems)
+    found = [_declaration(entry, entries, index, problems) for index, entry in enumerate(entries)]
+    return Declared(tuple(dict.fromkeys(namespaces)), tuple(each for each in found if each is not None))
+
+
+def _declaration(entry: Any, entries: Any, index: int, problems: _Problems) -> Declaration | None:
+    before = len(problems.found)
+    if not isinstance(entry, Mapping):
+        problems.add(entries, index, "WRONG_TYPE", "An entry has topic: or pattern:, and set:.")
+        return None
+    _unknown_keys(entry, _ENTRY, problems)
+    pattern = "pattern" in entry
+    if pattern == ("topic" in entry):
+        problems.add(entry, None, "WRONG_TYPE", "An entry has either topic: or pattern:.")
+    key = "pattern" if pattern else "topic"
+    topic = _topic(str(entry.get(key, "")), pattern, entry, key, problems) if key in entry else ""
+    scope = Scope.LOCAL
+    try:
+        scope = Scope[str(entry.get("scope", "local")).upper()]
+    except KeyError:
+        problems.add(entry, "scope", "UNKNOWN_SCOPE", f'"{entry["scope"]}" is no scope: say local or global.')
+    wanted = entry.get("set")
+    values, unset = TopicPolicies(), []
+    if not isinstance(wanted, Mapping):
+        problems.add(entry, "set", "WRONG_TYPE", "set: is a mapping of fields to values.")
+    else:
+        for name, value in wanted.items():
+            try:
+                target = locate(TopicPolicies.DESCRIPTOR, str(name))
+                assign(values, target, value)
+                if value is None or value in ([], {}):
+                    unset.append(target.path)
+            except ValueProblem as problem:
+                problems.add(wanted, name, problem.reason, str(problem))
+    if len(problems.found) > before:
+        return None
+    return Declaration(topic, pattern, scope, values, tuple(leaves(values)), tuple(unset))
+
+
+def _topic(text: str, pattern: bool, entry: Any, key: str, problems: _Problems) -> str:
+    try:
+        name = parse_topic(text)
+    except PolicyError as error:
+        problems.add(entry, key, error.reason, error.message)
+        return ""
+    if pattern and any(letter in f"{name.tenant}{name.namespace_part}" for letter in _WILD):
+        problems.add(entry, key, "MALFORMED_NAME", "A pattern names its tenant and namespace; only the topic's own name is open.")
+    return str(name)
+
+
+def _list(node: Any, key: str, problems: _Problems) -> Sequence[Any]:
+    value = node.get(key)
+    if value is None:
+        return ()
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Sequence):
+        problems.add(node, key, "WRONG_TYPE", f"{key}: is a list.")
+        return ()
+    return value
+
+
+def _unknown_keys(node: Mapping[Any, Any], known: Iterable[str], problems: _Problems) -> None:
+    for key in node:
+        if key not in known:
+            problems.add(node, key, "UNKNOWN_KEY", f'"{key}" means nothing here: there are {", ".join(known)}.')
+
+
+def _line(node: Any, key: object) -> int:
+    """Where a key of a node stands, or the node itself; counted from 1."""
+    position = getattr(node, "lc", None)
+    if position is None:
+        return 1
+    where = (position.data or {}).get(key)
+    return int(where[0] if where is not None else position.line or 0) + 1
+
+
+def leaves(message: Message, above: Path = ()) -> Iterator[Path]:
+    """The paths of what is set in a message; an object or an entry without leaves is one itself."""
+    for field, value in message.ListFields():
+        path = (*above, field.name)
+        entries = map_value(field)
+        if entries is not None:
+            for key in sorted(value):
+                yield from _below(value[key], (*path, key)) if entries.message_type is not None else ((*path, key),)
+        elif field.message_type is not None:
+            yield from _below(value, path)
+        else:
+            yield path
+
+
+def _below(message: Message, path: Path) -> Iterator[Path]:
+    yield from leaves(message, path) if message.ListFields() else (path,)
+
+
+# --- and back ---------------------------------------------------------------------------------------------------
+
+
+def export(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
+    """The file that declares documents as they are."""
+    entries = []
+    for document in documents:
+        if document.policies is not None:
+            scope = {"scope": "global"} if document.scope is Scope.GLOBAL else {}
+            entries.append({"topic": document.topic} | scope | {"set": _plain(document.policies)})
+    yaml = YAML(typ="rt", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 140
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = io.StringIO()
+    yaml.dump({"version": VERSION, "namespaces": list(namespaces), "policies": entries}, text)
+    return text.getvalue()
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
+        entries = map_value(field)
+        if entries is not None:
+            plain[field.name] = {key: _value(entries, value[key]) for key in sorted(value)}
+        elif field.is_repeated:
+            plain[field.name] = [_value(field, each) for each in value]
+        else:
+            plain[field.name] = _value(field, value)
+    return plain
+
+
+def _value(field: FieldDescriptor, value: Any) -> Any:
+    if field.message_type is not None:
+        return _plain(value)
+    if field.enum_type is not None:
+        name = enum_name(field.enum_type, value)
+        return int(name) if name.isdigit() else name.lower()
+    return value

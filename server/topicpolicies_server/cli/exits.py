@@ -1,0 +1,116 @@
+"""How commands end: exit codes, and errors told to people or programs."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from grpc import StatusCode
+
+from topicpolicies import OutcomeUnknown, TopicPoliciesError
+
+from .settings import Output
+
+
+class ExitCode(enum.IntEnum):
+    """The exit codes of every command."""
+
+    OK = 0
+    ERROR = 1
+    """Everything that has no code of its own."""
+    USAGE = 2
+    """The command line, or the request, is wrong."""
+    CONFLICT = 3
+    """The document has another version than --etag says (ABORTED)."""
+    NOT_FOUND = 4
+    """There is no such topic or namespace, or, for ``get``, no document."""
+    UNAVAILABLE = 5
+    """The server, or the log behind it, can't be reached, or did not answer a read in time."""
+    OUTCOME_UNKNOWN = 6
+    """A change was sent and not answered in time: repeat it with the --request-id that the error names."""
+    DIFFERENT = 7
+    """``plan`` and ``diff``: there are differences."""
+    HALF_DONE = 8
+    """``apply``: a part was done before the rest failed."""
+
+
+EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--etag), 4 not found, or no document,
+5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
+8 partly done (apply)."""
+
+_CODES = {
+    StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,
+    StatusCode.ABORTED: ExitCode.CONFLICT,
+    StatusCode.NOT_FOUND: ExitCode.NOT_FOUND,
+    StatusCode.UNAVAILABLE: ExitCode.UNAVAILABLE,
+    StatusCode.DEADLINE_EXCEEDED: ExitCode.UNAVAILABLE,
+}
+
+
+def exit_code(error: TopicPoliciesError) -> ExitCode:
+    """How a command ends that failed like this."""
+    return ExitCode.OUTCOME_UNKNOWN if isinstance(error, OutcomeUnknown) else _CODES.get(error.code, ExitCode.ERROR)
+
+
+@contextmanager
+def reporting(output: Output, server: str = "") -> Iterator[None]:
+    """Tells errors on standard error, and ends the command with their exit code.
+
+    Args:
+        output: how.
+        server: where the server was looked for.
+
+    Raises:
+        typer.Exit: the body failed with an error of the client's, or with a file that can't be read or written.
+    """
+    try:
+        yield
+    except TopicPoliciesError as error:
+        tell(error, output, server)
+        raise typer.Exit(exit_code(error)) from None
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        tell_other("FILE", f"{error.filename}: {error.strerror}" if error.filename else str(error), output)
+        raise typer.Exit(ExitCode.ERROR) from None
+
+
+def error_json(error: TopicPoliciesError) -> dict[str, Any]:
+    """An error as JSON."""
+    told: dict[str, Any] = {"code": error.code.name, "reason": error.reason, "message": error.message}
+    if error.metadata:
+        told["metadata"] = error.metadata
+    if error.violations:
+        told["violations"] = [violation._asdict() for violation in error.violations]
+    if isinstance(error, OutcomeUnknown):
+        told["request_id"] = error.request_id
+    return told
+
+
+def tell(error: TopicPoliciesError, output: Output, server: str = "") -> None:
+    """Tells an error on standard error: a sentence and the violations, or one JSON document."""
+    if server and error.never_sent:
+        detail = error.message.rpartition("Failed to connect to remote host: ")[2]
+        message = f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
+        error = type(error)(message, code=error.code)
+    if output is Output.JSON:
+        typer.echo(json.dumps({"error": error_json(error)}), err=True)
+        return
+    if len(error.violations) < 2:
+        typer.echo(f"Error: {error.message}", err=True)
+        return
+    typer.echo(f"Error: the request has {len(error.violations)} problems.", err=True)
+    for violation in error.violations:
+        typer.echo(f"  - {violation.field}: {violation.description}", err=True)
+
+
+def tell_other(reason: str, message: str, output: Output) -> None:
+    """Tells an error that is not the service's on standard error."""
+    if output is Output.JSON:
+        typer.echo(json.dumps({"error": {"code": "UNKNOWN", "reason": reason, "message": message}}), err=True)
+    else:
+        typer.echo(f"Error: {message}", err=True)

@@ -1,0 +1,55 @@
+"""The health command: gRPC's standard health service, as an exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import grpc
+import typer
+
+from topicpolicies.channels import credentials_for, options_for
+from topicpolicies.errors import from_rpc_error
+
+from .exits import ExitCode, reporting
+from .settings import Settings, settings
+
+
+def health(
+    context: typer.Context,
+    service: Annotated[str, typer.Option("--service", help="One service of the server's; empty: the server as a whole.")] = "",
+) -> None:
+    """Ask whether the server is serving: exit code 0 if it is, 5 if it is not.
+
+    \b
+    Examples:
+      topicpolicies health
+      topicpolicies health --server localhost:6680 --timeout 2
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with reporting(chosen.output, chosen.server):
+        status = _check(chosen, service)
+    if chosen.json:
+        typer.echo(json.dumps({"status": status}))
+    else:
+        typer.echo(status)
+    if status != "SERVING":
+        raise typer.Exit(ExitCode.UNAVAILABLE)
+
+
+def _check(chosen: Settings, service: str) -> str:
+    from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for this command only
+
+    credentials = credentials_for(chosen.server, chosen.tls)
+    options = options_for(chosen.tls, ())
+    if credentials is None:
+        channel = grpc.insecure_channel(chosen.server, options)
+    else:
+        channel = grpc.secure_channel(chosen.server, credentials, options)
+    with channel:
+        request = health_pb2.HealthCheckRequest(service=service)
+        try:
+            response = health_pb2_grpc.HealthStub(channel).Check(request, timeout=chosen.timeout_seconds)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from error
+    return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))

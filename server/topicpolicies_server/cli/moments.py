@@ -1,0 +1,53 @@
+"""Moments as people type them: times, times before now, and versions."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+import typer
+
+_AGO = re.compile(r"(\d{1,9})\s*([smhdw])[\s-]+ago", re.IGNORECASE)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+FORMS = "a time (2026-03-01T12:00, with a zone or local), a time before now (2h-ago, 30m-ago, 7d-ago) or now"
+
+
+def parse_time(text: str, option: str) -> datetime:
+    """Reads a time; one without a zone is local.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    found = _time(text)
+    if found is None:
+        raise typer.BadParameter(f'"{text}" is no time: write {FORMS}.', param_hint=option)
+    return found
+
+
+def parse_moment(text: str, option: str) -> datetime | str:
+    """Reads a time or a version.
+
+    Raises:
+        typer.BadParameter: it is neither.
+    """
+    found = _time(text)
+    if found is not None:
+        return found
+    if not (text.isascii() and text.isalnum()):
+        raise typer.BadParameter(f'"{text}" is neither a time nor a version: write {FORMS}, or a version.', param_hint=option)
+    return text
+
+
+def _time(text: str) -> datetime | None:
+    now = datetime.now().astimezone()
+    if text.lower() == "now":
+        return now
+    ago = _AGO.fullmatch(text.strip())
+    try:
+        if ago is not None:
+            return now - timedelta(**{_UNITS[ago[2].lower()]: int(ago[1])})
+        if "-" in text:  # else it may be a version
+            return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None

@@ -1,0 +1,136 @@
+"""From declarations and documents to steps: one masked update for each document that is not as it was declared.
+
+A step names only what differs, leaf by leaf, and the version that it was computed from. Deletions come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
+
+from topicpolicies import Document, Scope, TopicPolicies
+from topicpolicies.masks import Path, format_path
+from topicpolicies.values import locate
+
+from ..core import masks
+from .declared import Declaration, Declared
+
+Key = tuple[str, Scope]
+"""A topic's full name and a scope."""
+
+
+class Step(NamedTuple):
+    """What is to be done to one document."""
+
+    document: Document
+    """As it was read."""
+    values: TopicPolicies
+    """The new values."""
+    mask: tuple[str, ...]
+    """What is to be changed; none: the document is to be deleted."""
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the document is to be deleted."""
+        return not self.mask
+
+    @property
+    def key(self) -> Key:
+        """Whose document it is."""
+        return self.document.topic, self.document.scope
+
+
+def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declaration]]:
+    """What is declared of each document: patterns first, then topics, each in the file's order.
+
+    Args:
+        declared: the file.
+        known: full names of topics that patterns may match, besides those that the file names.
+    """
+    patterns = [each for each in declared.declarations if each.pattern]
+    exact = [each for each in declared.declarations if not each.pattern]
+    found: dict[Key, list[Declaration]] = {}
+    for topic in sorted({*known, *(each.topic for each in exact)}):
+        for each in patterns:
+            if each.covers(topic):
+                found.setdefault((topic, each.scope), []).append(each)
+    for each in exact:
+        found.setdefault((each.topic, each.scope), []).append(each)
+    return found
+
+
+def steps(declared: Mapping[Key, Sequence[Declaration]], documents: Mapping[Key, Document], *, prune: Collection[str] | None) -> list[Step]:
+    """What is to be done.
+
+    Args:
+        declared: what is declared of each document.
+        documents: all of them as they are, those of the keys in ``declared`` that are not there too.
+        prune: the namespaces in which documents that nobody declares are deleted; None: also undeclared settings stay.
+    """
+    found: list[Step] = []
+    for key in sorted(declared):
+        step = _step(documents[key], declared[key], prune=prune is not None)
+        if step.mask:
+            found.append(step)
+    for key in sorted(documents):
+        namespace = "/".join(key[0].partition("://")[2].split("/")[:2])
+        if prune is not None and namespace in prune and key not in declared and documents[key].exists:
+            found.append(Step(documents[key], TopicPolicies(), ()))
+    return found
+
+
+def _step(document: Document, declarations: Sequence[Declaration], *, prune: bool) -> Step:
+    leaves: dict[Path, Declaration] = {}
+    unset: dict[Path, None] = {}
+    for each in declarations:
+        units = {_unit(path) for path in (*each.leaves, *each.unset)}
+        for older in (leaves, unset):
+            for path in [path for path in older if any(_overlap(_unit(path), unit) for unit in units)]:
+                del older[path]
+        leaves.update(dict.fromkeys(each.leaves, each))
+        unset.update(dict.fromkeys(each.unset))
+    present = document.policies if document.policies is not None else TopicPolicies()
+    values = TopicPolicies()
+    mask: list[Path] = []
+    for path, each in leaves.items():
+        if not _same(path, present, each.values):
+            masks.apply((path,), values, each.values)
+            mask.append(path)
+    mask += [path for path in unset if masks.is_set(path, present)]
+    if prune:
+        named = {_unit(path) for path in (*leaves, *unset)}
+        mask += [path for path in _units(present) if not any(_overlap(path, unit) for unit in named)]
+    return Step(document, values, tuple(sorted(map(format_path, mask))))
+
+
+def _unit(path: Path) -> Path:
+    """What a later declaration replaces as a whole, and what is pruned: a field, or the entry of a map."""
+    return path[:2] if len(path) > 1 and locate(TopicPolicies.DESCRIPTOR, path[0]).is_map else path[:1]
+
+
+def _units(policies: TopicPolicies) -> list[Path]:
+    return list(dict.fromkeys(_unit(path) for path in masks.populated(policies)))
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _same(path: Path, present: TopicPolicies, wanted: TopicPolicies) -> bool:
+    """Whether a leaf is as it is wanted; the order of a list does not matter, as brokers read them into sets."""
+    if not masks.is_set(path, present):
+        return False
+    ours, theirs = _value(path, present), _value(path, wanted)
+    if locate(TopicPolicies.DESCRIPTOR, format_path(path)).is_list:
+        return sorted(ours) == sorted(theirs)
+    return isinstance(ours, Message) or bool(ours == theirs)
+
+
+def _value(path: Path, message: Message) -> Any:
+    value: Any = message
+    for segment in path:
+        value = value[segment] if hasattr(value, "keys") else getattr(value, segment)
+    return value

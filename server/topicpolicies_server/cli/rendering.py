@@ -1,0 +1,100 @@
+"""Documents for people: one line per setting, short names of enums, and no secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topicpolicies import TopicPolicies
+from topicpolicies.masks import Path, format_path, parse_path, paths_between
+from topicpolicies.secrets import REDACTED, is_secret
+from topicpolicies.values import enum_name, map_value
+
+UNSET = "unset"
+"""What stands for a field that says nothing."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read. Nothing is highlighted or interpreted: names and values come from outside."""
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not made.is_terminal:
+        made.width = 10_000  # nobody looks on: whoever reads the lines wants them whole
+    return made
+
+
+def lines(message: Message, above: Path = ()) -> Iterator[tuple[Path, str]]:
+    """The set leaves of a message with their values, in the definition's order. Objects and maps without leaves are there too."""
+    for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
+        path = (*above, field.name)
+        entries = map_value(field)
+        if entries is not None:
+            for key in sorted(value):
+                if entries.message_type is None:
+                    yield (*path, key), shown((*path, key), entries, value[key])
+                else:
+                    yield from _object(value[key], (*path, key))
+        elif field.message_type is not None:
+            yield from _object(value, path)
+        else:
+            yield path, shown(path, field, value)
+
+
+def _object(message: Message, path: Path) -> Iterator[tuple[Path, str]]:
+    if message.ListFields():
+        yield from lines(message, path)
+    else:
+        yield path, "{}"
+
+
+def shown(path: Path, field: FieldDescriptor, value: Any) -> str:
+    """A value; of an offload policy that is, or may be, a secret only that it is there."""
+    if is_secret(path):
+        return REDACTED
+    if field.is_repeated:
+        return ", ".join(_single(field, each) for each in value)
+    return _single(field, value)
+
+
+def _single(field: FieldDescriptor, value: Any) -> str:
+    if field.enum_type is not None:
+        return enum_name(field.enum_type, value).lower()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """A text without characters that would move the cursor or change colours."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def settings_table(policies: TopicPolicies) -> Table:
+    """A document: one row per leaf."""
+    table = Table("setting", "value", show_header=True)
+    for path, value in lines(policies):
+        table.add_row(Text(format_path(path), overflow="fold"), Text(value, overflow="fold"))
+    return table
+
+
+def compact(policies: TopicPolicies) -> str:
+    """A document in one line."""
+    return ", ".join(f"{format_path(path)}={value}" for path, value in lines(policies)) or "no settings"
+
+
+def differences(before: TopicPolicies | None, after: TopicPolicies) -> str:
+    """What a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
+    old = dict(lines(before)) if before is not None else {}
+    new = dict(lines(after))
+    parts: list[str] = []
+    for text in paths_between(before or TopicPolicies(), after):
+        path = parse_path(text)
+        leaves = dict.fromkeys(leaf for leaf in [*old, *new] if leaf[: len(path)] == path)
+        changed = [leaf for leaf in leaves if old.get(leaf) != new.get(leaf) or leaf == path]
+        parts += [f"{format_path(leaf)}: {old.get(leaf, UNSET)} -> {new.get(leaf, UNSET)}" for leaf in changed]
+    return ", ".join(parts) or "no settings changed"

@@ -1,0 +1,99 @@
+"""Facts from a broker's admin API."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.errors import Kind
+from ..logs.change_log import LogError
+from ..logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
+from ..logs.pulsar.facts import learn
+from ..logs.pulsar.topics import NAMESPACE_NOT_FOUND
+from .brokers import Configuration, broker_facts
+from .levels import namespace_level
+from .listing import Lists, TopicQuestions
+from .source import ClusterFacts, NamespaceFacts, TopicFacts
+
+_SECONDS = 5.0
+"""How long a question is repeated while brokers do not answer."""
+_PSEUDO_CLUSTER = "global"
+
+
+class AdminSource:
+    """What brokers answer (``source.ClusterSource``). It belongs to the event loop that it is first used on."""
+
+    def __init__(self, admin: Admin, service_url: str, *, missing_topics: bool = False) -> None:
+        """Asks nothing yet.
+
+        Args:
+            admin: the brokers' admin API. It is closed with the source.
+            service_url: where brokers are reached, which may tell which of several clusters they are.
+            missing_topics: whether it does not matter that a topic does not exist (yet).
+        """
+        self._admin = admin
+        self._service_url = service_url
+        self._name = ""
+        self._questions = TopicQuestions(self._one, self._lists, time.monotonic, missing_topics=missing_topics)
+
+    async def cluster(self) -> ClusterFacts:
+        """The cluster and its brokers; of the brokers nothing, if they do not let the sidecar see their configuration."""
+        self._name = (await learn(self._admin, self._service_url)).name
+        try:
+            settings = await self._ask("brokers", "configuration", "runtime")
+        except LogError as error:
+            if error.reason != ADMIN_REFUSED:
+                raise
+            problem = f"The brokers' limits and defaults can't be seen: give the sidecar a role that may ({error.message})"
+            return ClusterFacts(self._name, refused=problem)
+        try:
+            configuration = Configuration(settings)
+            return ClusterFacts(self._name, broker_facts(configuration), configuration["topicLevelPoliciesEnabled"])
+        except (ValueError, TypeError, AttributeError) as error:
+            raise LogError(ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
+
+    async def clusters(self) -> Mapping[str, frozenset[str]] | None:
+        """The clusters that exist, each with its peer clusters."""
+        names = [name for name in await self._ask("clusters") or () if name != _PSEUDO_CLUSTER]
+        found = await asyncio.gather(*(self._ask("clusters", name) for name in names))
+        return {name: frozenset((data or {}).get("peerClusterNames") or ()) for name, data in zip(names, found, strict=True)}
+
+    async def tenant(self, tenant: str) -> frozenset[str] | None:
+        """The clusters that a tenant may use."""
+        return frozenset((await self._ask("tenants", tenant) or {}).get("allowedClusters") or ())
+
+    async def namespace(self, namespace: str) -> NamespaceFacts:
+        """A namespace (see ``source.ClusterSource.namespace``)."""
+        if not self._name:
+            await self.cluster()
+        policies = await self._ask("namespaces", *namespace.split("/"))
+        if policies is None or policies.get("deleted"):
+            raise LogError(NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
+        return NamespaceFacts(namespace_level(policies, self._name), policies.get("properties") or {})
+
+    async def partitioned(self, namespace: str) -> frozenset[str]:
+        """The partitioned topics of a namespace; others have no metadata that could have properties."""
+        return frozenset(await self._ask("persistent", *namespace.split("/"), "partitioned") or ())
+
+    async def topic(self, topic: str) -> TopicFacts:
+        """A topic. The question looks into the metadata only, and loads nothing; many at once are answered by lists."""
+        return await self._questions.topic(topic)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._questions.close()
+        await self._admin.close()
+
+    async def _one(self, topic: str) -> TopicFacts:
+        domain, _, rest = topic.partition("://")
+        answer = await self._ask(domain, *rest.split("/", 2), "partitions")
+        return TopicFacts(answer is not None, (answer or {}).get("properties") or {})
+
+    async def _lists(self, namespace: str) -> Lists:
+        topics, partitioned = await asyncio.gather(self._ask("persistent", *namespace.split("/")), self.partitioned(namespace))
+        return Lists(frozenset(topics or ()), partitioned)
+
+    async def _ask(self, *path: str) -> Any:
+        return await self._admin.get(*path, seconds=_SECONDS)

@@ -1,0 +1,305 @@
+"""Before a request is sequenced: the facts that its rules need, and whether the topic has policies at all.
+
+Everything that is asked of the cluster is asked here, and travels with the request; nothing behind it awaits for facts. What was asked
+lately is remembered, so that most requests pass at once. Updates need fresh facts and are refused without; reads go on with older ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+from ..core import rules
+from ..core.errors import Kind, PolicyError
+from ..core.facts import BrokerFacts, Facts, Need
+from ..core.names import PolicyKey
+from ..core.rules.shadows import full_name
+from ..core.sequencer import Request
+from .cache import Cache
+from .disabling import PROPERTY, Switches
+from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
+
+BROKER_FACTS_REFUSED = "BROKER_FACTS_REFUSED"
+"""Reason: a rule needs the brokers' configuration, which the sidecar's role may not see."""
+_HERE = ""
+"""The only key of questions about the cluster as a whole."""
+_MOST_SMALL = 1_000
+_Facts = TypeVar("_Facts")
+
+
+class Freshness(NamedTuple):
+    """How long answers hold, in seconds."""
+
+    cluster: float = 60.0
+    """About the cluster, its brokers and tenants."""
+    namespace: float = 10.0
+    topic: float = 60.0
+
+
+FROM_BROKERS = Freshness()
+FROM_FILE = Freshness(1.0, 1.0, 1.0)
+
+
+class Levels(NamedTuple):
+    """What holds for a topic besides its own policies."""
+
+    disabled: bool
+    """Whether the topic has no policies of its own."""
+    namespace: TopicPolicies | None
+    broker: BrokerFacts | None
+
+
+class Admission:
+    """Gathers facts. It belongs to one event loop."""
+
+    def __init__(
+        self,
+        source: ClusterSource,
+        now: Callable[[], float],
+        freshness: Freshness = FROM_BROKERS,
+        *,
+        most: int = 100_000,
+        missing_topics: bool = False,
+    ) -> None:
+        """Asks nothing yet.
+
+        Args:
+            source: where facts come from; it is closed with this.
+            now: monotonic seconds.
+            freshness: how long answers hold.
+            most: topics, and namespaces, of which answers are kept.
+            missing_topics: whether updates of topics that do not exist are taken.
+        """
+        self.topic_seconds = freshness.topic
+        """How long answers about topics hold."""
+        self._source = source
+        self._missing_topics = missing_topics
+        self._switches = Switches()
+        long = {"fresh_seconds": freshness.cluster, "most": _MOST_SMALL, "now": now}
+        self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), **long)  # type: ignore[arg-type]
+        self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), **long)  # type: ignore[arg-type]
+        self._tenants: Cache[str, Any] = Cache(source.tenant, **long)  # type: ignore[arg-type]
+        self._namespaces: Cache[str, NamespaceFacts] = Cache(source.namespace, fresh_seconds=freshness.namespace, most=most, now=now)
+        self._partitioned: Cache[str, frozenset[str]] = Cache(
+            source.partitioned, fresh_seconds=freshness.namespace, most=_MOST_SMALL, now=now
+        )
+        self._topics: Cache[str, TopicFacts] = Cache(
+            source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
+        )
+
+    def at_once(self, namespace: str, request: Request) -> bool:
+        """Admits a request if all that it needs is known; else False.
+
+        Raises:
+            PolicyError: it can't be admitted (see ``admit``).
+        """
+        needs = rules.needs(request.change) if request.change is not None else Need.NOTHING
+        cluster, around = self._cluster.peek(_HERE), self._namespaces.peek(namespace)
+        topic = self._topics.peek(request.key.topic)
+        if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):
+            return False
+        self._check(namespace, request, cluster, around, topic)
+        if needs is not Need.NOTHING:
+            request.facts = _facts(needs, cluster, around)
+        return True
+
+    async def admit(self, namespace: str, request: Request) -> None:
+        """Gives a request the facts that it needs.
+
+        Raises:
+            PolicyError: the cluster can't be asked in time (UNAVAILABLE); the topic (``TOPIC_NOT_FOUND``) or its namespace does not exist
+                (NOT_FOUND); topic policies are off for all topics (``TOPIC_POLICIES_OFF``) or for this one (``TOPIC_POLICIES_DISABLED``;
+                both FAILED_PRECONDITION).
+        """
+        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), self._topics.get(request.key.topic))
+        self._check(namespace, request, cluster, around, topic)
+        if request.change is None:
+            return
+        needs = rules.needs(request.change)
+        if needs is Need.NOTHING:
+            return
+        facts = _facts(needs, cluster, around)
+        if needs & Need.CLUSTERS:
+            facts = facts._replace(clusters=await self._clusters.get(_HERE))
+        if needs & Need.TENANT:
+            facts = facts._replace(allowed_clusters=await self._tenants.get(namespace.partition("/")[0]))
+        if needs & Need.SHADOWS:
+            facts = facts._replace(missing_topics=await self._missing(request.change.given.shadow_topics))
+        request.facts = facts
+
+    async def disabled(self, namespace: str, topic: str) -> bool:
+        """Whether a topic has no policies of its own, for reads.
+
+        Raises:
+            PolicyError: it is not known and can't be asked for.
+        """
+        around, own = self._namespaces.peek(namespace), self._topics.peek(topic)
+        if around is None or own is None:
+            around, own = await _all(self._namespaces.get(namespace, stale=True), self._topics.get(topic, stale=True))
+        return self._disabled(namespace, topic, around, own)
+
+    async def namespace_disabled(self, namespace: str) -> bool:
+        """Whether a namespace's topics have no policies of their own, unless they say otherwise.
+
+        Raises:
+            PolicyError: it is not known and can't be asked for.
+        """
+        return bool(self._switches.disabled(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
+
+    async def said(self, topic: str) -> bool | None:
+        """What a topic's own property says, or said when it could be asked for last; None is nothing, which leaves it to the namespace.
+
+        Raises:
+            PolicyError: it is not known and can't be asked for.
+        """
+        return self._switches.disabled(topic, (await _newest(self._topics, topic)).properties)
+
+    async def may_say(self, namespace: str) -> frozenset[str]:
+        """The topics of a namespace that may say something of their own; the others are not worth asking about.
+
+        Raises:
+            PolicyError: it is not known and can't be asked for.
+        """
+        return await _newest(self._partitioned, namespace)
+
+    async def namespace_said(self, namespace: str) -> bool:
+        """Whether a namespace's property disables its topics, or did when it could be asked for last.
+
+        Raises:
+            PolicyError: it is not known and can't be asked for.
+        """
+        return bool(self._switches.disabled(namespace, (await _newest(self._namespaces, namespace)).properties))
+
+    async def watch(self, namespace: str, topics: frozenset[str] | None) -> None:
+        """Returns if there is something to watch: not all of the named topics are disabled, or the namespace is not.
+
+        Args:
+            namespace: ``tenant/namespace``.
+            topics: the watched topics' full names; None: all.
+
+        Raises:
+            PolicyError: topic policies are disabled (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``), or that can't be told.
+        """
+        disabled = await self.namespace_said(namespace)
+        if topics is None and not disabled:
+            return
+        for topic in topics or ():
+            try:
+                own = await self.said(topic)
+            except PolicyError:
+                if disabled:
+                    raise
+                return
+            if not (disabled if own is None else own):
+                return
+        raise policies_disabled(f"what is watched of {namespace}")
+
+    async def levels(self, namespace: str, key: PolicyKey) -> Levels:
+        """What holds for a topic besides its own policies.
+
+        Raises:
+            PolicyError: the cluster can't be asked (UNAVAILABLE), or there is no such topic or namespace (NOT_FOUND).
+        """
+        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), self._topics.get(key.topic))
+        if topic.exists is False and not self._missing_topics:
+            raise _no_topic(key.topic)
+        return Levels(self._disabled(namespace, key.topic, around, topic), around.policies, cluster.broker)
+
+    async def close(self) -> None:
+        """Ends what is being asked, and closes the source."""
+        caches: Sequence[Cache[str, Any]] = (
+            self._cluster,
+            self._clusters,
+            self._tenants,
+            self._namespaces,
+            self._topics,
+            self._partitioned,
+        )
+        await asyncio.gather(*(cache.close() for cache in caches))
+        await self._source.close()
+
+    def _check(self, namespace: str, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:
+        if not cluster.topic_policies_enabled:
+            raise PolicyError(
+                Kind.FAILED_PRECONDITION,
+                "TOPIC_POLICIES_OFF",
+                "The brokers have topic policies off: set topicLevelPoliciesEnabled=true there.",
+            )
+        if self._disabled(namespace, request.key.topic, around, topic):
+            raise policies_disabled(request.key.topic)
+        if topic.exists is False and request.change is not None and not self._missing_topics:
+            raise _no_topic(request.key.topic)
+
+    def _disabled(self, namespace: str, topic: str, around: NamespaceFacts, own: TopicFacts) -> bool:
+        said = self._switches.disabled(topic, own.properties)
+        return bool(self._switches.disabled(namespace, around.properties) if said is None else said)
+
+    async def _missing(self, topics: Sequence[str]) -> frozenset[str]:
+        names = [name for name in map(full_name, topics) if name is not None]
+        found = await _all(*(self._topics.get(name) for name in names))
+        return frozenset(name for name, facts in zip(names, found, strict=True) if facts.exists is False)
+
+
+class Turns:
+    """Keeps the order of a stream's requests of one key, although facts may come for a later one first."""
+
+    def __init__(self, admission: Admission) -> None:
+        """``admission``: where facts come from."""
+        self._admission = admission
+        self._last: dict[PolicyKey, asyncio.Future[None]] = {}
+
+    async def admit(self, namespace: str, request: Request) -> None:
+        """Admits a request after those of its key that came before. Whoever returns from this first must submit before awaiting.
+
+        Raises:
+            PolicyError: as ``Admission.admit``.
+        """
+        key = request.key
+        before = self._last.get(key)
+        if before is None and self._admission.at_once(namespace, request):
+            return
+        mine = self._last[key] = asyncio.get_running_loop().create_future()
+        try:
+            await self._admission.admit(namespace, request)
+        finally:
+            try:
+                if before is not None:
+                    await asyncio.wait({before})
+            finally:
+                mine.set_result(None)
+                if self._last.get(key) is mine:
+                    del self._last[key]
+
+
+def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
+    """What is known of the cluster, the brokers and the namespace."""
+    if cluster.refused and needs & Need.BROKER:
+        raise PolicyError(Kind.UNAVAILABLE, BROKER_FACTS_REFUSED, cluster.refused)
+    return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
+
+
+async def _newest(cache: Cache[str, _Facts], key: str) -> _Facts:
+    """A fresh answer; where there is none, the last one."""
+    try:
+        return await cache.get(key)
+    except PolicyError:
+        return await cache.get(key, stale=True)
+
+
+def policies_disabled(of: str) -> PolicyError:
+    """What is told of topics whose policies are disabled."""
+    problem = f'The topic policies of {of} are disabled: set the property {PROPERTY} to "false" on the topic or its namespace.'
+    return PolicyError(Kind.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED", problem)
+
+
+def _no_topic(topic: str) -> PolicyError:
+    problem = f"{topic} does not exist: create it first."
+    return PolicyError(Kind.NOT_FOUND, "TOPIC_NOT_FOUND", problem, metadata={"topic": topic})
+
+
+async def _all(*questions: Any) -> tuple[Any, ...]:
+    """The answers to questions that are asked at once."""
+    return tuple(await asyncio.gather(*questions))

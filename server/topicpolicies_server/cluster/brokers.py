@@ -1,0 +1,204 @@
+"""What a broker's configuration says: maxima for the rules, and defaults for topics, the lowest of the four levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+from ..core.facts import BrokerFacts
+from .json_values import enum_number
+
+DEFAULTS: Mapping[str, Any] = {
+    "allowAutoSubscriptionCreation": True,
+    "allowOverrideEntryFilters": False,
+    "backlogQuotaDefaultLimitBytes": -1,
+    "backlogQuotaDefaultLimitGB": -1.0,
+    "backlogQuotaDefaultLimitSecond": -1,
+    "backlogQuotaDefaultRetentionPolicy": "producer_request_hold",
+    "brokerDeduplicationEnabled": False,
+    "brokerDeduplicationSnapshotIntervalSeconds": 120,
+    "brokerDeleteInactiveTopicsEnabled": True,
+    "brokerDeleteInactiveTopicsFrequencySeconds": 60,
+    "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": None,
+    "brokerDeleteInactiveTopicsMode": "delete_when_no_subscriptions",
+    "brokerServiceCompactionThresholdInBytes": 0,
+    "defaultRetentionSizeInMB": 0,
+    "defaultRetentionTimeInMinutes": 0,
+    "delayedDeliveryEnabled": True,
+    "delayedDeliveryMaxDelayInMillis": 0,
+    "delayedDeliveryTickTimeMillis": 1000,
+    "dispatchThrottlingRatePerReplicatorInByte": 0,
+    "dispatchThrottlingRatePerReplicatorInMsg": 0,
+    "dispatchThrottlingRatePerSubscriptionInByte": 0,
+    "dispatchThrottlingRatePerSubscriptionInMsg": 0,
+    "dispatchThrottlingRatePerTopicInByte": 0,
+    "dispatchThrottlingRatePerTopicInMsg": 0,
+    "dispatcherPauseOnAckStatePersistentEnabled": False,
+    "entryFilterNames": [],
+    "isSchemaValidationEnforced": False,
+    "managedLedgerDefaultAckQuorum": 2,
+    "managedLedgerDefaultEnsembleSize": 2,
+    "managedLedgerDefaultMarkDeleteRateLimit": 1.0,
+    "managedLedgerDefaultWriteQuorum": 2,
+    "managedLedgerMaxAckQuorum": 5,
+    "managedLedgerMaxEnsembleSize": 5,
+    "managedLedgerMaxWriteQuorum": 5,
+    "maxConsumersPerSubscription": 0,
+    "maxConsumersPerTopic": 0,
+    "maxMessageSize": 5 * 1024 * 1024,
+    "maxProducersPerTopic": 0,
+    "maxPublishRatePerTopicInBytes": 0,
+    "maxPublishRatePerTopicInMessages": 0,
+    "maxSubscriptionsPerTopic": 0,
+    "maxUnackedMessagesPerConsumer": 50_000,
+    "maxUnackedMessagesPerSubscription": 200_000,
+    "schemaCompatibilityStrategy": "FULL",
+    "subscribeRatePeriodPerConsumerInSecond": 30,
+    "subscribeThrottlingRatePerConsumer": 0,
+    "subscriptionExpirationTimeMinutes": 0,
+    "subscriptionTypesEnabled": ["Exclusive", "Shared", "Failover", "Key_Shared"],
+    "topicLevelPoliciesEnabled": True,
+    "ttlDurationDefaultInSeconds": 0,
+}
+"""The settings of ``ServiceConfiguration`` (Pulsar 4.2.4) that matter here, with their defaults."""
+_OFFLOAD = {
+    "managedLedgerOffloadDriver": ("managed_ledger_offload_driver", ""),
+    "managedLedgerOffloadMaxThreads": ("managed_ledger_offload_max_threads", 2),
+    "managedLedgerOffloadReadThreads": ("managed_ledger_offload_read_threads", 2),
+    "managedLedgerOffloadPrefetchRounds": ("managed_ledger_offload_prefetch_rounds", 1),
+    "managedLedgerOffloadThresholdInSeconds": ("managed_ledger_offload_threshold_in_seconds", -1),
+    "managedLedgerOffloadAutoTriggerSizeThresholdBytes": ("managed_ledger_offload_threshold_in_bytes", -1),
+    "managedLedgerOffloadDeletionLagMs": ("managed_ledger_offload_deletion_lag_in_millis", 14_400_000),
+    "offloadersDirectory": ("offloaders_directory", "./offloaders"),
+}
+"""Offload settings of the configuration, and their defaults. Brokers read these from their file, and the API does not tell what is in the
+file from what is default; so a default says nothing here, as it does in a file that leaves it out."""
+_SCALARS = {
+    "brokerDeduplicationEnabled": "deduplication_enabled",
+    "brokerDeduplicationSnapshotIntervalSeconds": "deduplication_snapshot_interval_seconds",
+    "brokerServiceCompactionThresholdInBytes": "compaction_threshold",
+    "delayedDeliveryEnabled": "delayed_delivery_enabled",
+    "delayedDeliveryMaxDelayInMillis": "delayed_delivery_max_delay_in_millis",
+    "delayedDeliveryTickTimeMillis": "delayed_delivery_tick_time_millis",
+    "dispatcherPauseOnAckStatePersistentEnabled": "dispatcher_pause_on_ack_state_persistent_enabled",
+    "isSchemaValidationEnforced": "schema_validation_enforced",
+    "maxConsumersPerSubscription": "max_consumers_per_subscription",
+    "maxConsumersPerTopic": "max_consumer_per_topic",
+    "maxMessageSize": "max_message_size",
+    "maxProducersPerTopic": "max_producer_per_topic",
+    "maxSubscriptionsPerTopic": "max_subscriptions_per_topic",
+    "maxUnackedMessagesPerConsumer": "max_unacked_messages_on_consumer",
+    "maxUnackedMessagesPerSubscription": "max_unacked_messages_on_subscription",
+    "subscriptionExpirationTimeMinutes": "subscription_expiration_time_in_minutes",
+    "ttlDurationDefaultInSeconds": "message_ttl_in_seconds",
+}
+_DISPATCH = {"Topic": "dispatch_rate", "Subscription": "subscription_dispatch_rate", "Replicator": "replicator_dispatch_rate"}
+_KINDS = ("destination_storage", "message_age")
+_GIGABYTE = 1024**3
+
+
+class Configuration:
+    """A broker's settings, typed by their defaults."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """``settings``: values or texts, by name; what is missing has Pulsar's default."""
+        self._settings = settings
+
+    def __getitem__(self, name: str) -> Any:
+        """A setting; texts are read by the type of the default.
+
+        Raises:
+            ValueError: it is nothing of the kind.
+        """
+        return _typed(self._settings.get(name), DEFAULTS[name])
+
+    def offload(self) -> Mapping[str, Any]:
+        """The offload settings that differ from their defaults, by our names."""
+        found = {field: _typed(self._settings.get(name), default) for name, (field, default) in _OFFLOAD.items()}
+        defaults = dict(_OFFLOAD.values())
+        return {field: value for field, value in found.items() if value != defaults[field]}
+
+    def installed_filters(self) -> frozenset[str] | None:
+        """The entry filters that are installed, where somebody says so; brokers don't."""
+        names = self._settings.get("installedEntryFilters")
+        return frozenset(names) if names is not None else None
+
+
+def broker_facts(configuration: Configuration) -> BrokerFacts:
+    """What the rules and the effective policies need of a broker's configuration.
+
+    Raises:
+        ValueError: a setting is nothing of its kind.
+    """
+    return BrokerFacts(
+        broker_level(configuration),
+        configuration["managedLedgerMaxEnsembleSize"],
+        configuration["managedLedgerMaxWriteQuorum"],
+        configuration["managedLedgerMaxAckQuorum"],
+        configuration["maxMessageSize"],
+        configuration.installed_filters(),
+        configuration["allowOverrideEntryFilters"],
+    )
+
+
+def broker_level(settings: Configuration) -> TopicPolicies:
+    """A broker's defaults for topics as a document (``AbstractTopic.updateTopicPolicyByBrokerConfig``)."""
+    level = TopicPolicies()
+    for name, field in _SCALARS.items():
+        setattr(level, field, settings[name])
+    for name, field in _DISPATCH.items():
+        rate = getattr(level, field)
+        rate.dispatch_throttling_rate_in_msg = settings[f"dispatchThrottlingRatePer{name}InMsg"]
+        rate.dispatch_throttling_rate_in_byte = settings[f"dispatchThrottlingRatePer{name}InByte"]
+        rate.rate_period_in_second, rate.relative_to_publish_rate = 1, False
+    level.publish_rate.publish_throttling_rate_in_msg = settings["maxPublishRatePerTopicInMessages"]
+    level.publish_rate.publish_throttling_rate_in_byte = settings["maxPublishRatePerTopicInBytes"]
+    level.subscribe_rate.subscribe_throttling_rate_per_consumer = settings["subscribeThrottlingRatePerConsumer"]
+    level.subscribe_rate.rate_period_in_second = settings["subscribeRatePeriodPerConsumerInSecond"]
+    level.retention_policies.retention_time_in_minutes = settings["defaultRetentionTimeInMinutes"]
+    level.retention_policies.retention_size_in_mb = settings["defaultRetentionSizeInMB"]
+    level.persistence.bookkeeper_ensemble = settings["managedLedgerDefaultEnsembleSize"]
+    level.persistence.bookkeeper_write_quorum = settings["managedLedgerDefaultWriteQuorum"]
+    level.persistence.bookkeeper_ack_quorum = settings["managedLedgerDefaultAckQuorum"]
+    level.persistence.managed_ledger_max_mark_delete_rate = settings["managedLedgerDefaultMarkDeleteRateLimit"]
+    inactive = level.inactive_topic_policies
+    inactive.delete_while_inactive = settings["brokerDeleteInactiveTopicsEnabled"]
+    longest = settings["brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"]
+    inactive.max_inactive_duration_seconds = settings["brokerDeleteInactiveTopicsFrequencySeconds"] if longest is None else longest
+    mode = enum_number(pb.InactiveTopicDeleteMode.DESCRIPTOR, settings["brokerDeleteInactiveTopicsMode"])
+    inactive.inactive_topic_delete_mode = pb.InactiveTopicDeleteMode.ValueType(mode)
+    gigabytes = settings["backlogQuotaDefaultLimitGB"]
+    for kind in _KINDS:
+        quota = level.back_log_quota_map[kind]
+        quota.limit_size = int(gigabytes * _GIGABYTE) if gigabytes > 0 else settings["backlogQuotaDefaultLimitBytes"]
+        quota.limit = quota.limit_size
+        quota.limit_time = settings["backlogQuotaDefaultLimitSecond"]
+        policy = enum_number(pb.BacklogQuotaPolicy.DESCRIPTOR, settings["backlogQuotaDefaultRetentionPolicy"])
+        quota.policy = pb.BacklogQuotaPolicy.ValueType(policy)
+    strategy = enum_number(pb.SchemaCompatibilityStrategy.DESCRIPTOR, settings["schemaCompatibilityStrategy"])
+    level.schema_compatibility_strategy = pb.SchemaCompatibilityStrategy.ValueType(strategy)
+    types = sorted(enum_number(pb.SubscriptionType.DESCRIPTOR, name) for name in settings["subscriptionTypesEnabled"])
+    level.subscription_types_enabled.extend(pb.SubscriptionType.ValueType(number) for number in types if number)
+    level.entry_filters.entry_filter_names = ",".join(settings["entryFilterNames"])
+    level.auto_subscription_creation_override.allow_auto_subscription_creation = settings["allowAutoSubscriptionCreation"]
+    for field, value in settings.offload().items():
+        setattr(level.offload_policies, field, value)
+    return level
+
+
+def _typed(value: Any, default: Any) -> Any:
+    """A setting by the type of its default: a value, or the text that brokers answer with."""
+    if value is None or (value == "" and not isinstance(default, str)):
+        return default
+    if not isinstance(value, str) or isinstance(default, str):
+        return value
+    if isinstance(default, bool):
+        if value not in ("true", "false"):
+            raise ValueError(f"{value!r} is neither true nor false")
+        return value == "true"
+    if isinstance(default, list):
+        return [name.strip() for name in value.strip("[]").split(",") if name.strip()]
+    return float(value) if isinstance(default, float) else int(value)

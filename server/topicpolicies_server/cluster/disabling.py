@@ -1,0 +1,39 @@
+"""``__topic_policies_disabled``: a property of a namespace, or of a partitioned topic's metadata, that switches topic policies off.
+
+The topic's value wins over its namespace's. ``true`` disables, ``false`` enables; anything else says nothing, and is warned of once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+PROPERTY = "__topic_policies_disabled"
+_LOG = logging.getLogger(__name__)
+_VALUES = {"true": True, "false": False}
+_MOST_WARNINGS = 10_000
+
+
+class Switches:
+    """Reads the property, and remembers what was warned of."""
+
+    def __init__(self) -> None:
+        self._warned: dict[str, str] = {}
+
+    def disabled(self, of: str, properties: Mapping[str, str]) -> bool | None:
+        """What the properties of a topic or a namespace say; None is nothing.
+
+        Args:
+            of: the topic or namespace.
+            properties: all its properties.
+        """
+        text = properties.get(PROPERTY)
+        if text is None:
+            return None
+        value = _VALUES.get(text)
+        if value is None and self._warned.get(of) != text:
+            if len(self._warned) >= _MOST_WARNINGS:
+                self._warned.clear()
+            self._warned[of] = text
+            _LOG.warning('%s has the property %s="%s", which is neither "true" nor "false": it is ignored', of, PROPERTY, text[:200])
+        return value

@@ -1,0 +1,149 @@
+"""Facts from a file, beside the embedded log: TOML, read again when it changes.
+
+::
+
+    cluster = "us"                                        # the local cluster
+    all_topics = false                                    # true: there are no other topics than those below
+
+    [clusters]                                            # all clusters, each with its peers
+    us = []
+    eu = []
+
+    [tenants]                                             # the clusters that tenants may use
+    acme = ["us", "eu"]
+
+    [broker]                                              # as in broker.conf; what is left out has Pulsar's default
+    maxMessageSize = 5242880
+
+    [namespaces."acme/orders"]                            # as the admin API answers them
+    replication_clusters = ["us", "eu"]
+    properties = { __topic_policies_disabled = "true" }
+
+    [topics."persistent://acme/orders/one"]
+    properties = { __topic_policies_disabled = "false" }
+
+What is left out is not known, and rules that need it are not judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..core.facts import BrokerFacts
+from ..logs.change_log import LogError
+from .brokers import Configuration, broker_facts
+from .levels import namespace_level
+from .source import ClusterFacts, NamespaceFacts, TopicFacts
+
+CLUSTER_FILE_UNUSABLE = "CLUSTER_FILE_UNUSABLE"
+"""Reason: the file can't be read or understood, and never could since the start."""
+_TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")
+
+
+class _Contents(NamedTuple):
+    name: str
+    clusters: Mapping[str, frozenset[str]] | None
+    tenants: Mapping[str, frozenset[str]]
+    broker: BrokerFacts | None
+    enabled: bool
+    namespaces: Mapping[str, NamespaceFacts]
+    topics: Mapping[str, TopicFacts]
+    all_topics: bool
+
+
+class FileSource:
+    """What a file says (``source.ClusterSource``)."""
+
+    def __init__(self, path: Path) -> None:
+        """``path``: of the file, which is read when it is first needed."""
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._contents: _Contents | None = None
+
+    async def cluster(self) -> ClusterFacts:
+        """The cluster and its brokers."""
+        contents = await self._read()
+        return ClusterFacts(contents.name, contents.broker, contents.enabled)
+
+    async def clusters(self) -> Mapping[str, frozenset[str]] | None:
+        """The clusters that exist, each with its peer clusters."""
+        return (await self._read()).clusters
+
+    async def tenant(self, tenant: str) -> frozenset[str] | None:
+        """The clusters that a tenant may use."""
+        return (await self._read()).tenants.get(tenant)
+
+    async def namespace(self, namespace: str) -> NamespaceFacts:
+        """A namespace."""
+        return (await self._read()).namespaces.get(namespace) or NamespaceFacts(None, {})
+
+    async def partitioned(self, namespace: str) -> frozenset[str]:
+        """The topics of a namespace that have properties."""
+        topics = (await self._read()).topics
+        return frozenset(name for name, facts in topics.items() if facts.properties and f"://{namespace}/" in name)
+
+    async def topic(self, topic: str) -> TopicFacts:
+        """A topic."""
+        contents = await self._read()
+        return contents.topics.get(topic) or TopicFacts(False if contents.all_topics else None, {})
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _read(self) -> _Contents:
+        return await asyncio.to_thread(self._contents_now)
+
+    def _contents_now(self) -> _Contents:
+        try:
+            found = self._path.stat()
+            stamp = (found.st_mtime_ns, found.st_size)
+            if self._contents is None or stamp != self._stamp:
+                self._contents, self._stamp = parse(self._path.read_text(encoding="utf-8")), stamp
+        except (OSError, ValueError) as error:
+            raise LogError(CLUSTER_FILE_UNUSABLE, f'The cluster file "{self._path}" can\'t be used: {error}.') from error
+        return self._contents
+
+
+def parse(text: str) -> _Contents:
+    """Reads a cluster file's text.
+
+    Raises:
+        ValueError: it is no TOML, or something in it is of the wrong kind.
+    """
+    document = tomllib.loads(text)
+    unknown = sorted(set(document) - {"cluster", "all_topics", *_TABLES})
+    if unknown:
+        raise ValueError(f"it names {', '.join(unknown)}, which means nothing")
+    for name in _TABLES:
+        if not isinstance(document.get(name, {}), dict):
+            raise ValueError(f"{name} is no table")
+    try:
+        return _contents(document)
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"something in it is of the wrong kind ({error})") from error
+
+
+def _contents(document: Mapping[str, Any]) -> _Contents:
+    name = document.get("cluster", "")
+    if not isinstance(name, str):
+        raise ValueError("cluster is no text")
+    configuration = Configuration(document["broker"]) if "broker" in document else None
+    namespaces = {
+        key: NamespaceFacts(namespace_level(policies, name), dict(policies.get("properties", {})))
+        for key, policies in document.get("namespaces", {}).items()
+    }
+    topics = {key: TopicFacts(True, dict(facts.get("properties", {}))) for key, facts in document.get("topics", {}).items()}
+    return _Contents(
+        name,
+        {key: frozenset(peers) for key, peers in document["clusters"].items()} if "clusters" in document else None,
+        {key: frozenset(allowed) for key, allowed in document.get("tenants", {}).items()},
+        broker_facts(configuration) if configuration is not None else None,
+        configuration["topicLevelPoliciesEnabled"] if configuration is not None else True,
+        namespaces,
+        topics,
+        bool(document.get("all_topics", False)),
+    )

@@ -1,0 +1,128 @@
+"""What namespaces and brokers say about topics, as documents: the lower two of the four levels that make a topic's effective policies.
+
+A document of these levels holds what the level says, raw: what counts as unset is for ``core/resolution``. The names on the left of the
+tables are those of ``org.apache.pulsar.common.policies.data.Policies`` and of ``ServiceConfiguration``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from topicpolicies.v1.policies_pb2 import SchemaCompatibilityStrategy, SubscriptionType, TopicPolicies
+
+from .json_values import enum_number, fill
+
+_NAMESPACE_SCALARS = {
+    "message_ttl_in_seconds": "message_ttl_in_seconds",
+    "subscription_expiration_time_minutes": "subscription_expiration_time_in_minutes",
+    "max_producers_per_topic": "max_producer_per_topic",
+    "max_consumers_per_topic": "max_consumer_per_topic",
+    "max_consumers_per_subscription": "max_consumers_per_subscription",
+    "max_subscriptions_per_topic": "max_subscriptions_per_topic",
+    "max_unacked_messages_per_consumer": "max_unacked_messages_on_consumer",
+    "max_unacked_messages_per_subscription": "max_unacked_messages_on_subscription",
+    "compaction_threshold": "compaction_threshold",
+    "deduplicationEnabled": "deduplication_enabled",
+    "deduplicationSnapshotIntervalSeconds": "deduplication_snapshot_interval_seconds",
+    "schema_validation_enforced": "schema_validation_enforced",
+    "dispatcherPauseOnAckStatePersistentEnabled": "dispatcher_pause_on_ack_state_persistent_enabled",
+}
+_NAMESPACE_OBJECTS = {
+    "retention_policies": "retention_policies",
+    "persistence": "persistence",
+    "inactive_topic_policies": "inactive_topic_policies",
+    "entryFilters": "entry_filters",
+    "autoSubscriptionCreationOverride": "auto_subscription_creation_override",
+    "offload_policies": "offload_policies",
+}
+_NAMESPACE_RATES = {
+    "topicDispatchRate": "dispatch_rate",
+    "subscriptionDispatchRate": "subscription_dispatch_rate",
+    "replicatorDispatchRate": "replicator_dispatch_rate",
+    "clusterSubscribeRate": "subscribe_rate",
+    "publishMaxMessageRate": "publish_rate",
+}
+"""By cluster."""
+_OLD_DISPATCH_RATE = "clusterDispatchRate"
+"""Where brokers look for a dispatch rate that is not in ``topicDispatchRate``."""
+_NAMESPACE_DELAYED = {
+    "active": "delayed_delivery_enabled",
+    "tickTime": "delayed_delivery_tick_time_millis",
+    "maxDeliveryDelayInMillis": "delayed_delivery_max_delay_in_millis",
+}
+_OLD_OFFLOAD = {
+    "offload_threshold": ("managed_ledger_offload_threshold_in_bytes", -1),
+    "offload_threshold_in_seconds": ("managed_ledger_offload_threshold_in_seconds", -1),
+    "offload_deletion_lag_ms": ("managed_ledger_offload_deletion_lag_in_millis", None),
+}
+"""Offload settings outside of the offload policies, and what says nothing (``OffloadPoliciesImpl.oldPoliciesCompatible``)."""
+_AUTO_UPDATE = {
+    "Backward": "BACKWARD",
+    "Forward": "FORWARD",
+    "Full": "FULL",
+    "AlwaysCompatible": "ALWAYS_COMPATIBLE",
+    "ForwardTransitive": "FORWARD_TRANSITIVE",
+    "BackwardTransitive": "BACKWARD_TRANSITIVE",
+    "FullTransitive": "FULL_TRANSITIVE",
+}
+"""The older way to say a strategy (``SchemaCompatibilityStrategy.fromAutoUpdatePolicy``); others mean ALWAYS_INCOMPATIBLE."""
+_STRATEGY = SchemaCompatibilityStrategy.DESCRIPTOR
+_TYPES = SubscriptionType.DESCRIPTOR
+
+
+def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
+    """A namespace's policies as a document.
+
+    Args:
+        policies: as ``GET /admin/v2/namespaces/{tenant}/{namespace}`` answers them.
+        cluster: the local cluster, of which the rates are taken.
+    """
+    level = TopicPolicies()
+    for name, field in _NAMESPACE_SCALARS.items():
+        if policies.get(name) is not None:
+            setattr(level, field, policies[name])
+    for name, field in _NAMESPACE_OBJECTS.items():
+        if policies.get(name) is not None:
+            getattr(level, field).SetInParent()
+            fill(getattr(level, field), policies[name])
+    for name, field in _NAMESPACE_RATES.items():
+        rate = (policies.get(name) or {}).get(cluster)
+        if rate is None and field == "dispatch_rate":
+            rate = (policies.get(_OLD_DISPATCH_RATE) or {}).get(cluster)
+        if rate is not None:
+            getattr(level, field).SetInParent()
+            fill(getattr(level, field), rate)
+    for kind, quota in (policies.get("backlog_quota_map") or {}).items():
+        fill(level.back_log_quota_map[kind], quota)
+    _put_together(level, policies)
+    level.replication_clusters.extend(sorted(policies.get("replication_clusters") or ()))
+    level.subscription_types_enabled.extend(_types(policies.get("subscription_types_enabled") or ()))
+    return level
+
+
+def _put_together(level: TopicPolicies, policies: Mapping[str, Any]) -> None:
+    """What is said in several places, or in several ways."""
+    for member, field in _NAMESPACE_DELAYED.items():
+        value = (policies.get("delayed_delivery_policies") or {}).get(member)
+        if value is not None:
+            setattr(level, field, value)
+    for name, (field, nothing) in _OLD_OFFLOAD.items():
+        value = policies.get(name)
+        if value not in (None, nothing) and not level.offload_policies.HasField(field):  # type: ignore[arg-type]
+            setattr(level.offload_policies, field, value)
+    strategy = policies.get("schema_compatibility_strategy")
+    if strategy in (None, "UNDEFINED"):
+        older = policies.get("schema_auto_update_compatibility_strategy")
+        strategy = _AUTO_UPDATE.get(older, "ALWAYS_INCOMPATIBLE") if older else None
+    if strategy is not None:
+        level.schema_compatibility_strategy = _strategy(strategy)
+
+
+def _types(names: Any) -> list[SubscriptionType.ValueType]:
+    numbers = sorted(enum_number(_TYPES, name) for name in names)
+    return [SubscriptionType.ValueType(number) for number in numbers if number]
+
+
+def _strategy(name: str) -> SchemaCompatibilityStrategy.ValueType:
+    return SchemaCompatibilityStrategy.ValueType(enum_number(_STRATEGY, name))

@@ -1,0 +1,134 @@
+"""Facts of many topics at once: a namespace's lists in place of a question for each topic.
+
+Whoever changes the policies of thousands of topics one after the other would wait for as many answers of brokers, which takes longer than
+the changes. So questions are counted: when ``_MANY`` about one namespace are unanswered, its topics are listed, and what the lists tell
+needs no question. They tell of topics that exist and have no metadata of their own, and, where topics need not exist, of those that do
+not; all others are asked about as before, because they may have been created since.
+
+A list that can't be had, because brokers refuse it or are too slow, is not tried again for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from ..core.errors import PolicyError
+from .source import TopicFacts
+
+_LOG = logging.getLogger(__name__)
+_MANY = 16
+"""So many unanswered questions about a namespace make it worth listing."""
+_HOLDS_SECONDS = 5.0
+"""How long lists hold. What they tell is remembered for longer by whoever asked (``cache``)."""
+_TRY_AGAIN_SECONDS = 60.0
+_KEPT = 8
+"""Namespaces whose lists are kept; each can be long."""
+_PLAIN, _MISSING = TopicFacts(True, {}), TopicFacts(False, {})
+_LISTED = "persistent://"
+"""The lists have topics of this domain only."""
+
+
+class Lists(NamedTuple):
+    """A namespace's topics, by their full names."""
+
+    topics: frozenset[str]
+    """Those that exist and hold messages; of partitioned ones the partitions."""
+    partitioned: frozenset[str]
+
+
+class _Listed(NamedTuple):
+    at: float
+    lists: Lists | None
+    """None: they can't be had."""
+
+
+class TopicQuestions:
+    """Answers questions about topics. It belongs to one event loop."""
+
+    def __init__(
+        self,
+        ask: Callable[[str], Awaitable[TopicFacts]],
+        list_all: Callable[[str], Awaitable[Lists]],
+        now: Callable[[], float],
+        *,
+        missing_topics: bool = False,
+    ) -> None:
+        """Asks nothing yet.
+
+        Args:
+            ask: about one topic.
+            list_all: of a namespace, ``tenant/namespace``.
+            now: monotonic seconds.
+            missing_topics: whether it does not matter that a topic does not exist (yet).
+        """
+        self._ask = ask
+        self._list_all = list_all
+        self._now = now
+        self._missing_topics = missing_topics
+        self._unanswered: Counter[str] = Counter()
+        self._listed: dict[str, _Listed] = {}
+        self._listing: dict[str, asyncio.Task[None]] = {}
+
+    async def topic(self, topic: str) -> TopicFacts:
+        """What is known of a topic.
+
+        Raises:
+            PolicyError: there is no answer.
+        """
+        namespace = topic.partition("://")[2].rpartition("/")[0]
+        if self._unanswered[namespace] >= _MANY and not self._known(namespace):
+            await asyncio.shield(self._listing.get(namespace) or self._begin(namespace))
+        listed = self._known(namespace)
+        told = self._told(topic, listed.lists) if listed is not None and listed.lists is not None else None
+        if told is not None:
+            return told
+        self._unanswered[namespace] += 1
+        try:
+            return await self._ask(topic)
+        finally:
+            self._unanswered[namespace] -= 1
+            if not self._unanswered[namespace]:
+                del self._unanswered[namespace]
+
+    async def close(self) -> None:
+        """Ends what is being listed."""
+        listing = list(self._listing.values())
+        for task in listing:
+            task.cancel()
+        await asyncio.gather(*listing, return_exceptions=True)
+
+    def _told(self, topic: str, lists: Lists) -> TopicFacts | None:
+        """What the lists tell of a topic; None if it has to be asked about."""
+        if topic in lists.partitioned:
+            return None
+        if topic in lists.topics:
+            return _PLAIN
+        return _MISSING if self._missing_topics and topic.startswith(_LISTED) else None
+
+    def _known(self, namespace: str) -> _Listed | None:
+        listed = self._listed.get(namespace)
+        if listed is None or self._now() - listed.at > (_TRY_AGAIN_SECONDS if listed.lists is None else _HOLDS_SECONDS):
+            return None
+        return listed
+
+    def _begin(self, namespace: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._list(namespace), name=f"topics of {namespace}")
+        self._listing[namespace] = task
+        task.add_done_callback(lambda _: self._listing.pop(namespace, None))
+        return task
+
+    async def _list(self, namespace: str) -> None:
+        asked = self._now()
+        try:
+            listed = _Listed(asked, await self._list_all(namespace))
+        except PolicyError as error:
+            _LOG.info("%s: its topics can't be listed, and are asked about one by one: %s", namespace, error.message)
+            listed = _Listed(self._now(), None)
+        self._listed.pop(namespace, None)
+        self._listed[namespace] = listed
+        while len(self._listed) > _KEPT:
+            del self._listed[next(iter(self._listed))]

@@ -1,0 +1,43 @@
+"""Where a server's facts come from, by its configuration."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..config import LogConfig, PulsarLogConfig
+from ..core.errors import Kind
+from ..logs.change_log import LogError
+from .admission import FROM_BROKERS, FROM_FILE, Admission
+
+TLS_UNUSABLE = "PULSAR_TLS_UNUSABLE"
+"""Reason: a certificate file can't be read, or holds something else."""
+
+
+async def open_admission(config: LogConfig, *, missing_topics: bool = False) -> Admission | None:
+    """What admits requests: with Pulsar's log on the brokers' word, with the embedded one on a file's, if there is one.
+
+    Args:
+        config: where the change logs are.
+        missing_topics: whether updates of topics that do not exist are taken.
+
+    Raises:
+        LogError: the file, or one that the connection needs, can't be used.
+    """
+    now = asyncio.get_running_loop().time
+    if isinstance(config, PulsarLogConfig):
+        from ..logs.pulsar.opening import admin_api  # noqa: PLC0415 - what a server does not use is not imported
+        from .admin import AdminSource  # noqa: PLC0415
+
+        try:
+            admin = admin_api(config)
+        except OSError as error:
+            raise LogError(TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION) from error
+        brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics)
+        return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
+    if config.cluster_file is None:
+        return None
+    from .file import FileSource  # noqa: PLC0415
+
+    source = FileSource(config.cluster_file)
+    await source.cluster()  # a file that can't be read is said at once
+    return Admission(source, now, FROM_FILE, missing_topics=missing_topics)

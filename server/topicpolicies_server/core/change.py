@@ -1,0 +1,246 @@
+"""An update request, compiled: what it does to a document, whichever document that will be.
+
+Compiling checks everything that can be known without the document, and says all that is wrong at once. What remains is fast: a change
+that names whole settings merges bytes; only a setting of which some leaves are named is parsed, changed and written again.
+
+Kinds of settings that a change names:
+
+- *whole*: the field itself, all leaves of it, or a map's entry. The new value does not depend on the old one.
+- *partial*: some leaves. The new value is computed from the old one, so that this reading is part of the operation: the event carries a
+  digest of what was read (``Change.reads``), and does not count if the log turns out to have something else there.
+- *families*: a map field without a key replaces all its entries; which settings that touches depends on the document.
+- *operands*: elements added to a list, or removed from it; the fold does it again on what it finds.
+- *redacted*: the offload policies with marks where their secrets are; what is there is read, and kept in place of the marks.
+
+What this version cannot name, no mask touches: settings of a newer broker (``"?..."``) stay, even where ``*`` replaces the document, and
+unknown leaves of an object stay until the object goes. Keeping those is a reading too.
+
+Without paths, what is set in the request's document is what is masked (AIP-134), leaf by leaf, so that nothing changes that was not
+mentioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from topicpolicies.masks import Path, format_path
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import ListOperation
+
+from . import completion, documents, masks, rules
+from .documents import EXTRA_PREFIX, EXTRAS_FIELD, LISTS, MAPS, Setting, Settings
+from .errors import Kind, Violation, invalid, refusal
+from .events import ListChange
+from .masks import Mask
+from .plan import Plan, paths_of, plan_of, touched_by
+from .secrets import SETTING as OFFLOAD
+from .secrets import is_redacted, restore
+
+__all__ = ["Change", "compile_change", "touched_by"]
+
+_LIST_CHANGES: Mapping[int, ListChange | None] = {
+    ListOperation.LIST_OPERATION_UNSPECIFIED: None,
+    ListOperation.LIST_OPERATION_REPLACE: None,
+    ListOperation.LIST_OPERATION_UNION: ListChange.UNION,
+    ListOperation.LIST_OPERATION_SUBTRACT: ListChange.SUBTRACT,
+}
+
+
+_EXTRAS_TAG = documents.varint(EXTRAS_FIELD << 3 | 2)
+"""Stands in a setting's bytes if an object in it has leaves of a newer broker. Found by chance elsewhere, it only costs some time."""
+
+
+_NOTHING = TopicPolicies()
+"""Never changed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """A validated update."""
+
+    paths: tuple[str, ...]
+    """The canonical, explicit paths; ``("*",)`` replaces the document."""
+    whole: bool
+    """Whether the document is replaced."""
+    settings: frozenset[Setting]
+    """The settings that are named, apart from the families'; empty if ``whole``."""
+    partial: frozenset[Setting]
+    """Those of which only some leaves are named, or whose new value keeps secrets of the old one."""
+    families: frozenset[str]
+    """The map fields of which all entries are replaced."""
+    operands: Mapping[Setting, tuple[ListChange, bytes]]
+    """The lists that are not replaced: what is done to them, and the given elements."""
+    _values: Mapping[Setting, bytes | None]
+    """The new values of whole settings; None clears. With families and ``whole``, also their entries."""
+    _masks: Mapping[Setting, Mask]
+    """The paths of the named settings."""
+    _given: TopicPolicies
+    """What is masked, and nothing else. Never changed."""
+
+    def apply(self, settings: Settings | None) -> dict[Setting, bytes]:
+        """The document after the change.
+
+        Raises:
+            InvalidArgument: an object would be incomplete (reason ``HALF_OBJECT``); nothing is applied.
+        """
+        violations: list[Violation] = []
+        after = self.applied(settings, violations)
+        if violations:
+            raise refusal(Kind.INVALID_ARGUMENT, "INVALID_UPDATE", *violations)
+        return after
+
+    def applied(self, settings: Settings | None, violations: list[Violation]) -> dict[Setting, bytes]:
+        """The document after the change; settings that would be incomplete stay as they are, and are added to ``violations``."""
+        before: Settings = settings or {}
+        if self.whole:
+            after = {setting: value for setting, value in before.items() if setting.startswith(EXTRA_PREFIX)}
+        elif self.families:
+            after = {setting: value for setting, value in before.items() if documents.family(setting) not in self.families}
+        else:
+            after = dict(before)
+        for setting, value in self._values.items():
+            old = before.get(setting, b"")
+            _put(after, setting, self._edited(setting, old, violations) if _EXTRAS_TAG in old else value)
+        for setting, (list_change, operand) in self.operands.items():
+            combine = documents.union if list_change is ListChange.UNION else documents.subtract
+            _put(after, setting, combine(before.get(setting), operand))
+        for setting in self.partial:
+            _put(after, setting, self._edited(setting, before.get(setting, b""), violations))
+        return after
+
+    @property
+    def given(self) -> TopicPolicies:
+        """The request's masked values, but for those of requests that only name numbers, flags and texts. Never changed."""
+        return self._given
+
+    def reads(self, settings: Settings | None) -> dict[Setting, str]:
+        """What ``apply`` reads of a document, as digests by setting: its result holds only where these are the same (``Stamp.reads``)."""
+        before: Settings = settings or {}
+        kept = [setting for setting in self._values if _EXTRAS_TAG in before.get(setting, b"")]
+        return {setting: documents.digest(before.get(setting)) for setting in (*self.partial, *kept)}
+
+    def touched(self, head: Settings | None, document: Settings | None) -> list[Setting]:
+        """The settings that the change takes from the document that it produced, when that is folded into a head."""
+        return touched_by(self.paths, head, document)
+
+    def _edited(self, setting: Setting, old: bytes, violations: list[Violation]) -> bytes | None:
+        """One setting's value after the change, by way of its message."""
+        part = TopicPolicies.FromString(old)
+        mask = self._masks.get(setting) or paths_of(setting)
+        masks.apply(mask, part, self._given)
+        if setting == OFFLOAD:
+            violations += restore(part, old)
+        incomplete = completion.complete(part, mask)
+        if incomplete:
+            violations += incomplete
+            return old or None
+        return part.SerializeToString(deterministic=True) or None
+
+
+def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_operations: Mapping[str, int]) -> Change:
+    """Compiles an update request.
+
+    Args:
+        policies: the new values; None is an empty document. It is copied.
+        paths: the mask; empty means what is set in ``policies``.
+        list_operations: numbers of ``topicpolicies.v1.ListOperation``, by list field.
+
+    Raises:
+        InvalidArgument: with every violation that can be known without the document.
+    """
+    source = policies if policies is not None else TopicPolicies()
+    plan = plan_of(tuple(paths) if paths else _implied(source))
+    if plan.scalars and not list_operations:
+        return Change(plan.paths, False, plan.settings, frozenset(), frozenset(), {}, _scalars(plan.scalars, source), {}, _NOTHING)
+    violations = list(plan.violations)
+    if plan.objects and _has_unknown_fields(source):
+        violations += [violation for path in plan.objects for violation in _unknown_fields(path, source)]
+    given = TopicPolicies()
+    masks.apply(plan.mask, given, source)
+    violations += completion.check(given)
+    operands = _operands(given, plan, list_operations, violations)
+    violations += completion.complete(given, plan.ready)
+    if violations:
+        violations += rules.of_values(given, violations)  # so that all that is wrong is said at once
+        raise refusal(Kind.INVALID_ARGUMENT, "INVALID_UPDATE", *violations)
+    new = documents.split(given)
+    partial = plan.partial | {OFFLOAD} if is_redacted(given) else plan.partial
+    values: dict[Setting, bytes | None] = {
+        setting: new.get(setting) for setting in plan.by_setting if setting not in partial and setting not in operands
+    }
+    if plan.whole or plan.families:
+        named = (setting for setting in new if plan.whole or documents.family(setting) in plan.families)
+        values.update((setting, new[setting]) for setting in named if setting not in partial)
+    return Change(plan.paths, plan.whole, plan.settings, partial, plan.families, operands, values, plan.by_setting, given)
+
+
+def _scalars(names: Sequence[str], source: TopicPolicies) -> dict[Setting, bytes | None]:
+    """The values of whole fields that are neither objects nor lists: the short way for what is asked for most."""
+    values: dict[Setting, bytes | None] = {}
+    for name in names:
+        if source.HasField(name):  # type: ignore[arg-type]
+            single = TopicPolicies()
+            setattr(single, name, getattr(source, name))
+            values[name] = single.SerializeToString()
+        else:
+            values[name] = None
+    return values
+
+
+def _implied(source: TopicPolicies) -> tuple[str, ...]:
+    paths = tuple(format_path(path) for path in masks.populated(source))
+    if not paths:
+        problem = 'Nothing is masked and nothing is set: name what to change in "update_mask", or set it in "policies".'
+        raise invalid("EMPTY_MASK", Violation("update_mask", "EMPTY_MASK", problem))
+    return paths
+
+
+def _operands(
+    given: TopicPolicies, plan: Plan, list_operations: Mapping[str, int], violations: list[Violation]
+) -> dict[Setting, tuple[ListChange, bytes]]:
+    operands: dict[Setting, tuple[ListChange, bytes]] = {}
+    for name, number in list_operations.items():
+        shown = name[:120]
+        if name not in LISTS:
+            reason, problem = "NOT_A_LIST", f'"{shown}" is no list field; these are: {", ".join(sorted(LISTS))}.'
+        elif number not in _LIST_CHANGES:
+            reason, problem = "UNKNOWN_LIST_OPERATION", f'"{name}" has the operation {number}, which this server does not know.'
+        elif (name,) not in plan.mask and not (plan.whole and _LIST_CHANGES[number] is None):
+            reason, problem = "NOT_IN_MASK", f'"{name}" has an operation but is not named in the mask: name it, or drop the operation.'
+        elif (list_change := _LIST_CHANGES[number]) is None:
+            continue
+        elif not getattr(given, name):
+            reason, problem = "NO_ELEMENTS", f'"{name}" has no elements to add or remove: give some in "policies".'
+        else:
+            only = TopicPolicies()
+            getattr(only, name).extend(getattr(given, name))
+            operands[name] = list_change, only.SerializeToString(deterministic=True)
+            continue
+        violations.append(Violation(f"list_operations.{format_path((shown,))}", reason, problem))
+    return operands
+
+
+def _has_unknown_fields(source: TopicPolicies) -> bool:
+    known = TopicPolicies()
+    known.CopyFrom(source)
+    known.DiscardUnknownFields()
+    return known.ByteSize() != source.ByteSize()
+
+
+def _unknown_fields(path: Path, source: TopicPolicies) -> Iterable[Violation]:
+    value = masks.find(path, source)
+    if value is None:
+        return
+    if not path or path[0] not in MAPS or len(path) > 1:
+        yield from completion.unknown_fields(value, path)
+    else:
+        for key in value:
+            yield from completion.unknown_fields(value[key], (*path, key))
+
+
+def _put(document: dict[Setting, bytes], setting: Setting, value: bytes | None) -> None:
+    if value is None:
+        document.pop(setting, None)
+    else:
+        document[setting] = value

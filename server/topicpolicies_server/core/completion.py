@@ -1,0 +1,242 @@
+"""Values and objects that a change brings: whether they can stand, and the leaves that complete them.
+
+Nested objects are complete in Pulsar: their Java fields are primitive, so an object that is there has a value for each of its leaves.
+A change that touches an object therefore completes it: leaves that are left out take what Pulsar's own constructors give them, and
+where these give nothing that makes sense alone, half an object is refused (``HALF_OBJECT``). ``KINDS`` is the table; the comments in
+``policies.proto`` say the same to callers, and a test compares the two.
+
+What says nothing is not kept:
+
+- an enum that is set to UNSPECIFIED is unset (inside a list it is refused: an element that says nothing has no meaning);
+- a subscription's entry without any policy is no entry, as in the broker (``SubscriptionPolicies.checkEmpty``);
+- offload policies without any leaf are none: the broker merges them leaf by leaf (``OffloadPoliciesImpl.mergeConfiguration``);
+- an object whose leaves have all been cleared by name goes too; it is not filled with defaults that nobody asked for.
+
+A list's repeated elements are kept once, at their first place: the broker reads these lists into sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from topicpolicies.masks import Path, format_path
+from topicpolicies.v1 import policies_pb2 as pb
+
+from .documents import EXTRAS_FIELD
+from .errors import Violation
+from .masks import Mask
+from .shapes import Form, fields
+
+
+class Kind(NamedTuple):
+    """How an object becomes complete."""
+
+    defaults: Mapping[str, Any]
+    """Leaves that may be left out, and what they then are."""
+    required: tuple[str, ...] = ()
+    """Leaves that must be given."""
+    optional: bool = False
+    """Whether every leaf may stay unset; without any leaf the object says nothing."""
+    objects: tuple[str, ...] = ()
+    """Leaves that are objects themselves."""
+
+
+_LIMITS = ("limit", "limit_size")
+"""A backlog quota's two names for one figure."""
+
+KINDS: Mapping[object, Kind] = {
+    pb.AutoSubscriptionCreationOverride.DESCRIPTOR: Kind({"allow_auto_subscription_creation": False}),
+    pb.BacklogQuota.DESCRIPTOR: Kind({"limit": -1, "limit_size": -1, "limit_time": -1}, required=("policy",)),
+    pb.DispatchRate.DESCRIPTOR: Kind(
+        {
+            "dispatch_throttling_rate_in_byte": -1,
+            "dispatch_throttling_rate_in_msg": -1,
+            "rate_period_in_second": 1,
+            "relative_to_publish_rate": False,
+        }
+    ),
+    pb.EntryFilters.DESCRIPTOR: Kind({}, required=("entry_filter_names",)),
+    pb.InactiveTopicPolicies.DESCRIPTOR: Kind(
+        {"delete_while_inactive": False}, required=("inactive_topic_delete_mode", "max_inactive_duration_seconds")
+    ),
+    pb.OffloadPolicies.DESCRIPTOR: Kind({}, optional=True),
+    pb.PersistencePolicies.DESCRIPTOR: Kind(
+        {"managed_ledger_max_mark_delete_rate": 0.0},
+        required=("bookkeeper_ack_quorum", "bookkeeper_ensemble", "bookkeeper_write_quorum"),
+    ),
+    pb.PublishRate.DESCRIPTOR: Kind({"publish_throttling_rate_in_byte": -1, "publish_throttling_rate_in_msg": -1}),
+    pb.RetentionPolicies.DESCRIPTOR: Kind({}, required=("retention_size_in_mb", "retention_time_in_minutes")),
+    pb.SubscribeRate.DESCRIPTOR: Kind({"rate_period_in_second": 30, "subscribe_throttling_rate_per_consumer": -1}),
+    pb.SubscriptionPolicies.DESCRIPTOR: Kind({}, optional=True, objects=("dispatch_rate",)),
+}
+"""The objects inside a document, by their types' descriptors."""
+
+MAP_KEYS: Mapping[str, frozenset[str]] = {
+    pb.TopicPolicies.DESCRIPTOR.fields_by_name["back_log_quota_map"].full_name: frozenset({"destination_storage", "message_age"}),
+}
+"""The keys of maps that do not allow any (``BacklogQuota.BacklogQuotaType``)."""
+
+
+def check(message: Message, at: Path = ()) -> list[Violation]:
+    """Says what is wrong with the values of a message that a caller sent, each on its own, and drops from it what says nothing.
+
+    Refused: enum numbers that are not defined (``UNKNOWN_ENUM_VALUE``), UNSPECIFIED in a list (``UNSPECIFIED_ELEMENT``), map keys that
+    are not allowed (``INVALID_MAP_KEY``), a quota whose two limits differ (``CONFLICTING_LIMITS``).
+    """
+    violations: list[Violation] = []
+    forms = fields(message.DESCRIPTOR)
+    for field, value in message.ListFields():
+        known, path = forms[field.name], (*at, field.name)
+        if known.form is Form.OBJECT:
+            violations += check(value, path)
+            if _says_nothing(value):
+                message.ClearField(field.name)
+        elif known.form is Form.MAP:
+            for key in list(value):
+                violations += _check_key(field, key, path)
+                if known.object is not None:
+                    violations += check(value[key], (*path, key))
+                    if _says_nothing(value[key]):
+                        del value[key]
+        elif known.form is Form.LIST:
+            value[:] = list(dict.fromkeys(value))
+            if field.enum_type is not None:
+                violations += _check_elements(field, value, path)
+        elif field.enum_type is not None:
+            if value == 0:
+                message.ClearField(field.name)
+            elif value not in field.enum_type.values_by_number:
+                violations.append(_unknown_number(field, value, path))
+    if message.DESCRIPTOR is pb.BacklogQuota.DESCRIPTOR and _differ(message):
+        problem = f'"{format_path(at)}" has two different figures for one limit: give "limit_size" alone, or the same in "limit".'
+        violations.append(Violation(_blamed(at), "CONFLICTING_LIMITS", problem))
+    return violations
+
+
+def unknown_fields(message: Message, at: Path = ()) -> Iterator[Violation]:
+    """Says which fields of a message that a caller sent are not of this definition: they would be lost without a word.
+
+    Leaves of a newer broker (``documents.EXTRAS_FIELD``), which a caller that writes back what it read sends too, are none of them.
+    """
+    unknown = UnknownFieldSet(message)
+    for number in [unknown[index].field_number for index in range(len(unknown))]:
+        if number != EXTRAS_FIELD:
+            problem = f"This server does not know field number {number} of {message.DESCRIPTOR.name}: leave it out of the mask."
+            yield Violation(_blamed(at), "UNKNOWN_FIELD", problem)
+    forms = fields(message.DESCRIPTOR)
+    for field, value in message.ListFields():
+        known = forms[field.name]
+        if known.form is Form.OBJECT:
+            yield from unknown_fields(value, (*at, field.name))
+        elif known.form is Form.MAP and known.object is not None:
+            for key in value:
+                yield from unknown_fields(value[key], (*at, field.name, key))
+
+
+def complete(policies: Message, mask: Mask) -> list[Violation]:
+    """Completes the objects that a mask touched in a document, in place, and says which of them can't be completed (``HALF_OBJECT``)."""
+    violations: list[Violation] = []
+    touched: dict[str, list[Path]] = {}
+    for path in mask:
+        if path:
+            touched.setdefault(path[0], []).append(path[1:])
+        else:
+            touched = {name: [()] for name in fields(policies.DESCRIPTOR)}
+    for name, paths in touched.items():
+        field = fields(policies.DESCRIPTOR)[name]
+        if field.object is None:
+            continue
+        value = getattr(policies, name)
+        if field.form is Form.OBJECT:
+            if policies.HasField(name) and not _complete(value, paths, (name,), violations):
+                policies.ClearField(name)
+            continue
+        for key in list(value):
+            rests = [path[1:] for path in paths if not path or path[0] == key]
+            if rests and not _complete(value[key], rests, (name, key), violations):
+                del value[key]
+    return violations
+
+
+def _complete(message: Message, paths: Sequence[Path], at: Path, violations: list[Violation]) -> bool:
+    """Completes an object whose named leaves are ``paths`` (the empty one: all of it); False if it says nothing and must go."""
+    descriptor = message.DESCRIPTOR
+    kind = KINDS[descriptor]
+    whole = () in paths
+    for name in kind.objects:
+        rests = [()] if whole else [path[1:] for path in paths if path[0] == name]
+        if rests and message.HasField(name) and not _complete(getattr(message, name), rests, (*at, name), violations):
+            message.ClearField(name)
+    if kind.optional:
+        return not _says_nothing(message)
+    if not (whole or message.ListFields()):
+        return False
+    if descriptor is pb.BacklogQuota.DESCRIPTOR:
+        _same_limits(message, frozenset(_LIMITS if whole else (path[0] for path in paths)))
+    for name, default in kind.defaults.items():
+        if not message.HasField(name):
+            setattr(message, name, default)
+    missing = [name for name in kind.required if not message.HasField(name)]
+    if missing:
+        problem = f'"{format_path(at)}" would be half an object: give {" and ".join(missing)} too, or clear the whole of it.'
+        violations.append(Violation(_blamed(at), "HALF_OBJECT", problem))
+    return True
+
+
+def _says_nothing(message: Message) -> bool:
+    return KINDS[message.DESCRIPTOR].optional and not message.ListFields() and not len(UnknownFieldSet(message))
+
+
+def _same_limits(quota: Message, touched: frozenset[str]) -> None:
+    """Gives both limits the same figure: that of the one that was touched, else the one that Pulsar reads (``getLimitSize``)."""
+    named = [name for name in _LIMITS if name in touched]
+    source = named[0] if len(named) == 1 else "limit_size" if quota.HasField("limit_size") else "limit"
+    for name in _LIMITS:
+        if quota.HasField(source):
+            setattr(quota, name, getattr(quota, source))
+        else:
+            quota.ClearField(name)
+
+
+def _differ(quota: Message) -> bool:
+    limit, size = (getattr(quota, name) if quota.HasField(name) else None for name in _LIMITS)
+    return limit is not None and size is not None and limit != size
+
+
+def _check_key(field: FieldDescriptor, key: str, at: Path) -> list[Violation]:
+    allowed = MAP_KEYS.get(field.full_name)
+    if not key:
+        problem = f'A key of "{field.name}" is not empty.'
+    elif allowed is not None and key not in allowed:
+        problem = f'"{field.name}" has no other keys than {", ".join(sorted(allowed))}.'
+    else:
+        return []
+    return [Violation(_blamed((*at, key)), "INVALID_MAP_KEY", problem)]
+
+
+def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) -> list[Violation]:
+    assert field.enum_type is not None
+    violations: list[Violation] = []
+    if 0 in numbers:
+        problem = f'"{field.name}" contains UNSPECIFIED, which names nothing: leave it out.'
+        violations.append(Violation(_blamed(at), "UNSPECIFIED_ELEMENT", problem))
+    unknown = [number for number in numbers if number not in field.enum_type.values_by_number]
+    if unknown:
+        violations.append(_unknown_number(field, unknown[0], at))
+    return violations
+
+
+def _unknown_number(field: FieldDescriptor, number: int, at: Path) -> Violation:
+    assert field.enum_type is not None
+    problem = f'"{format_path(at)}" is {number}, which is no {field.enum_type.name} that this server knows.'
+    return Violation(_blamed(at), "UNKNOWN_ENUM_VALUE", problem)
+
+
+def _blamed(at: Path) -> str:
+    """The request's field of a place in the document."""
+    return f"policies.{format_path(at)}" if at else "policies"

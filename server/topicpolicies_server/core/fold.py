@@ -1,0 +1,248 @@
+"""The fold: what every event of a change log does to the head of its policy key. A pure function of the log.
+
+**Every event is an operation, not a document.** A broker applies documents, the last one wins; so a document that was computed
+from an old one undoes what came between. We read the same log as operations and keep the *head*: of an event of ours its mask says what it
+changes, of a broker's event the documents before it do (``core/inference``). Where the *raw document*, which brokers show, differs from the
+head, a *repair* restates the head. So nobody's change is undone, however late its document was computed, and all who read the same
+prefix of the log have the same head and the same version.
+
+What an event does, by its writer::
+
+    ours      seen before, by its id or its request's        nothing: DUPLICATE
+              its conditions do not hold for the head        nothing: REJECTED_ETAG, SKIPPED_ABSENT, REJECTED_READS
+              operation                                      its masked settings and list operations; DELETE: no document any more
+              REPAIR, TOMBSTONE                              nothing to a head that is right (``core/joining``): RESTATED
+    broker's  message without a value, DELETE                no document any more
+              INSERT                                         all its settings; brokers keep the document that they have
+              UPDATE                                         the inferred change
+              NONE                                           nothing; but compaction would leave nothing else, so a repair is due
+    unreadable                                               nothing
+
+**Conditions** are judged when the event is folded, by everybody alike: ``etag`` against the version, ``reads`` against the settings that
+the computation relied on. Of an absence, different sidecars may hold different versions, because compaction forgets it; so the only etag
+that matches it is ``ABSENT``, and a writer whose caller named the absence's version stamps that.
+
+**A repair is due** when somebody who knows nothing but the newest event (a broker that starts, a sidecar that joins after compaction)
+would get another document, or another version, than the head, or would take a request for applied that is not; or when running brokers
+show another document. The repair of an absence is a TOMBSTONE. An absence needs none once a message without a value stands.
+
+**Another cluster's events** are operations too, but positions of its log mean nothing here: in place of an etag the digest of the whole
+document is judged, which a GLOBAL event with an etag names in ``reads``; and what they remember has no versions. Each cluster repairs its
+own log, whatever event made that due, and repairs are not replicated: so nothing goes to and fro, and a replicated event that was
+computed from an old base undoes nothing here either. A restatement of another log says nothing about this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .documents import Setting, Settings, differing, merged
+from .events import Action, Event, Placed, Stamp, StampKind
+from .inference import Inference, compares, infer
+from .joining import believe, doubt, join, learn, settle, without_versions
+from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Owed, Superseded, absent_since, repair_due, restatement
+from .operation import Folded, Status, apply, judge, move, pipelined
+from .overlap import OWED_MS, infer_overlapping
+
+__all__ = [
+    "FoldContext",
+    "Folded",
+    "KeyState",
+    "Status",
+    "absent_since",
+    "fold",
+    "repair_due",
+    "restatement",
+    "settle",
+]
+
+
+class FoldContext(NamedTuple):
+    """What the fold must know besides the log."""
+
+    window_ms: int = WINDOW_MS
+    """W, in milliseconds."""
+    joining: bool = False
+    """Whether a log that may have been compacted is read for the first time: a key's first event need not be the first of its history."""
+    sole_writer: bool = False
+    """Whether this sidecar's events are the only ones in the log: then nothing is ever stale, and no raw documents are kept."""
+    in_place: bool = False
+    """Whether the brokers change the documents in their caches in place (``core/overlap``)."""
+    joined_at: int | None = None
+    """When the log was opened, in milliseconds since 1970 by its clock: keys that are seen while joining are provisional until ``settle``
+    says otherwise. None: no key is provisional, and what is seen while joining is a guess."""
+
+
+_SHARED = FoldContext()
+
+
+def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Folded:
+    """Folds the next event of a key, in log order, into its state.
+
+    Each position is folded once: the caller skips what it has already folded.
+    """
+    event = placed.event
+    if event is None:
+        return Folded(Status.IGNORED, state.version, state.version)
+    if state.joined is not None:
+        settle(state, placed.published_at, context.window_ms)
+    stamp = event.stamp
+    first = False
+    if state.newest is None:
+        first = context.joining or (context.joined_at is not None and _goes_on(placed, stamp, context.joined_at + context.window_ms))
+        first = first and (stamp is not None or event.action is not Action.NONE)
+        if first and context.sole_writer:
+            state.joined = ALONE
+        elif first:
+            join(state, placed, context.joined_at)
+    if stamp is None:
+        return _broker_event(state, placed, event, context, first)
+    if stamp.kind is StampKind.UPDATE or stamp.kind is StampKind.DELETE:
+        return _operation(state, placed, event, stamp, context, first)
+    return _restated(state, placed, event, stamp, context, first)
+
+
+def _goes_on(placed: Placed, stamp: Stamp | None, until: int) -> bool:
+    """Whether a key's first event after joining shows that there was a document: a tombstone that came too early was compacted."""
+    if stamp is None or placed.published_at >= until:
+        return False
+    return stamp.kind is StampKind.REPAIR or (stamp.base != "" and not pipelined(stamp))  # its base may be on its way, on no document
+
+
+def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
+    """An event of ours that changes something."""
+    document = event.document
+    if stamp.event_id == state.newest or (state.seen is not None and stamp.event_id in state.seen):
+        request = state.remembers(stamp.request_id)
+        folded = Folded(Status.DUPLICATE, request.version if request else "", request.previous if request else "")
+    else:
+        if first:
+            state.remembered = without_versions(stamp.remembered) if event.replicated else stamp.remembered
+        if first and stamp.base:  # what it was computed from was not seen: its word is taken for all of it
+            state.version = ""  # what it was applied to is not told
+            folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
+        else:
+            folded = judge(state, placed, event, stamp)
+        _follow(state, placed, None)
+    state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
+    head = state.document
+    if head is None:
+        state.due = document is not None
+    else:
+        state.due = not folded.changed or (head is not document and head != document) or _promises_too_much(state, stamp)
+    return folded
+
+
+def _promises_too_much(state: KeyState, stamp: Stamp) -> bool:
+    """Whether an event carries requests that were on their way before it and never came: seen alone, it says that they were applied."""
+    carried = stamp.remembered
+    if not pipelined(stamp):
+        return False
+    known = {request.request_id for request in state.remembered}
+    recent = len(known) < REMEMBERED_REQUESTS  # if not, the first may have been forgotten since
+    for request in carried:
+        if request.request_id in known:
+            recent = True
+        elif recent and not request.version:
+            return True
+    return False
+
+
+def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
+    """A head, as its writer knew it."""
+    document = event.document
+    claimed = None if stamp.kind is StampKind.TOMBSTONE else document
+    head, version = state.document, state.version
+    if event.replicated:
+        pass
+    elif first or state.joined is ALONE:  # its writer had seen more
+        believe(state, claimed, stamp)
+        version = "" if first else version
+    elif state.newest is not None:
+        learn(state, claimed, stamp)
+    state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
+    if state.document is None:
+        state.due = document is not None
+    else:
+        state.due = state.document != claimed or state.version != stamp.head_version
+    changed = state.version != version or state.document != head
+    return Folded(Status.RESTATED, state.version, version, changed)
+
+
+def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldContext, first: bool) -> Folded:
+    """An event of a broker: the document that it came to, from which what it meant is told."""
+    document = event.document
+    if document is None or event.action is Action.DELETE:
+        return _gone(state, placed, context)
+    if event.action is Action.NONE:
+        state.due = state.document is not None or state.live is not None
+        return Folded(Status.IGNORED, state.version, state.version)
+    if first:
+        _follow(state, placed, None)
+        folded = move(state, placed, document)._replace(previous="")
+        state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
+        state.due = False
+        return folded
+    if event.action is Action.INSERT:
+        changed = [name for name in document if compares(name, event.known)]
+        result: Settings | None = _changed(state.document, document, changed)
+        folded = move(state, placed, result)
+        if state.live is None:
+            state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
+    else:
+        older = () if context.sole_writer or state.older is None else state.older
+        oldest = placed.published_at - context.window_ms
+        inferred = _inferred(state, placed, document, older, oldest, event.known, context)
+        changed = inferred.changed
+        if inferred.unexplained and state.joined is None and context.joined_at is not None and oldest < context.joined_at:
+            doubt(state, placed, context.joined_at)  # its base may have been there before we were
+        result = _changed(state.document, document, changed)
+        if not result and state.document is None and inferred.base is not None:
+            result = None  # it changed a document that is gone
+        folded = move(state, placed, result)._replace(unexplained=inferred.unexplained, ambiguous=inferred.ambiguous)
+        state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
+    _follow(state, placed, changed)
+    state.due = result != document or result != state.live
+    stale = result is not document and any(compares(name, event.known) for name in differing(result, document))
+    return folded._replace(settings=tuple(changed), stale=stale)
+
+
+def _inferred(
+    state: KeyState,
+    placed: Placed,
+    document: Settings,
+    older: Sequence[Superseded],
+    oldest: int,
+    known: frozenset[str] | None,
+    context: FoldContext,
+) -> Inference:
+    if not context.in_place:
+        return infer(document, state.live, older, state.document, known, oldest)
+    owed = 0 if state.owed is None or state.owed.until < placed.published_at else state.owed.events
+    inferred = infer_overlapping(document, state.live, older, state.document, known, placed.published_at, oldest, owed)
+    owed = max(owed + len(inferred.changed) - 1, 0)
+    state.owed = Owed(owed, placed.published_at + OWED_MS) if owed else None
+    return inferred
+
+
+def _gone(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
+    """A broker removed the document. Where there is none the head stays as it is: one absence is like another."""
+    folded = Folded(Status.IGNORED, state.version, state.version)
+    if state.document is not None:
+        folded = move(state, placed, None)
+    _follow(state, placed, [])
+    state.advance(None, "", placed.published_at, context.window_ms, context.sole_writer)
+    state.due = False
+    return folded
+
+
+def _changed(head: Settings | None, document: Settings, changed: list[Setting]) -> Settings:
+    result = merged(head, document, changed)
+    return document if result == document else result
+
+
+def _follow(state: KeyState, placed: Placed, changed: list[Setting] | None) -> None:
+    """Notes an event that may have to be folded again, because the key is provisional."""
+    if state.joined is not None and state.joined.since:
+        state.joined.trail.append((placed, changed))

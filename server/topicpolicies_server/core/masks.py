@@ -1,0 +1,317 @@
+"""Field masks on any message: checking them, and applying them (AIP-134, AIP-161).
+
+``google.protobuf.FieldMask`` itself is only a list of strings, and its own ``MergeMessage`` appends to lists, ignores clears below an
+unset parent, fails half-way through an unknown path and cannot name map keys. Here a mask is read and checked as a whole before
+anything is touched, and then replaces at the leaf:
+
+- what is masked and set in the source is set in the target, and creates the objects above it;
+- what is masked and not set in the source is cleared in the target, and creates nothing;
+- a list or a map is replaced as a whole; of a map that is masked by key, only that entry;
+- the empty path (``*``) replaces everything.
+
+Unknown fields (those of a newer definition) cannot be named and are not touched: the target's stay for as long as their object does,
+the source's are not taken.
+
+How a path is written: ``topicpolicies.masks``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
+
+from topicpolicies.masks import Path, PathError, format_path, key_text, parse_path
+
+from .errors import Violation
+from .shapes import Field, Form, fields
+
+Mask: TypeAlias = tuple[Path, ...]
+"""Checked paths in order, none of which is contained in another."""
+MAX_PATHS = 1_000
+"""Paths of one mask that are accepted."""
+MAX_PATH_LENGTH = 4_096
+"""Characters of one path that are accepted."""
+MAX_MASK_LENGTH = 65_536
+"""Characters of all paths of a mask that are accepted: the mask travels with each event in the log."""
+_SHOWN = 120
+"""Characters of a path that an error repeats."""
+
+
+def read(
+    texts: Sequence[str],
+    descriptor: Descriptor,
+    *,
+    keys: Mapping[str, frozenset[str]] | None = None,
+    field: str = "update_mask.paths",
+) -> tuple[Mask, tuple[Violation, ...]]:
+    """Reads a mask: its good paths, without repetitions and without what a shorter path contains, and what is wrong with the others.
+
+    Args:
+        texts: the paths as they were sent.
+        descriptor: the type of the message that they are about.
+        keys: the allowed keys of maps that do not allow any, by the map field's full name.
+        field: the request's field to blame, indexed in the violations: ``update_mask.paths[2]``.
+    """
+    if len(texts) > MAX_PATHS:
+        return (), (Violation(field, "TOO_MANY_PATHS", f"A mask has at most {MAX_PATHS} paths; mask whole maps or send several updates."),)
+    if sum(map(len, texts)) > MAX_MASK_LENGTH:
+        problem = f"The paths of a mask have at most {MAX_MASK_LENGTH} characters together; mask whole maps or send several updates."
+        return (), (Violation(field, "MASK_TOO_LONG", problem),)
+    paths: list[Path] = []
+    violations: list[Violation] = []
+    wildcard = -1
+    for index, text in enumerate(texts):
+        try:
+            path = _read(text, descriptor, keys or {})
+        except PathError as error:
+            shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+            violations.append(Violation(f"{field}[{index}]", error.reason, f'The path "{shown}" can\'t be followed: {error}.'))
+            continue
+        if not path:
+            wildcard = index
+        paths.append(path)
+    if wildcard >= 0 and any(text != texts[wildcard] for text in texts):
+        problem = 'The path "*" replaces the whole document and stands alone: leave out the others, or it.'
+        violations.append(Violation(f"{field}[{wildcard}]", "WILDCARD_NOT_ALONE", problem))
+    return _absorbed(paths), tuple(violations)
+
+
+def _read(text: str, descriptor: Descriptor, keys: Mapping[str, frozenset[str]]) -> Path:
+    if len(text) > MAX_PATH_LENGTH:
+        raise PathError("PATH_TOO_LONG", f"it has more than {MAX_PATH_LENGTH} characters")
+    path = parse_path(text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PathError("MALFORMED_PATH", "it is not valid Unicode") from None
+    message: Descriptor | None = descriptor
+    segments = iter(path)
+    before = ""
+    form = Form.OBJECT
+    for segment in segments:
+        if message is None:
+            if form is Form.LIST:
+                raise PathError("INDEX_INTO_LIST", f'"{before}" is a list, of which no part can be masked: end the path there')
+            raise PathError("THROUGH_SCALAR", f'"{before}" is a plain value, behind which nothing follows: end the path there')
+        field = fields(message).get(segment)
+        if field is None:
+            raise PathError("UNKNOWN_PATH", _unknown(segment, message))
+        message = None if field.form is Form.LIST else field.object
+        before, form = segment, field.form
+        if form is Form.MAP:
+            key = next(segments, None)
+            if key is not None:
+                _check_key(field, key, keys)
+                before, form = key, Form.OBJECT
+    return path
+
+
+def _check_key(field: Field, key: str, keys: Mapping[str, frozenset[str]]) -> None:
+    try:
+        field.key(key)
+    except ValueError as error:
+        raise PathError("INVALID_MAP_KEY", f'"{key[:_SHOWN]}" is no key of "{field.name}": {error}') from None
+    allowed = keys.get(field.full_name)
+    if not key:
+        raise PathError("INVALID_MAP_KEY", f'a key of "{field.name}" is not empty')
+    if allowed is not None and key not in allowed:
+        raise PathError("INVALID_MAP_KEY", f'"{field.name}" has no other keys than {", ".join(sorted(allowed))}')
+
+
+def _unknown(segment: str, message: Descriptor) -> str:
+    """Says that there is no such field, and which one is meant if it is spelled as in JSON."""
+    meant = next((field.name for field in message.fields if field.json_name == segment), None)
+    advice = f', but "{meant}": paths are in snake case' if meant else ""
+    return f'{message.name} has no field "{segment[:_SHOWN]}"{advice}'
+
+
+def _absorbed(paths: Sequence[Path]) -> Mask:
+    """The paths in order, without those that another one contains."""
+    kept: list[Path] = []
+    for path in sorted(paths):
+        if not kept or path[: len(kept[-1])] != kept[-1]:
+            kept.append(path)
+    return tuple(kept)
+
+
+def texts(mask: Mask) -> tuple[str, ...]:
+    """The canonical texts of a mask's paths."""
+    return tuple(format_path(path) for path in mask)
+
+
+def populated(message: Message, at: Path = ()) -> list[Path]:
+    """The paths of what is set in a message: its plain values and lists, also inside objects and map entries.
+
+    An object of which every leaf is set is named as a whole, which is the same and shorter. Objects without a leaf and enums of zero
+    (UNSPECIFIED) say nothing and are left out.
+    """
+    forms = fields(message.DESCRIPTOR)
+    paths: list[Path] = []
+    complete = 0
+    for field, value in message.ListFields():
+        known = forms[field.name]
+        path = (*at, field.name)
+        found = [path]
+        if known.form is Form.OBJECT:
+            found = populated(value, path)
+        elif known.form is Form.MAP:
+            found = [leaf for key in value for leaf in _entry(known, value[key], (*path, key_text(key)))]
+        elif known.form is Form.SCALAR and field.enum_type is not None and value == 0:
+            found = []
+        complete += found == [path]
+        paths += found
+    return [at] if at and complete == len(forms) else paths
+
+
+def _entry(field: Field, value: Any, at: Path) -> list[Path]:
+    return [at] if field.object is None else populated(value, at)
+
+
+def apply(mask: Mask, target: Message, source: Message) -> None:
+    """Makes what is masked in ``target`` as it is in ``source``; both are of the type that the mask was read for."""
+    for path in mask:
+        if not path:
+            _replace(target, source)
+        elif is_set(path, source):
+            _set(path, target, source)
+        else:
+            _clear(path, target)
+
+
+def is_set(path: Path, message: Message) -> bool:
+    """Whether a message has a value at a path: presence where the field has it, otherwise not zero and not empty."""
+    field = fields(message.DESCRIPTOR)[path[0]]
+    rest = path[1:]
+    if field.form is Form.MAP and rest:
+        entries = getattr(message, field.name)
+        key = field.key(rest[0])
+        return key in entries and (len(rest) == 1 or is_set(rest[1:], entries[key]))
+    if not rest:
+        return message.HasField(field.name) if field.has_presence else bool(getattr(message, field.name))
+    return message.HasField(field.name) and is_set(rest, getattr(message, field.name))
+
+
+def find(path: Path, message: Message) -> Any:
+    """The object or map of objects at a path; None if there is none."""
+    if not path:
+        return message
+    if not is_set(path, message):
+        return None
+    value: Any = message
+    field: Field | None = None
+    for segment in path:
+        if field is not None and field.form is Form.MAP:
+            value, field = value[field.key(segment)], None
+        else:
+            field = fields(value.DESCRIPTOR)[segment]
+            value = getattr(value, segment)
+    return value
+
+
+def object_at(path: Path, descriptor: Descriptor) -> Descriptor | None:
+    """The type of the object that a path names; None if it names a plain value, a list or a map."""
+    target: Descriptor | None = descriptor
+    field: Field | None = None
+    for segment in path:
+        if field is not None and field.form is Form.MAP:
+            field = None
+            continue
+        assert target is not None  # the path was read for this type
+        field = fields(target)[segment]
+        target = field.object
+    return None if field is not None and field.form is not Form.OBJECT else target
+
+
+def covers(mask: Sequence[Path], path: Path, descriptor: Descriptor) -> bool:
+    """Whether a mask contains a path: names it, something above it, or one by one all leaves of the object there."""
+    if any(path[: len(named)] == named for named in mask):
+        return True
+    below = [named for named in mask if named[: len(path)] == path]
+    target = object_at(path, descriptor) if below else None
+    return target is not None and all(covers(below, (*path, name), descriptor) for name in fields(target))
+
+
+def _set(path: Path, target: Message, source: Message) -> None:
+    """Copies what is at the path, which the source has."""
+    field = fields(target.DESCRIPTOR)[path[0]]
+    rest = path[1:]
+    if not rest:
+        _put(field, target, source)
+    elif field.form is Form.MAP:
+        key = field.key(rest[0])
+        ours, theirs = getattr(target, field.name), getattr(source, field.name)
+        if len(rest) == 1:
+            _put_entry(field, ours, theirs, key)
+        else:
+            _set(rest[1:], ours[key], theirs[key])
+    else:
+        _set(rest, getattr(target, field.name), getattr(source, field.name))
+
+
+def _clear(path: Path, target: Message) -> None:
+    """Removes what is at the path, if anything is."""
+    field = fields(target.DESCRIPTOR)[path[0]]
+    rest = path[1:]
+    if not rest:
+        target.ClearField(field.name)
+    elif field.form is Form.MAP:
+        entries = getattr(target, field.name)
+        key = field.key(rest[0])
+        if key not in entries:
+            return
+        if len(rest) == 1:
+            del entries[key]
+        else:
+            _clear(rest[1:], entries[key])
+    elif target.HasField(field.name):
+        # Without the question, clearing a leaf would create the object around it.
+        _clear(rest, getattr(target, field.name))
+
+
+def _put(field: Field, target: Message, source: Message) -> None:
+    """Makes a field that the source has the same in the target."""
+    name = field.name
+    if field.form is Form.SCALAR:
+        setattr(target, name, getattr(source, name))
+    elif field.form is Form.OBJECT:
+        ours, theirs = getattr(target, name), getattr(source, name)
+        if target.HasField(name):
+            _replace(ours, theirs)
+        else:
+            _copy(ours, theirs)
+    elif field.form is Form.LIST:
+        target.ClearField(name)
+        getattr(target, name).extend(getattr(source, name))
+    else:
+        ours, theirs = getattr(target, name), getattr(source, name)
+        for key in [key for key in ours if key not in theirs]:
+            del ours[key]
+        for key in theirs:
+            _put_entry(field, ours, theirs, key)
+
+
+def _put_entry(field: Field, ours: Any, theirs: Any, key: Any) -> None:
+    if field.object is None:
+        ours[key] = theirs[key]
+    elif key in ours:
+        _replace(ours[key], theirs[key])
+    else:
+        _copy(ours[key], theirs[key])
+
+
+def _replace(target: Message, source: Message) -> None:
+    """Makes all known fields the same; the target's unknown ones stay."""
+    for field in fields(target.DESCRIPTOR).values():
+        if is_set((field.name,), source):
+            _put(field, target, source)
+        else:
+            target.ClearField(field.name)
+
+
+def _copy(target: Message, source: Message) -> None:
+    """Copies all known fields to an object that was not there."""
+    target.CopyFrom(source)
+    target.DiscardUnknownFields()

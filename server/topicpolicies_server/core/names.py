@@ -1,0 +1,107 @@
+"""Names of topics and namespaces, and the policy key.
+
+The forms are Pulsar's own (``org.apache.pulsar.common.naming.TopicName``, ``NamespaceName``).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import NamedTuple
+
+from .errors import Violation, invalid
+
+_PARTITION = re.compile(r"-partition-(\d+)$")
+_PART = re.compile(r"^[-=:.\w]+$", re.ASCII)
+"""What Pulsar allows in tenants and namespaces (``NamedEntity``)."""
+_DOMAINS = ("persistent", "non-persistent")
+MAX_NAME_LENGTH = 1024
+"""Characters of a topic's full name that are accepted."""
+CHANGE_EVENTS = "__change_events"
+"""The local name of the change log's own topic."""
+
+
+class Scope(enum.IntEnum):
+    """In which clusters a document holds. The numbers are those of ``topicpolicies.v1.Scope``."""
+
+    LOCAL = 1
+    GLOBAL = 2
+
+
+class PolicyKey(NamedTuple):
+    """(topic, scope): the unit of sequencing and of versions."""
+
+    topic: str
+    """The full name of the base topic: ``persistent://tenant/namespace/topic``."""
+    scope: Scope
+
+
+class TopicName(NamedTuple):
+    """A topic's full name in parts; a partition's name means its base topic."""
+
+    domain: str
+    tenant: str
+    namespace_part: str
+    local: str
+
+    @property
+    def namespace(self) -> str:
+        """``tenant/namespace``."""
+        return f"{self.tenant}/{self.namespace_part}"
+
+    def __str__(self) -> str:
+        return f"{self.domain}://{self.tenant}/{self.namespace_part}/{self.local}"
+
+
+def parse_topic(text: str, field: str = "topic") -> TopicName:
+    """Reads ``persistent://tenant/namespace/topic``, with or without the domain; a partition's suffix is dropped.
+
+    Raises:
+        InvalidArgument: the name is malformed (reason ``MALFORMED_NAME``); ``field`` is the request's field to blame.
+    """
+    domain, separator, rest = text.partition("://")
+    if not separator:
+        domain, rest = "persistent", text
+    parts = rest.split("/", 2)
+    problem = None
+    if not text:
+        problem = "a topic is needed"
+    elif len(text) > MAX_NAME_LENGTH:
+        problem = f"the name is longer than {MAX_NAME_LENGTH} characters"
+    elif domain not in _DOMAINS:
+        problem = f'the domain "{domain}" is neither "persistent" nor "non-persistent"'
+    elif len(parts) != 3 or not all(parts):
+        problem = "three parts are needed"
+    elif not (_PART.match(parts[0]) and _PART.match(parts[1])):
+        problem = "tenant and namespace consist of letters, digits and - = : . _"
+    elif any(ord(character) < 32 or character == "\x7f" for character in parts[2]):
+        problem = "control characters are not allowed"
+    else:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            problem = "it is not valid Unicode"
+    local = _PARTITION.sub("", parts[2]) if len(parts) == 3 else ""
+    if problem is None and not local:
+        problem = "a topic needs a name before its partition's suffix"
+    if problem is not None:
+        raise invalid(
+            "MALFORMED_NAME",
+            Violation(field, "MALFORMED_NAME", f'"{text[:200]}" is not a topic: {problem}. Write persistent://tenant/namespace/topic.'),
+        )
+    return TopicName(domain, parts[0], parts[1], local)
+
+
+def parse_namespace(text: str, field: str = "namespace") -> str:
+    """Reads ``tenant/namespace``.
+
+    Raises:
+        InvalidArgument: the name is malformed (reason ``MALFORMED_NAME``).
+    """
+    parts = text.split("/")
+    if len(text) > MAX_NAME_LENGTH or len(parts) != 2 or not all(_PART.match(part) for part in parts):
+        raise invalid(
+            "MALFORMED_NAME",
+            Violation(field, "MALFORMED_NAME", f'"{text[:200]}" is not a namespace. Write tenant/namespace.'),
+        )
+    return text

@@ -1,0 +1,143 @@
+"""What single events do to a head: operations of ours under their conditions, and the changes that brokers' events were taken to make.
+
+These touch the head alone (document, version, remembered requests); what is kept about raw documents is the fold's.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from .change import touched_by
+from .documents import WHOLE, Setting, Settings, digest, merged, subtract, union, whole_digest
+from .events import ABSENT, Event, ListChange, Placed, Position, Remembered, Stamp, StampKind
+from .keystate import ALONE, REMEMBERED_REQUESTS, KeyState
+
+
+class Status(enum.Enum):
+    """What became of an event."""
+
+    APPLIED = "applied"
+    DUPLICATE = "duplicate"
+    """The same request was applied before, or the same event was judged before."""
+    REJECTED_ETAG = "rejected-etag"
+    """The head does not have the demanded version."""
+    REJECTED_READS = "rejected-reads"
+    """What its computation relied on has changed: its writer computes it again."""
+    SKIPPED_ABSENT = "skipped-absent"
+    """There is no document, and the request asked for nothing in that case."""
+    RESTATED = "restated"
+    """It repeats a head."""
+    IGNORED = "ignored"
+    """It says nothing, or nothing new."""
+
+
+class Folded(NamedTuple):
+    """What one event did."""
+
+    status: Status
+    version: Position
+    """The key's version after the event. DUPLICATE: the version that the first one made; empty if it made none, or if that is forgotten."""
+    previous: Position
+    """The key's version before the event, empty if the log does not tell. DUPLICATE: that before the first one, empty if unknown."""
+    changed: bool = False
+    """Whether the head moved: watchers are told."""
+    settings: tuple[Setting, ...] = ()
+    """Of a broker's event, what it was taken to change."""
+    stale: bool = False
+    """Whether it was computed from something else than the head that it met."""
+    unexplained: bool = False
+    """A broker's event that no recent raw document explains; its difference from the newest was applied, which may undo something."""
+    ambiguous: bool = False
+    """A broker's event that two recent raw documents explain differently; the newer was believed, which may undo something."""
+
+
+def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:  # noqa: PLR0911 (one for each rule)
+    """Applies an operation to the head, unless its request was applied before or its conditions do not hold."""
+    if stamp.request_id and state.remembered and (first := state.remembers(stamp.request_id)) is not None:
+        if first.version or event.replicated or not _follows_what_was_seen(state, stamp):
+            return Folded(Status.DUPLICATE, first.version, first.previous)
+        state.remembered = tuple(request for request in state.remembered if request is not first)  # it was on its way, and got lost
+    if state.joined is ALONE and not pipelined(stamp) and (stamp.base == state.version or _came_after(state, stamp)):
+        state.joined, state.version = None, stamp.base  # its writer knew everything
+        return apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else event.document or {})
+    head = state.document
+    version = state.version
+    on_this_head = head is not None and stamp.base == version and not event.replicated
+    stale = not on_this_head and stamp.base != (state.head_event if head is not None else "")
+    if state.joined is not None and _knew_better(event, stamp, version, state.joined.first):
+        return apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else event.document or {}, stale)
+    etag = stamp.etag
+    if etag is not None and not event.replicated and etag != (version if head is not None else ABSENT):
+        return Folded(Status.REJECTED_ETAG, version, version, stale=stale)
+    if stamp.skip_if_absent and head is None:
+        return Folded(Status.SKIPPED_ABSENT, version, version, stale=stale)
+    document: Settings = event.document or {}
+    if on_this_head and state.joined is not None:
+        return apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document)  # its writer knew this at least as well
+    if stamp.reads:
+        present: Settings = head or {}
+        for name, expected in stamp.reads.items():
+            if (whole_digest(head) if name == WHOLE else digest(present.get(name))) != expected:
+                return Folded(Status.REJECTED_READS, version, version, stale=stale)
+    if stamp.kind is StampKind.DELETE:
+        return apply(state, placed, stamp, None, stale)
+    return apply(state, placed, stamp, operated(head, document, stamp), stale)
+
+
+def _knew_better(event: Event, stamp: Stamp, version: Position, first: Position) -> bool:
+    """Whether an event was computed from a newer head than ours, of an event before the first that we saw: compaction kept it from us."""
+    return not (event.replicated or pipelined(stamp)) and version < stamp.base < first
+
+
+def _follows_what_was_seen(state: KeyState, stamp: Stamp) -> bool:
+    """Whether an event was computed from one that we have seen: its writer knew what came before."""
+    base = stamp.base
+    return base == state.newest or (base == state.version and base != "") or (state.seen is not None and base in state.seen)
+
+
+def _came_after(state: KeyState, stamp: Stamp) -> bool:
+    """Whether the writer of an event remembered the request that made our head: if it did not see that in the same place, we are wrong."""
+    return bool(state.remembered) and any(request.request_id == state.remembered[-1].request_id for request in stamp.remembered)
+
+
+def pipelined(stamp: Stamp) -> bool:
+    """Whether an event was computed from one that was on its way to the log: its base is an event's id then, not a version."""
+    return bool(stamp.remembered) and stamp.remembered[-1].version == ""
+
+
+def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Settings:
+    """The head after an operation: its masked settings as the document has them, and its list operations on what the head has."""
+    result = merged(head, document, touched_by(stamp.mask, head, document))
+    if stamp.operands:
+        present: Settings = head or {}
+        for name, (change, operand) in stamp.operands.items():
+            value = (union if change is ListChange.UNION else subtract)(present.get(name), operand)
+            if value:
+                result[name] = value
+            else:
+                result.pop(name, None)
+    return document if result == document else result
+
+
+def apply(state: KeyState, placed: Placed, stamp: Stamp, head: Settings | None, stale: bool = False) -> Folded:
+    """Makes what an operation came to the head, and remembers its request."""
+    previous = state.version
+    position = placed.position
+    state.document = head
+    state.version = position
+    state.head_event = stamp.event_id
+    state.contradictions = 0
+    if stamp.request_id:
+        request = Remembered(stamp.request_id, stamp.digest, position, previous)
+        state.remembered = (*state.remembered[1 - REMEMBERED_REQUESTS :], request)
+    return Folded(Status.APPLIED, position, previous, True, (), stale)
+
+
+def move(state: KeyState, placed: Placed, head: Settings | None) -> Folded:
+    """Makes what a broker's event came to the head."""
+    previous = state.version
+    state.document = head
+    state.version = state.head_event = placed.position
+    state.contradictions = 0
+    return Folded(Status.APPLIED, placed.position, previous, True)

@@ -1,0 +1,156 @@
+"""What a mask means for a document's settings, whatever the values are that come with it.
+
+Masks repeat, so the meaning of short ones is remembered.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from topicpolicies.masks import Path, PathError, parse_path
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+from . import documents, masks
+from .completion import MAP_KEYS
+from .documents import EXTRA_PREFIX, FIELDS, GROUPS, MAPS, Setting, Settings
+from .errors import Violation
+from .masks import Mask
+
+_REMEMBERED = 4_096
+"""Masks whose meaning is remembered."""
+_REMEMBERED_LENGTH = 1_024
+"""Characters and paths of a mask up to which it is: long ones would take too much memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a mask means."""
+
+    mask: Mask
+    """The paths that are in order."""
+    paths: tuple[str, ...]
+    """Their canonical texts."""
+    violations: tuple[Violation, ...]
+    """What is wrong with the others."""
+    whole: bool
+    """The mask is ``*``."""
+    by_setting: Mapping[Setting, Mask]
+    """The named settings, and the paths that name them or leaves of them."""
+    settings: frozenset[Setting]
+    """The same settings."""
+    partial: frozenset[Setting]
+    """Those of which only some leaves are named."""
+    families: frozenset[str]
+    """The map fields that are named without a key."""
+    ready: Mask
+    """The paths of all but the partial settings: their new values do not depend on the old ones."""
+    objects: Mask
+    """The paths that name whole objects, or maps of them."""
+    scalars: tuple[str, ...]
+    """The named fields, if all of them are numbers, flags or texts at the top: then nothing can be wrong with their values. Else empty."""
+
+
+def plan_of(paths: tuple[str, ...]) -> Plan:
+    """What a request's paths mean."""
+    return (_remembered_plan if _is_short(paths) else _plan)(paths)
+
+
+def paths_of(setting: Setting) -> Mask:
+    """The paths that name all of a setting."""
+    name, separator, key = setting.partition("/")
+    if separator:
+        return ((name, key),)
+    return tuple((field,) for field, group in GROUPS.items() if group == name) or ((name,),)
+
+
+def touched_by(paths: tuple[str, ...], head: Settings | None, document: Settings | None) -> list[Setting]:
+    """The settings that an operation with this mask takes from its document (absent there: removes) when it is folded into a head.
+
+    For ``*`` these are all settings of both, except those that only a newer broker knows. Paths of a newer sidecar are followed as far
+    as they can be; what is no path at all names nothing.
+    """
+    whole, settings, families = (_remembered_targets if _is_short(paths) else _targets)(paths)
+    touched = list(settings)
+    if whole or families:
+        either = dict.fromkeys([*(head or ()), *(document or ())])
+        if whole:
+            return [setting for setting in either if not setting.startswith(EXTRA_PREFIX)]
+        touched += [setting for setting in either if documents.family(setting) in families and setting not in settings]
+    return touched
+
+
+def _plan(paths: tuple[str, ...]) -> Plan:
+    mask, violations = masks.read(paths, TopicPolicies.DESCRIPTOR, keys=MAP_KEYS)
+    by_setting: dict[Setting, list[Path]] = {}
+    families = frozenset(path[0] for path in mask if len(path) == 1 and path[0] in MAPS)
+    for path in mask:
+        if path and path[0] not in families:
+            by_setting.setdefault(_setting(path), []).append(path)
+    maps = {(name,) for name in MAPS}
+    partial = frozenset(setting for setting, named in by_setting.items() if not _names_all(setting, named))
+    return Plan(
+        mask,
+        masks.texts(mask),
+        violations,
+        () in mask,
+        {setting: tuple(named) for setting, named in by_setting.items()},
+        frozenset(by_setting),
+        partial,
+        families,
+        tuple(path for path in mask if not path or path[0] in families or _setting(path) not in partial),
+        tuple(path for path in mask if path in maps or masks.object_at(path, TopicPolicies.DESCRIPTOR)),
+        tuple(path[0] for path in mask) if not violations and all(map(_is_scalar, mask)) else (),
+    )
+
+
+def _is_scalar(path: Path) -> bool:
+    """Whether a path names a field that is a setting of its own and can't have a wrong value."""
+    if len(path) != 1 or path[0] in GROUPS:
+        return False
+    field = FIELDS[path[0]]
+    return not field.is_repeated and field.message_type is None and field.enum_type is None
+
+
+def _names_all(setting: Setting, named: Sequence[Path]) -> bool:
+    """Whether paths name a setting or, one by one, all of its leaves."""
+    return all(masks.covers(named, path, TopicPolicies.DESCRIPTOR) for path in paths_of(setting))
+
+
+def _targets(paths: tuple[str, ...]) -> tuple[bool, tuple[Setting, ...], frozenset[str]]:
+    """Whether the whole document is named, the settings that are, and the map fields that are."""
+    settings: dict[Setting, None] = {}
+    families: set[str] = set()
+    for text in paths:
+        try:
+            path = parse_path(text)
+        except PathError:
+            continue
+        if not path:
+            return True, (), frozenset()
+        if path[0] not in FIELDS:
+            settings[EXTRA_PREFIX + _camel(path[0])] = None
+        elif path[0] in MAPS and len(path) == 1:
+            families.add(path[0])
+        else:
+            settings[_setting(path)] = None
+    return False, tuple(settings), frozenset(families)
+
+
+def _camel(name: str) -> str:
+    """A field's name as Avro has it: how the settings of a newer broker are named."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _setting(path: Path) -> Setting:
+    return documents.setting_of(path[0], path[1] if path[0] in MAPS else None)
+
+
+def _is_short(paths: tuple[str, ...]) -> bool:
+    return len(paths) + sum(map(len, paths)) <= _REMEMBERED_LENGTH
+
+
+_remembered_plan = functools.lru_cache(_REMEMBERED)(_plan)
+_remembered_targets = functools.lru_cache(_REMEMBERED)(_targets)

@@ -1,0 +1,50 @@
+"""Requests that were applied lately: many more than travel in events.
+
+What the fold remembers of a key (``keystate.REMEMBERED_REQUESTS``) is part of what a log means, and small, because it travels in every
+event of the key. A busy key goes past it in milliseconds, sooner than a client whose connection broke can connect again and repeat its
+request. So each view also keeps for itself what it has seen applied, up to a bound, oldest first out: in the events that it was built from
+when the log was opened, as far as they were not compacted away, and in all that came since. A restart forgets nothing that the log tells.
+"""
+
+from __future__ import annotations
+
+from .events import Remembered, Stamp
+from .keystate import KeyState
+from .names import PolicyKey
+from .operation import Folded, Status
+
+RECENT = 32_768
+"""How many requests of a namespace are kept, of all its keys together: at a thousand updates a second, half a minute's."""
+
+
+class RecentRequests:
+    """The requests of one namespace that were applied lately."""
+
+    def __init__(self, most: int = RECENT) -> None:
+        """``most``: how many are kept."""
+        self._most = most
+        self._requests: dict[tuple[PolicyKey, str], Remembered] = {}
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, key: PolicyKey, request: Remembered) -> None:
+        """A request was applied. If it is known already, the first answer stays."""
+        requests = self._requests
+        requests.setdefault((key, request.request_id), request)
+        if len(requests) > self._most:
+            del requests[next(iter(requests))]
+
+    def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
+        """An event of ours was folded into a key's state; its request is kept if it is certain to have been applied.
+
+        Of a key whose history was not seen from its beginning it is not, unless it had no conditions.
+        """
+        if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous:
+            return
+        if state.joined is None or not (stamp.etag is not None or stamp.reads or stamp.skip_if_absent):
+            self.add(key, Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous))
+
+    def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        """What became of a request; None if it was not applied, or not lately."""
+        return self._requests.get((key, request_id))

@@ -1,0 +1,267 @@
+"""Effective policies: what holds for a topic, out of its two documents, its namespace's policies and the brokers' configuration.
+
+Per field, the first that says something of topic LOCAL, topic GLOBAL, namespace and broker (``PolicyHierarchyValue``,
+``AbstractTopic.updateTopicPolicy`` and its siblings). What says nothing besides an unset field: negative counts and times, dispatch and
+publish rates without a limit, subscribe rates without a limit or a period, empty lists. The brokers' own values count as they are.
+
+The exceptions, as brokers have them:
+
+- backlog quotas resolve one by one, by type;
+- subscriptions' policies are a union, LOCAL winning per subscription, and brokers know no others;
+- offload policies are those of the LOCAL document, else of the GLOBAL one, with the leaves that these leave unset taken from the
+  namespace and the brokers; only the driver's further configuration is merged entry by entry;
+- the override of automatic subscriptions and shadow topics ignore the GLOBAL document;
+- entry filters are the brokers', unless these let others override them;
+- a namespace's ``schema_validation_enforced`` is always set, so that the brokers' never counts.
+
+``applied`` is another thing: what the admin API answers with ``applied=true``. It looks at one scope's document only (but for
+replication clusters), takes values raw, and knows nothing of levels where its endpoints have no such option.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from google.protobuf.message import Message
+
+from topicpolicies.masks import format_path
+from topicpolicies.v1.policies_pb2 import DispatchRate, TopicPolicies
+
+from .documents import FIELDS, GROUPS, LISTS, MAPS
+from .facts import BrokerFacts
+from .names import Scope
+
+
+class Source(enum.IntEnum):
+    """A level. The numbers are those of ``topicpolicies.v1.PolicySource``."""
+
+    TOPIC_LOCAL = 1
+    TOPIC_GLOBAL = 2
+    NAMESPACE = 3
+    BROKER = 4
+
+
+class Resolved(NamedTuple):
+    """What holds, and why."""
+
+    policies: TopicPolicies
+    sources: Mapping[str, Source]
+    """By path: a field, a map's entry, or a leaf of the offload policies."""
+
+
+_Levels: TypeAlias = Sequence[tuple[Source, TopicPolicies]]
+_OFFLOAD: Final = "offload_policies"
+_QUOTAS: Final = "back_log_quota_map"
+_SUBSCRIPTIONS: Final = "subscription_policies"
+_OFFLOAD_DEFAULTS: Mapping[str, int | str] = {
+    "offloaders_directory": "./offloaders",
+    "managed_ledger_offload_max_threads": 2,
+    "managed_ledger_offload_read_threads": 2,
+    "managed_ledger_offload_prefetch_rounds": 1,
+    "s3_managed_ledger_offload_max_block_size_in_bytes": 64 * 1024 * 1024,
+    "s3_managed_ledger_offload_read_buffer_size_in_bytes": 1024 * 1024,
+    "s3_managed_ledger_offload_role_session_name": "pulsar-s3-offload",
+    "gcs_managed_ledger_offload_max_block_size_in_bytes": 128 * 1024 * 1024,
+    "gcs_managed_ledger_offload_read_buffer_size_in_bytes": 1024 * 1024,
+}
+"""What brokers put where no level says anything, if any level says something (``OffloadPoliciesImpl``)."""
+_EXTRA = "managed_ledger_extra_configurations"
+_LOCAL_ONLY = frozenset({"auto_subscription_creation_override", "shadow_topics"})
+_TOPIC_ONLY = frozenset({"shadow_topics", _SUBSCRIPTIONS})
+_COUNTED = frozenset(
+    {
+        "max_subscriptions_per_topic",
+        "max_unacked_messages_on_consumer",
+        "max_unacked_messages_on_subscription",
+        "max_producer_per_topic",
+        "max_consumer_per_topic",
+        "max_consumers_per_subscription",
+        "max_message_size",
+        "message_ttl_in_seconds",
+        "subscription_expiration_time_in_minutes",
+    }
+)
+"""Numbers of which negative ones say nothing."""
+_DISPATCH_RATES = frozenset({"dispatch_rate", "subscription_dispatch_rate", "replicator_dispatch_rate"})
+_WITHOUT_APPLIED = frozenset(
+    {
+        "deduplication_snapshot_interval_seconds",
+        "max_consumers_per_subscription",
+        "max_message_size",
+        "max_subscriptions_per_topic",
+        "publish_rate",
+        "shadow_topics",
+        "subscription_types_enabled",
+    }
+)
+"""Policies whose endpoints know the topic's own value only."""
+_LOCAL_ENDPOINTS = frozenset({"schema_compatibility_strategy", "schema_validation_enforced", "shadow_topics"})
+"""Policies whose endpoints know the LOCAL document only."""
+
+
+def effective(local: TopicPolicies | None, global_: TopicPolicies | None, namespace: TopicPolicies, broker: BrokerFacts) -> Resolved:
+    """What brokers enforce.
+
+    Args:
+        local: the LOCAL document; None: there is none.
+        global_: the GLOBAL document.
+        namespace: the namespace's own policies.
+        broker: what the brokers' configuration says.
+    """
+    levels: _Levels = (
+        (Source.TOPIC_LOCAL, local or TopicPolicies()),
+        (Source.TOPIC_GLOBAL, global_ or TopicPolicies()),
+        (Source.NAMESPACE, namespace),
+        (Source.BROKER, broker.policies),
+    )
+    result = _Result()
+    for name in FIELDS:
+        considered = [level for level in levels if not (name in _LOCAL_ONLY and level[0] is Source.TOPIC_GLOBAL)]
+        if name == _OFFLOAD:
+            result.merge_offload(considered)
+        elif name in MAPS:
+            result.take_entries(name, considered[:2] if name == _SUBSCRIPTIONS else considered)
+        elif name == "entry_filters" and not broker.filters_overridable:
+            result.take(name, levels[3:])
+        else:
+            result.take(name, considered, says_something)
+    return result.resolved()
+
+
+def applied(
+    scope: Scope, local: TopicPolicies | None, global_: TopicPolicies | None, namespace: TopicPolicies, broker: BrokerFacts
+) -> Resolved:
+    """What the admin API answers with ``applied=true``, and ``isGlobal=true`` for the GLOBAL scope.
+
+    Args:
+        scope: of the document that it looks at.
+        local: as for ``effective``, and so the others.
+        global_: the GLOBAL document.
+        namespace: the namespace's own policies.
+        broker: what the brokers' configuration says.
+    """
+    own = (Source.TOPIC_LOCAL, local or TopicPolicies()), (Source.TOPIC_GLOBAL, global_ or TopicPolicies())
+    asked = own[scope is Scope.GLOBAL]
+    below = (Source.NAMESPACE, namespace), (Source.BROKER, broker.policies)
+    result = _Result()
+    for name in FIELDS:
+        mine = own[0] if name in _LOCAL_ENDPOINTS else asked
+        if name in _WITHOUT_APPLIED:
+            result.take(name, [mine])
+        elif name == "replication_clusters":
+            result.take(name, [*own, below[0]])
+        elif name == _OFFLOAD:
+            result.merge_offload([mine, *below])
+        elif name == _SUBSCRIPTIONS:
+            result.take_entries(name, [mine])
+        elif name == _QUOTAS:
+            first = next((level for level in (mine, *below) if level[1].back_log_quota_map), mine)
+            result.take_entries(name, [first])
+        elif name in GROUPS:
+            complete = _has(mine[1], "delayed_delivery_enabled") and _has(mine[1], "delayed_delivery_tick_time_millis")
+            result.take(name, [mine] if complete else below)
+        elif name == "entry_filters" and not broker.filters_overridable:
+            result.take(name, below[1:])
+        elif name == "schema_validation_enforced":
+            said = _has(mine[1], name)
+            result.take(name, [mine] if said else [level for level in below if level[1].schema_validation_enforced])
+        elif name == "dispatcher_pause_on_ack_state_persistent_enabled":
+            result.take(name, [mine])
+        else:
+            result.take(name, [mine, *below])
+    result.answer_false(("schema_validation_enforced", "dispatcher_pause_on_ack_state_persistent_enabled"))
+    return result.resolved()
+
+
+def says_something(name: str, policies: TopicPolicies) -> bool:
+    """Whether a field that is set says anything to brokers."""
+    if name in _COUNTED:
+        return bool(getattr(policies, name) >= 0)
+    if name in _DISPATCH_RATES:
+        return limits_dispatch(getattr(policies, name))
+    if name == "publish_rate":
+        rate = policies.publish_rate
+        return rate.publish_throttling_rate_in_msg > 0 or rate.publish_throttling_rate_in_byte > 0
+    if name == "subscribe_rate":
+        return policies.subscribe_rate.subscribe_throttling_rate_per_consumer > 0 and policies.subscribe_rate.rate_period_in_second > 0
+    return True
+
+
+def limits_dispatch(rate: DispatchRate) -> bool:
+    """Whether a rate limits anything (``DispatchRateImpl.normalize``)."""
+    return rate.dispatch_throttling_rate_in_msg > 0 or rate.dispatch_throttling_rate_in_byte > 0
+
+
+def _has(message: Message, name: str) -> bool:
+    return message.HasField(name)
+
+
+class _Result:
+    """A document in the making, with its sources."""
+
+    def __init__(self) -> None:
+        self._policies = TopicPolicies()
+        self._sources: dict[str, Source] = {}
+
+    def resolved(self) -> Resolved:
+        """What was made."""
+        return Resolved(self._policies, self._sources)
+
+    def take(self, name: str, levels: _Levels, counts: Callable[[str, TopicPolicies], bool] = lambda _name, _policies: True) -> None:
+        """Takes a field from the first level that has it and counts; brokers' values always count."""
+        for source, policies in levels:
+            present = bool(getattr(policies, name)) if name in LISTS else _has(policies, name)
+            if present and (source is Source.BROKER or counts(name, policies)):
+                self._put(name, policies)
+                self._sources[name] = source
+                return
+
+    def take_entries(self, name: str, levels: _Levels) -> None:
+        """Takes each entry of a map from the first level that has it."""
+        for source, policies in levels:
+            entries = getattr(policies, name)
+            for key in sorted(entries):
+                path = format_path((name, key))
+                if path not in self._sources:
+                    getattr(self._policies, name)[key].CopyFrom(entries[key])
+                    self._sources[path] = source
+
+    def merge_offload(self, levels: _Levels) -> None:
+        """Takes each leaf from the first level that has it; of the topic's documents only the first that has offload policies counts."""
+        own = [level for level in levels if level[0] in (Source.TOPIC_LOCAL, Source.TOPIC_GLOBAL) and level[1].HasField(_OFFLOAD)]
+        for source, policies in [*own[:1], *(level for level in levels if level[0] in (Source.NAMESPACE, Source.BROKER))]:
+            if not policies.HasField(_OFFLOAD):
+                continue
+            merged = self._policies.offload_policies
+            for field, value in policies.offload_policies.ListFields():
+                if field.name == _EXTRA:
+                    for key in sorted(value):
+                        path = format_path((_OFFLOAD, _EXTRA, key))
+                        if path not in self._sources:
+                            merged.managed_ledger_extra_configurations[key] = value[key]
+                            self._sources[path] = source
+                elif not _has(merged, field.name):
+                    setattr(merged, field.name, value)
+                    self._sources[format_path((_OFFLOAD, field.name))] = source
+        if self._policies.HasField(_OFFLOAD):
+            for name, default in _OFFLOAD_DEFAULTS.items():
+                if not _has(self._policies.offload_policies, name):
+                    setattr(self._policies.offload_policies, name, default)
+                    self._sources[format_path((_OFFLOAD, name))] = Source.BROKER
+
+    def answer_false(self, names: Sequence[str]) -> None:
+        """Puts false where nothing is said: some endpoints never answer nothing."""
+        for name in names:
+            if not _has(self._policies, name):
+                setattr(self._policies, name, False)
+
+    def _put(self, name: str, policies: TopicPolicies) -> None:
+        field, value = FIELDS[name], getattr(policies, name)
+        if name in LISTS:
+            getattr(self._policies, name).extend(value)
+        elif field.message_type is not None:
+            getattr(self._policies, name).CopyFrom(value)
+        else:
+            setattr(self._policies, name, value)

@@ -1,0 +1,77 @@
+"""Rules about replication clusters (``PersistentTopicsBase.internalSetReplicationClusters``).
+
+The first is the one that protects data: a broker that reads a LOCAL list without its own cluster deletes the topic. So where the local
+cluster's name is not known, no such list is taken at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .judging import Judged, blamed
+from .values import Problem
+
+_FIELD = "replication_clusters"
+_REPLICATED = 2
+"""Clusters of a namespace that is replicated."""
+
+
+def local_cluster_known(judged: Judged) -> Iterator[Problem]:
+    """A LOCAL list can be judged only where the local cluster's name is known."""
+    if judged.local and judged.policies.replication_clusters and not judged.facts.cluster:
+        problem = (
+            "Brokers delete the topic if a LOCAL list does not name their own cluster, and this server does not know that one's name:"
+            " configure it (serve --cluster-file)."
+        )
+        yield blamed(_FIELD), problem
+
+
+def local_cluster_named(judged: Judged) -> Iterator[Problem]:
+    """A LOCAL list names the local cluster."""
+    clusters, local = judged.policies.replication_clusters, judged.facts.cluster
+    if judged.local and clusters and local and local not in clusters:
+        problem = f'The list does not name the local cluster "{local}", so brokers would delete the topic: add it, or clear the list.'
+        yield blamed(_FIELD), problem
+
+
+def namespace_replicated(judged: Judged) -> Iterator[Problem]:
+    """A GLOBAL list needs a namespace that is replicated."""
+    namespace = judged.facts.namespace
+    if judged.local or namespace is None or not judged.policies.replication_clusters:
+        return
+    if len(namespace.replication_clusters) < _REPLICATED:
+        yield blamed(_FIELD), "The namespace is not replicated, so a GLOBAL list would reach nobody: replicate the namespace first."
+
+
+def clusters_of_namespace(judged: Judged) -> Iterator[Problem]:
+    """A GLOBAL list names no other clusters than the namespace's."""
+    namespace = judged.facts.namespace
+    if not judged.local and namespace is not None and len(namespace.replication_clusters) >= _REPLICATED:
+        for name in judged.policies.replication_clusters:
+            if name not in namespace.replication_clusters:
+                yield blamed(_FIELD), f'The namespace is not replicated to "{name}", so a GLOBAL list can\'t name it: leave it out.'
+
+
+def clusters_exist(judged: Judged) -> Iterator[Problem]:
+    """All clusters exist."""
+    if judged.facts.clusters is not None:
+        for name in judged.policies.replication_clusters:
+            if name not in judged.facts.clusters:
+                yield blamed(_FIELD), f'There is no cluster "{name}": create it, or leave it out.'
+
+
+def no_peers(judged: Judged) -> Iterator[Problem]:
+    """No two clusters are peers of each other."""
+    named = judged.policies.replication_clusters
+    for name in named:
+        for peer in sorted((judged.facts.clusters or {}).get(name, frozenset()) & set(named)):
+            yield blamed(_FIELD), f'"{peer}" is a peer cluster of "{name}", so both can\'t be in one list: leave one out.'
+
+
+def clusters_allowed(judged: Judged) -> Iterator[Problem]:
+    """The tenant may use all clusters."""
+    allowed = judged.facts.allowed_clusters
+    if allowed is not None:
+        for name in judged.policies.replication_clusters:
+            if name not in allowed:
+                yield blamed(_FIELD), f'The tenant {judged.tenant} may not use the cluster "{name}": allow it, or leave it out.'

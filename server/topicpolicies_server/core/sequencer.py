@@ -1,0 +1,618 @@
+"""The sequencer: one chain of updates per policy key, pipelined.
+
+An update is computed on the document that the update before it in its chain produced, and its event is handed to the log at once; the
+chain does not wait for the log. What became of it is known when its event has been folded. Because every event is an operation
+(``core/fold``), an update that fails fails alone: what was computed after it stays valid.
+
+Only three things make a chain wait: an etag (the version before it must be known), a full pipeline, and an answer that says that
+nothing was to be done (it holds only if what is in flight before it succeeds).
+
+An event that the log has not acknowledged may be there all the same. Events of one key stand in the log in the order in which they were
+appended, so the first later one that is folded tells: what was not folded before it is not in the log. If none is under way that
+could tell, the last one is appended once more, under its own id; the fold counts it once.
+
+What is known not to count (lost, or rejected because another writer changed what it was computed from) is computed again, behind what was
+computed meanwhile. Requests of one stream are to be applied in their order: if a later one of its stream was computed, it fails instead.
+
+The sequencer is told what happens (``submit``, ``folded``, ``failed``, ``disturbed``, ``reopened``) and answers with effects:
+events to append, and requests that are settled. It does no I/O and keeps no time. A chain is gone when nothing is in flight in it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from typing import NamedTuple, TypeAlias
+
+from . import rules
+from .change import Change
+from .documents import WHOLE, Settings, whole_digest
+from .errors import Kind, PolicyError, Violation, invalid
+from .events import ABSENT, Action, Event, Position, Remembered, Stamp, StampKind
+from .facts import Facts
+from .fold import Folded, KeyState, Status, restatement
+from .keystate import REMEMBERED_REQUESTS
+from .names import PolicyKey, Scope
+
+DEPTH = 64
+"""Events of one key that may be in flight, unless told otherwise."""
+QUEUE = 10_000
+"""Updates of one key that may wait to be computed, unless told otherwise."""
+ATTEMPTS = 16
+"""How often an update is computed anew because another writer changed what it had read."""
+_NOTHING = Remembered("", "", "", "")
+
+
+class Outcome(enum.Enum):
+    """What became of a request that did not fail."""
+
+    APPLIED = 1
+    UNCHANGED = 2
+    SKIPPED = 3
+
+
+class Result(NamedTuple):
+    """The answer to a request that did not fail."""
+
+    outcome: Outcome
+    document: Settings | None
+    version: Position
+    previous: Position
+    repeated: bool = False
+    known: bool = True
+    """Whether ``document`` is the one after the change; a repeat may come too late for that."""
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """An update or a delete, once it is validated. Compared by identity."""
+
+    key: PolicyKey
+    change: Change | None
+    """What to change; None deletes."""
+    request_id: str
+    digest: str
+    """Of the request's body."""
+    actor: str = ""
+    etag: Position = ""
+    """The version that the document must have; "" is any."""
+    skip_if_absent: bool = False
+    validate_only: bool = False
+    facts: Facts | None = None
+    """What is known of the cluster, as of its arrival; None: nothing."""
+    settle: Callable[[Result | PolicyError], None] = field(default=lambda _: None)
+    """Whom to tell; called with the effect ``Settled``, not by the sequencer."""
+    repeats: list[Request] = field(default_factory=list)
+    """Requests of the same id that wait for this one's answer."""
+    stream: dict[PolicyKey, list[Request]] | None = None
+    """If it came on a stream, which keeps its order: by key, the stream's last request that has an event, and those that wait behind it."""
+    followed: bool = False
+    """Whether a later one of its stream and key has an event: it is not computed again."""
+    attempts: int = 0
+    submitted_at: Position = ""
+    """The key's version when it was submitted."""
+    given_up: bool = False
+    """Nobody waits for it any more: if its event is lost, it is not appended once more."""
+
+
+class Append(NamedTuple):
+    """Effect: hand an event to the log."""
+
+    event: Event
+
+
+class Settled(NamedTuple):
+    """Effect: a request has its answer."""
+
+    request: Request
+    answer: Result | PolicyError
+
+
+Effect: TypeAlias = Append | Settled
+
+
+@dataclass(eq=False, slots=True)
+class _Link:
+    """A request in a chain, computed. Without an event it waits for those before it, to see whether its answer holds."""
+
+    request: Request
+    event: Event | None
+    carried: Remembered
+    """What later events say of it while its version is not known."""
+    under_way: bool = True
+    """Whether the log still owes an answer."""
+    doubtful: bool = False
+    """Whether it was not acknowledged and may be in the log all the same."""
+    overtaken: bool = False
+    """Whether an event behind it was folded before it: it is not in the log."""
+
+
+@dataclass(eq=False, slots=True)
+class _Chain:
+    links: deque[_Link] = field(default_factory=deque)
+    """Computed, in order."""
+    queue: deque[Request] = field(default_factory=deque)
+    """Not computed yet."""
+    requests: dict[str, Request] = field(default_factory=dict)
+    """All of both, by request id."""
+    newest: Settings | None = None
+    """The document after all links, if ``fresh``."""
+    fresh: bool = False
+    in_flight: int = 0
+
+
+class Sequencer:
+    """The chains of one namespace."""
+
+    def __init__(
+        self,
+        state: Callable[[PolicyKey], KeyState | None],
+        new_id: Callable[[], str],
+        *,
+        applied: Callable[[PolicyKey, str], Remembered | None] = lambda _key, _request_id: None,
+        depth: int = DEPTH,
+        queue: int = QUEUE,
+    ) -> None:
+        """Chains over what the fold knows.
+
+        Args:
+            state: looks up the fold's state of a key.
+            new_id: makes event ids, UUIDs.
+            applied: looks up a request, by its id, that was applied too long ago for the fold to remember it (``core/recent``).
+            depth: events of one key that may be in flight.
+            queue: updates of one key that may wait to be computed.
+        """
+        self._state = state
+        self._new_id = new_id
+        self._depth = depth
+        self._queue = queue
+        self._chains: dict[PolicyKey, _Chain] = {}
+        self._applied = applied
+        self._effects: list[Effect] = []
+
+    @property
+    def chains(self) -> int:
+        """Keys with something in flight."""
+        return len(self._chains)
+
+    def busy(self, key: PolicyKey) -> bool:
+        """Whether events of a key are in flight."""
+        chain = self._chains.get(key)
+        return chain is not None and chain.in_flight > 0
+
+    def submit(self, request: Request) -> list[Effect]:
+        """A new request. A repeat of one that is remembered or in flight gets that one's answer."""
+        chain = self._chains.get(request.key)
+        if request.validate_only:
+            return self._settle_at_once(request, self._validated(request, chain))
+        first = chain.requests.get(request.request_id) if chain is not None else None
+        if first is not None:
+            if first.digest != request.digest:
+                return self._settle_at_once(request, _reused(request))
+            first.repeats.append(request)
+            return []
+        state = self._state(request.key)
+        remembered = self._known(request, state)
+        if remembered is not None:
+            return self._settle_at_once(request, _repeated(request, state, remembered))
+        if chain is None:
+            chain = self._chains[request.key] = _Chain()
+        if len(chain.queue) >= self._queue:
+            return self._settle_at_once(request, _too_many(request, self._queue))
+        request.submitted_at = state.version if state is not None else ABSENT
+        chain.queue.append(request)
+        chain.requests[request.request_id] = request
+        self._advance(request.key, chain)
+        return self._take_effects()
+
+    def withdraw(self, request: Request) -> bool:
+        """Nobody waits for a request any more. Returns whether it was still uncomputed, and so certainly will not be applied."""
+        chain = self._chains.get(request.key)
+        if chain is None or request not in chain.queue or request.repeats:
+            return False
+        chain.queue.remove(request)
+        del chain.requests[request.request_id]
+        self._drop_if_idle(request.key, chain)
+        return True
+
+    def folded(self, event: Event, result: Folded) -> list[Effect]:
+        """An event of the log has been folded: ours or another writer's."""
+        chain = self._chains.get(event.key)
+        if chain is None:
+            return []
+        link = _link_of(chain, event.stamp.event_id) if event.stamp is not None else None
+        if link is None:
+            if result.changed:
+                chain.fresh = False  # another writer's change: what is computed next is computed on it
+                self._advance(event.key, chain)
+            return self._take_effects()
+        if link is not chain.links[0]:
+            self._overtake(chain, link)
+        self._unlink(chain, link)
+        if result.status is not Status.APPLIED:
+            chain.fresh = False
+        state = self._state(event.key)
+        self._conclude(event.key, chain, link, result, state.document if state is not None else None)
+        self._advance(event.key, chain)
+        return self._take_effects()
+
+    def failed(self, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
+        """The log has not acknowledged an event. ``outcome_unknown``: it may be there all the same."""
+        chain = self._chains.get(event.key)
+        link = _link_of(chain, event.stamp.event_id) if chain is not None and event.stamp is not None else None
+        if chain is None or link is None:
+            return []
+        link.under_way = False
+        chain.fresh = False
+        if link.overtaken:
+            self._unlink(chain, link)
+            self._again(chain, link.request, _not_appended(link.request))
+        elif outcome_unknown:
+            link.doubtful = True
+        else:
+            self._unlink(chain, link)
+            self._settle(link.request, outcome_not_known(link.request) if link.doubtful else error)
+        self._probe(chain)
+        self._advance(event.key, chain)
+        return self._take_effects()
+
+    def expects(self, event: Event) -> bool:
+        """Whether an event is one that a request here waits for."""
+        chain = self._chains.get(event.key)
+        return chain is not None and event.stamp is not None and _link_of(chain, event.stamp.event_id) is not None
+
+    def reopened(self, told: Mapping[str, tuple[Folded, Settings | None]]) -> list[Effect]:
+        """The log was opened anew and read. What it does not tell of is appended once more, under its own id.
+
+        Args:
+            told: what the fold said of the events that were expected, and the document after each, by event id.
+        """
+        for key, chain in list(self._chains.items()):
+            state = self._state(key)
+            chain.fresh = False
+            for link in [link for link in chain.links if link.event is not None]:
+                assert link.event is not None and link.event.stamp is not None
+                result, document = told.get(link.event.stamp.event_id, (None, None))
+                remembered = _remembered(state, link.request.request_id)
+                if result is None and remembered is None:
+                    link.under_way, link.doubtful = False, True
+                    continue
+                if result is not None:
+                    self._overtake(chain, link)
+                self._unlink(chain, link)
+                if result is not None:
+                    self._conclude(key, chain, link, result, document)
+                elif remembered is not None:
+                    self._settle(link.request, repeat_answer(state, remembered))
+            for link in [link for link in chain.links if link.event is not None and not link.under_way]:
+                self._append_again(chain, link)
+            self._advance(key, chain)
+        return self._take_effects()
+
+    def abandon(self, error: PolicyError) -> list[Effect]:
+        """Settles everything with an error: the namespace is given up."""
+        for chain in self._chains.values():
+            for request in [*(link.request for link in chain.links), *chain.queue]:
+                self._settle(request, error)
+        self._chains.clear()
+        return self._take_effects()
+
+    # --- what is in flight ------------------------------------------------------------------------------------
+
+    def _overtake(self, chain: _Chain, folded: _Link) -> None:
+        """An event was folded: those that were appended before it and were not are not in the log."""
+        for link in reversed(list(takewhile(lambda link: link is not folded, chain.links))):
+            if link.doubtful:
+                self._unlink(chain, link)
+                chain.fresh = False
+                self._again(chain, link.request, _not_appended(link.request))
+            else:
+                link.overtaken = True  # if it has an event: the log will say so
+
+    def _probe(self, chain: _Chain) -> None:
+        """Sees to it that something is under way that will tell what became of the doubtful."""
+        for link in reversed(list(chain.links)):
+            if link.event is None:
+                continue
+            if link.under_way or self._append_again(chain, link):
+                return
+
+    def _append_again(self, chain: _Chain, link: _Link) -> bool:
+        """Appends an event once more, unless nobody waits for it; a repeat of its request learns what happened."""
+        assert link.event is not None
+        if link.request.given_up:
+            self._unlink(chain, link)
+            self._settle(link.request, outcome_not_known(link.request))
+            return False
+        link.under_way = True
+        self._effects.append(Append(link.event))
+        return True
+
+    def _unlink(self, chain: _Chain, link: _Link) -> None:
+        if link is chain.links[0]:
+            chain.links.popleft()
+        else:
+            chain.links.remove(link)
+        chain.in_flight -= 1
+
+    # --- one chain ------------------------------------------------------------------------------------------
+
+    def _advance(self, key: PolicyKey, chain: _Chain) -> None:
+        """Computes what can be computed, and settles what waited for its predecessors."""
+        while True:
+            while chain.links and chain.links[0].event is None:
+                # Everything before it is settled. It is computed again, on what really is there.
+                chain.queue.appendleft(chain.links.popleft().request)
+                if chain.links:
+                    self._compute(key, chain, chain.queue.popleft(), at_front=True)
+            if not chain.queue or chain.in_flight >= self._depth or (chain.queue[0].etag and chain.links):
+                break
+            self._compute(key, chain, chain.queue.popleft(), at_front=False)
+        self._drop_if_idle(key, chain)
+
+    def _compute(self, key: PolicyKey, chain: _Chain, request: Request, *, at_front: bool) -> None:
+        state = self._state(key)
+        head = state.document if state is not None else None
+        version = state.version if state is not None else ABSENT
+        if version != request.submitted_at and (remembered := self._known(request, state)) is not None:
+            self._settle(request, _repeated(request, state, remembered))  # another sidecar was asked too, and was faster
+            return
+        if at_front:  # everything before it is settled: its answer is what holds now, or it takes its place at the end
+            answer, _ = _judged(request, head, head, version)
+            if answer is not None:
+                self._settle(request, answer)
+                return
+        if request.followed:  # what its answer rested on has failed
+            self._settle(request, _not_appended(request))
+            return
+        before = self._newest(chain, head)
+        answer, after = _judged(request, before, head, version)
+        if answer is not None:
+            if chain.links:
+                chain.links.append(_Link(request, None, _NOTHING))  # it holds only if what is in flight succeeds
+                if request.stream is not None:
+                    request.stream.setdefault(key, []).append(request)
+            else:
+                self._settle(request, answer)
+            return
+        event = self._event(chain, state, request, before, after)
+        link = _Link(request, event, Remembered(request.request_id, request.digest, "", ""))
+        chain.links.append(link)
+        chain.in_flight += 1
+        chain.newest, chain.fresh = after, True
+        self._effects.append(Append(event))
+        if request.stream is not None:
+            for earlier in request.stream.get(key, ()):
+                earlier.followed = True
+            request.stream[key] = [request]
+
+    def _again(self, chain: _Chain, request: Request, error: PolicyError) -> None:
+        """A request is certainly not applied: it is computed anew, or fails with ``error``."""
+        if request.followed or request.given_up or request.attempts == ATTEMPTS:
+            self._settle(request, error)
+        else:
+            request.attempts += 1
+            chain.queue.appendleft(request)
+
+    def _validated(self, request: Request, chain: _Chain | None) -> Result | PolicyError:
+        """What would become of a request at the end of its chain."""
+        state = self._state(request.key)
+        head = state.document if state is not None else None
+        version = state.version if state is not None else ABSENT
+        before = self._newest(chain, head) if chain is not None else head
+        answer, after = _judged(request, before, head, version)
+        return answer if answer is not None else Result(Outcome.APPLIED, after, version, version)
+
+    def _known(self, request: Request, state: KeyState | None) -> Remembered | None:
+        """What is known of an earlier attempt of a request that was applied."""
+        return _remembered(state, request.request_id) or self._applied(request.key, request.request_id)
+
+    def _newest(self, chain: _Chain, head: Settings | None) -> Settings | None:
+        """The head with everything that is in flight applied to it."""
+        if not chain.fresh:
+            document = head
+            for link in chain.links:
+                if link.event is None:
+                    continue
+                if link.request.change is None:
+                    document = None
+                    continue
+                try:
+                    document = link.request.change.apply(document)
+                except PolicyError:
+                    continue  # the fold will refuse it or not; here it is only left out of the guess
+            chain.newest, chain.fresh = document, True
+        return chain.newest
+
+    def _event(
+        self,
+        chain: _Chain,
+        state: KeyState | None,
+        request: Request,
+        before: Settings | None,
+        after: Settings | None,
+    ) -> Event:
+        change = request.change
+        base = state.base if state is not None else ""
+        last = next((link.event for link in reversed(chain.links) if link.event is not None), None)
+        if last is not None and last.stamp is not None:
+            base = last.stamp.event_id
+        stamp = Stamp(
+            event_id=self._new_id(),
+            kind=StampKind.DELETE if change is None else StampKind.UPDATE,
+            request_id=request.request_id,
+            digest=request.digest,
+            actor=request.actor,
+            mask=change.paths if change is not None else (),
+            base=base,
+            etag=(ABSENT if before is None else request.etag) if request.etag else None,
+            skip_if_absent=request.skip_if_absent,
+            reads={**change.reads(before), **rules.reads(request.key, change, before, after or {})} if change is not None else {},
+            operands=change.operands if change is not None else {},
+            remembered=_carried(state, chain),
+        )
+        if request.etag and request.key.scope is Scope.GLOBAL:  # a version of this log means nothing in other clusters
+            stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})
+        return Event(request.key, Action.UPDATE, after if after is not None else {}, stamp)
+
+    def _conclude(self, key: PolicyKey, chain: _Chain, link: _Link, result: Folded, document: Settings | None) -> None:
+        request = link.request
+        state = self._state(key)
+        assert state is not None, "an event of the key was folded"
+        if result.status is Status.APPLIED:
+            self._settle(request, Result(Outcome.APPLIED, document, result.version, result.previous))
+            if request.change is None and not chain.links and not chain.queue:
+                self._effects.append(Append(restatement(key, state, self._new_id())))
+        elif result.status is Status.DUPLICATE:
+            remembered = _remembered(state, request.request_id)
+            if remembered is None:
+                self._settle(request, Result(Outcome.APPLIED, None, result.version, result.previous, repeated=True, known=False))
+            else:
+                self._settle(request, repeat_answer(state, remembered))
+        elif result.status is Status.SKIPPED_ABSENT:
+            self._settle(request, Result(Outcome.SKIPPED, None, state.version, state.version))
+        elif result.status is Status.REJECTED_READS:
+            self._again(chain, request, _contention(request))
+        else:
+            self._settle(request, _conflict(request, state.version))
+
+    # --- effects ----------------------------------------------------------------------------------------------
+
+    def _settle(self, request: Request, answer: Result | PolicyError) -> None:
+        self._effects.append(Settled(request, answer))
+        chain = self._chains.get(request.key)
+        if chain is not None and chain.requests.get(request.request_id) is request:
+            del chain.requests[request.request_id]
+        if request.stream is not None and request in (last := request.stream.get(request.key, [])):
+            last.remove(request)
+            if not last:
+                del request.stream[request.key]
+        if request.repeats:
+            repeated = answer._replace(repeated=True) if isinstance(answer, Result) else answer
+            self._effects.extend(Settled(repeat, repeated) for repeat in request.repeats)
+            request.repeats = []
+
+    def _settle_at_once(self, request: Request, answer: Result | PolicyError) -> list[Effect]:
+        self._settle(request, answer)
+        return self._take_effects()
+
+    def _take_effects(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _drop_if_idle(self, key: PolicyKey, chain: _Chain) -> None:
+        if not chain.links and not chain.queue:
+            self._chains.pop(key, None)
+
+
+def _judged(
+    request: Request, before: Settings | None, head: Settings | None, version: Position
+) -> tuple[Result | PolicyError | None, Settings | None]:
+    """The answer to a request that needs no event, or the document that its event must carry (None deletes)."""
+    if request.etag and request.etag != version and not (request.etag == ABSENT and head is None):
+        return _conflict(request, version), None
+    if before is None and request.change is None:
+        return Result(Outcome.UNCHANGED, None, version, version), None
+    if request.change is None:
+        return None, None
+    if before is None and request.skip_if_absent:
+        return Result(Outcome.SKIPPED, None, version, version), None
+    violations: list[Violation] = []
+    after = request.change.applied(before, violations)
+    found = rules.judge(request.key, request.change, before, after, request.facts)
+    if violations or found:
+        return rules.refused(found, violations), None
+    if (after or None) == (before or None):
+        return Result(Outcome.UNCHANGED, before, version, version), after
+    return None, after
+
+
+def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
+    """The answer to the repeat of a request that was applied. Its document is known only while it is still the head."""
+    known = state is not None and state.version == remembered.version
+    document = state.document if known and state is not None else None
+    return Result(Outcome.APPLIED, document, remembered.version, remembered.previous, repeated=True, known=known)
+
+
+def _repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
+    return repeat_answer(state, remembered) if remembered.digest == request.digest else _reused(request)
+
+
+def _link_of(chain: _Chain, event_id: str) -> _Link | None:
+    for link in chain.links:  # nearly always the first
+        if link.event is not None and link.event.stamp is not None and link.event.stamp.event_id == event_id:
+            return link
+    return None
+
+
+def _remembered(state: KeyState | None, request_id: str) -> Remembered | None:
+    if state is None:
+        return None
+    return state.remembers(request_id)
+
+
+def _carried(state: KeyState | None, chain: _Chain) -> tuple[Remembered, ...]:
+    in_flight = [link.carried for link in islice(reversed(chain.links), REMEMBERED_REQUESTS) if link.event is not None]
+    in_flight.reverse()
+    settled = state.remembered if state is not None else ()
+    return (*settled, *in_flight)[-REMEMBERED_REQUESTS:]
+
+
+def outcome_not_known(request: Request) -> PolicyError:
+    """DEADLINE_EXCEEDED: the request may have been applied, or may yet be."""
+    return PolicyError(
+        Kind.DEADLINE_EXCEEDED,
+        "OUTCOME_UNKNOWN",
+        "The update's place in the log is not known yet: repeat the request with the same id to learn what happened.",
+        metadata={"request_id": request.request_id},
+    )
+
+
+def _not_appended(request: Request) -> PolicyError:
+    return PolicyError(
+        Kind.UNAVAILABLE,
+        "NOT_APPENDED",
+        f"The change log did not take this update of {request.key.topic}, and others have followed: try again.",
+        metadata={"request_id": request.request_id},
+    )
+
+
+def _conflict(request: Request, version: Position) -> PolicyError:
+    return PolicyError(
+        Kind.ABORTED,
+        "ETAG_MISMATCH",
+        f"{request.key.topic} ({request.key.scope.name}) is at version {version}, not at {request.etag}: read it again and decide anew.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name, "version": version, "etag": request.etag},
+    )
+
+
+def _contention(request: Request) -> PolicyError:
+    return PolicyError(
+        Kind.ABORTED,
+        "CONTENTION",
+        f"Other writers changed what this update of {request.key.topic} reads {ATTEMPTS} times in a row: try again later.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name},
+    )
+
+
+def _too_many(request: Request, queue: int) -> PolicyError:
+    return PolicyError(
+        Kind.RESOURCE_EXHAUSTED,
+        "TOO_MANY_UPDATES",
+        f"{queue} updates of {request.key.topic} are waiting already: send fewer at once.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name},
+    )
+
+
+def _reused(request: Request) -> PolicyError:
+    return invalid(
+        "REQUEST_ID_REUSED",
+        Violation(
+            "request_id",
+            "REQUEST_ID_REUSED",
+            f"The request id {request.request_id} was used before for {request.key.topic} with another body: a new request needs a new id.",
+        ),
+    )

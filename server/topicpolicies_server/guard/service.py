@@ -1,0 +1,53 @@
+"""The guard as a service of its own: nobody can call it, it only heals, and tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ..config import GuardConfig
+from ..core.fold import FoldContext
+from ..logs.pulsar.opening import pulsar_log
+from ..metrics import Endpoint, ServerCollector
+from ..namespaces.registry import Registry
+from ..signals import until_told_to_stop
+from .discovery import Discovery
+from .guard import Guard
+from .healing import tell_of_healing
+
+
+async def run(config: GuardConfig, started: Callable[[Registry], None] = lambda _: None) -> None:
+    """Guards until SIGTERM or SIGINT.
+
+    Args:
+        config: everything that the guard is told.
+        started: called when it guards.
+
+    Raises:
+        LogError: the log can't be used.
+        OSError: the metrics' address can't be listened on.
+    """
+    log = pulsar_log(config.log)
+    registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
+    registry.activity.on_repair = tell_of_healing
+    discovery = Discovery(config.log, config.patterns)
+    guard = Guard(registry, discovery.find, config.limits.guard_refresh_seconds)
+    endpoint = None
+    try:
+        if config.metrics_listen is not None:
+            endpoint = Endpoint(config.metrics_listen, ServerCollector(registry, guard))
+        guard.start()
+        started(registry)
+        await until_told_to_stop(registry.gate)
+    finally:
+        if endpoint is not None:
+            await endpoint.close()
+        await guard.stop()
+        await registry.close()
+        await log.close()
+        await discovery.close()
+
+
+def serve(config: GuardConfig, started: Callable[[Registry], None] = lambda _: None) -> None:
+    """Guards in this thread until it is told to stop (see ``run``)."""
+    asyncio.run(run(config, started))

@@ -1,0 +1,7 @@
+"""The sidecar's own record of every event that it has read, kept after the log was compacted."""
+
+from .history import History, open_history
+from .scribe import Scribe
+from .writer import Bounds
+
+__all__ = ["Bounds", "History", "Scribe", "open_history"]

@@ -1,0 +1,100 @@
+"""The document of a policy key as it was at a time: by the last event before, the first one after, the present head, and the gaps.
+
+A document is told only if it is certain: if an event may be missing between what is known and the time that was asked for, that is said
+instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..core import secrets
+from ..core.errors import Kind, PolicyError
+from ..core.events import ABSENT, Position
+from ..core.view import Change
+from .entries import Gap
+from .questions import Entry
+
+
+class Past(NamedTuple):
+    """A document as it was."""
+
+    document: bytes | None
+    """Its Protobuf form, without secrets; None: there was none."""
+    version: Position
+
+
+def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Change | None, gaps: Sequence[Gap]) -> Past:
+    """The document at a time.
+
+    Args:
+        at: the time, in milliseconds since 1970.
+        now: the present, in the same.
+        last: the key's last entry at that time or before.
+        first: its first entry after that.
+        head: its present head; None: the log knows nothing of it.
+        gaps: the times in which events may be missing, newest first.
+
+    Raises:
+        PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: it is not certain; the metadata says between which times.
+    """
+    if last is not None:
+        proven = first is not None and first.before_known and first.previous == last.version
+        proven = proven or (first is None and head is not None and head.version == last.version)
+        gap = None if proven else _between(gaps, last.at, first.at if first is not None else now)
+        if gap is None:
+            return Past(last.after, last.version)
+        raise _uncertain(at, gap)
+    if first is not None and first.before_known:
+        gap = None if first.previous == ABSENT else _between(gaps, at, first.at)
+        if gap is None:
+            return Past(first.before, first.previous)
+        raise _uncertain(at, gap)
+    if first is None and head is not None and head.placed is not None and head.placed.published_at <= at:
+        return Past(secrets.wire(head.document) if head.document is not None else None, head.version)
+    gap = _between(gaps, at, first.at if first is not None else now)
+    if gap is None and first is None and (head is None or head.document is None):
+        return Past(None, ABSENT)
+    raise _uncertain(at, gap)
+
+
+def of_version(entry: Entry | None, version: Position, head: Change | None) -> Past:
+    """The document that a version is.
+
+    Raises:
+        PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: neither the history nor the log tells.
+    """
+    if entry is not None:
+        return Past(entry.after, version)
+    if head is not None and head.version == version:
+        return Past(secrets.wire(head.document) if head.document is not None else None, version)
+    if version == ABSENT:
+        return Past(None, ABSENT)
+    raise PolicyError(
+        Kind.OUT_OF_RANGE,
+        "NOT_IN_HISTORY",
+        "The history knows no such version of this topic and scope: list the history to see which there are.",
+        metadata={"version": version},
+    )
+
+
+def _between(gaps: Sequence[Gap], start: int, end: int) -> Gap | None:
+    """A gap in which events may be missing that came after ``start`` and before ``end``."""
+    return next((gap for gap in gaps if gap.until > start and (gap.since is None or gap.since < end)), None)
+
+
+def _uncertain(at: int, gap: Gap | None) -> PolicyError:
+    metadata = {"as_of_ms": str(at)}
+    why = "it begins later"
+    if gap is not None:
+        metadata |= {"gap_reason": gap.reason.name, "gap_end_ms": str(gap.until)}
+        if gap.since is not None:
+            metadata["gap_start_ms"] = str(gap.since)
+        why = f"it may miss events ({gap.reason.name}) there"
+    return PolicyError(
+        Kind.OUT_OF_RANGE,
+        "NOT_IN_HISTORY",
+        f"The history does not tell for certain what was there at that time: {why}. List the history to see what is known.",
+        metadata=metadata,
+    )

@@ -1,0 +1,235 @@
+"""What is recorded: events with what they did, and the times in which some may be missing.
+
+A ``Noted`` is made on the event loop's thread for each event that is folded, so it only refers to what is there anyway; ``row_of`` makes a
+row of it, on the writer's thread. No secret of an object storage gets into a row: old credentials would outlive their rotation there.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from topicpolicies.masks import format_path
+
+from ..core import secrets
+from ..core.documents import EXTRA_PREFIX, Setting, Settings, differing
+from ..core.events import Event, Placed, Position, StampKind
+from ..core.operation import Folded, Status
+from ..core.plan import paths_of
+
+
+class Kind(enum.IntEnum):
+    """What kind of event it is. The numbers are those of ``topicpolicies.v1.HistoryKind``."""
+
+    UPDATE = 1
+    DELETE = 2
+    BROKER = 3
+    REPAIR = 4
+    TOMBSTONE = 5
+    UNREADABLE = 6
+
+
+class Standing(enum.IntEnum):
+    """What is known of an actor. The numbers are those of ``topicpolicies.v1.ActorStanding``."""
+
+    UNKNOWN = 1
+    UNAUTHENTICATED = 2
+
+
+class Reason(enum.IntEnum):
+    """Why events may be missing. The numbers are those of ``topicpolicies.v1.HistoryGapReason``."""
+
+    COMPACTED = 1
+    LOG_REPLACED = 2
+    OVERRUN = 3
+    TRIMMED = 4
+
+
+OUTCOMES = {
+    Status.APPLIED: 1,
+    Status.REJECTED_ETAG: 2,
+    Status.REJECTED_READS: 2,
+    Status.SKIPPED_ABSENT: 3,
+    Status.DUPLICATE: 4,
+    Status.RESTATED: 5,
+    Status.IGNORED: 6,
+}
+"""What became of an event, by the numbers of ``topicpolicies.v1.HistoryOutcome``."""
+MOST_MS = 253_402_300_799_999
+"""The end of the year 9999, in milliseconds since 1970: what a Timestamp can say."""
+_REMEMBERED, _FEW, _SHORT = 4_096, 8, 512
+"""Texts that are remembered, and of how many paths and characters they are made at most."""
+STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN = 1, 2, 4, 8, 16
+"""The flags of a row."""
+
+_KINDS = {
+    StampKind.UPDATE: Kind.UPDATE,
+    StampKind.DELETE: Kind.DELETE,
+    StampKind.REPAIR: Kind.REPAIR,
+    StampKind.TOMBSTONE: Kind.TOMBSTONE,
+}
+
+Row: TypeAlias = tuple[int | str | bytes | None, ...]
+"""The columns of ``file.COLUMNS``, in their order."""
+
+
+class Stream:
+    """One partition of one log of a namespace: what positions mean."""
+
+    __slots__ = ("at", "id", "log", "namespace", "partition", "position")
+
+    def __init__(self, namespace: str, log: str, partition: int, position: Position = "", at: int = 0) -> None:
+        self.namespace = namespace
+        self.log = log
+        """The log's identity."""
+        self.partition = partition
+        self.position = position
+        """Up to where it is recorded."""
+        self.at = at
+        """The time of the last entry, in milliseconds since 1970."""
+        self.id = 0
+        """In the file; 0: the writer has not looked for it yet."""
+
+
+class Noted(NamedTuple):
+    """An event, and what it did."""
+
+    stream: Stream
+    placed: Placed
+    at: int
+    """Its time in the history, in milliseconds since 1970."""
+    folded: Folded | None
+    """None: it could not be read."""
+    before: Settings | None
+    """The head before the event."""
+    after: Settings | None
+    """The head after it."""
+    version: Position
+    """The version of the head after it."""
+
+
+class Gap(NamedTuple):
+    """A time in which events may be missing."""
+
+    namespace: str
+    since: int | None
+    """In milliseconds since 1970; None: from the beginning of the log."""
+    until: int
+    reason: Reason
+
+
+class Followed(NamedTuple):
+    """A namespace's log was followed until a time."""
+
+    namespace: str
+    until: int
+    """In milliseconds since 1970."""
+
+
+class Marks(NamedTuple):
+    """How far the history of a namespace goes."""
+
+    followed_until: int | None
+    """When its log was last followed, in milliseconds since 1970; None: it never was."""
+    streams: dict[tuple[str, int], Stream]
+    """By the log's identity and the partition."""
+
+
+def weight(noted: Noted) -> int:
+    """How much memory a noted event may hold until it is written, roughly, in bytes."""
+    after = noted.after
+    return 512 if after is None else 512 + 128 * len(after)
+
+
+def row_of(noted: Noted, namespace_id: int) -> Row:
+    """The row of a noted event."""
+    placed = noted.placed
+    event = placed.event
+    if event is None or noted.folded is None:
+        return (
+            noted.stream.id, placed.position, namespace_id, "", 0, noted.at, _storable(placed.published_at), Kind.UNREADABLE,
+            OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
+        )  # fmt: skip
+    return _event_row(noted, event, noted.folded, namespace_id)
+
+
+def _storable(milliseconds: int) -> int:
+    """A writer's own time, which may be anything, as a number that the file can hold."""
+    return min(max(milliseconds, 0), MOST_MS)
+
+
+def _event_row(noted: Noted, event: Event, folded: Folded, namespace_id: int) -> Row:
+    stamp = event.stamp
+    kind = Kind.BROKER if stamp is None else _KINDS[stamp.kind]
+    actor = stamp.actor if stamp is not None else ""
+    before, after = noted.before, noted.after
+    changed = () if before is after else differing(before, after)
+    moved = bool(changed) or (before is None) is not (after is None)
+    previous = folded.previous if folded.changed else noted.version
+    flags = STALE * folded.stale | UNEXPLAINED * folded.unexplained | AMBIGUOUS * folded.ambiguous | REPLICATED * event.replicated
+    flags |= BEFORE_KNOWN * bool(previous)
+    return (
+        noted.stream.id,
+        noted.placed.position,
+        namespace_id,
+        event.key.topic,
+        int(event.key.scope),
+        noted.at,
+        _storable(noted.placed.published_at),
+        kind,
+        OUTCOMES[folded.status],
+        actor,
+        Standing.UNAUTHENTICATED if actor else Standing.UNKNOWN,
+        stamp.request_id if stamp is not None else "",
+        _paths_text(folded.settings) if stamp is None else _mask_text(stamp.mask),
+        noted.placed.producer,
+        noted.version,
+        previous,
+        flags,
+        secrets.wire(before) if before is not None and moved else None,
+        secrets.wire(after) if after is not None else None,
+        _paths_text(tuple(changed)) if moved else "",
+        "",
+    )
+
+
+def paths(settings: Iterable[Setting]) -> list[str]:
+    """Settings as the paths of a mask; those that only a newer broker knows by its own names."""
+    found: list[str] = []
+    for setting in settings:
+        if setting.startswith(EXTRA_PREFIX):
+            found.append(format_path((setting.removeprefix(EXTRA_PREFIX),)))
+        else:
+            found += map(format_path, paths_of(setting))
+    return sorted(found)
+
+
+def _mask_text(mask: tuple[str, ...]) -> str:
+    """Paths as JSON. Most events have the same few, so short ones are remembered."""
+    return (_remembered_mask if _is_short(mask) else _json)(mask)
+
+
+def _paths_text(settings: tuple[Setting, ...]) -> str:
+    """Settings as paths as JSON; as above."""
+    return _remembered_paths(settings) if _is_short(settings) else _json(paths(settings))
+
+
+def _is_short(texts: tuple[str, ...]) -> bool:
+    return len(texts) <= _FEW and sum(map(len, texts)) <= _SHORT
+
+
+def _json(texts: Iterable[str]) -> str:
+    return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(_REMEMBERED)
+def _remembered_mask(mask: tuple[str, ...]) -> str:
+    return _json(mask)
+
+
+@lru_cache(_REMEMBERED)
+def _remembered_paths(settings: tuple[Setting, ...]) -> str:
+    return _json(paths(settings))

@@ -1,0 +1,223 @@
+"""The file: its format, and every statement that writes to it.
+
+::
+
+    PRAGMA application_id = "TPHI"   whose file it is
+    PRAGMA user_version   = 1        the format
+    namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
+    streams     id, namespace, log (its identity), partition, position and at of the last entry
+    entries     one row for each event; id grows in the order in which they were recorded, and none is given twice
+    gaps        namespace, since (NULL: the beginning), until, reason
+
+An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. Every question is answered by
+walking an index in that order: by topic or namespace, each with or without an actor, and each by scope (a question about both
+scopes is two walks, merged). So the first page costs what is on it, however long the history is.
+
+Commits are not synchronous: what a power failure takes away, it takes away together with the positions of the streams, so that it is read
+from the change log again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from ..core.errors import Kind as ErrorKind
+from ..core.errors import PolicyError
+from .entries import Followed, Gap, Marks, Row, Stream
+
+APPLICATION_ID = int.from_bytes(b"TPHI", "big")
+FORMAT = 1
+"""The format that is written here, and the newest that can be read."""
+BUSY_SECONDS = 5.0
+COLUMNS = (
+    "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
+    "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
+)  # fmt: skip
+"""Of ``entries``, but for the id. ``changed`` is empty if the document stayed as it was; then ``before`` is not kept."""
+
+_TABLES = (
+    """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
+    trimmed_until INTEGER NOT NULL DEFAULT 0)""",
+    """CREATE TABLE streams (id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, log TEXT NOT NULL, partition INTEGER NOT NULL,
+    position TEXT NOT NULL, at INTEGER NOT NULL, UNIQUE (namespace, log, partition))""",
+    """CREATE TABLE entries (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, position TEXT NOT NULL, namespace INTEGER NOT NULL,
+    topic TEXT NOT NULL, scope INTEGER NOT NULL, at INTEGER NOT NULL, published_at INTEGER NOT NULL, kind INTEGER NOT NULL,
+    outcome INTEGER NOT NULL, actor TEXT NOT NULL, standing INTEGER NOT NULL, request_id TEXT NOT NULL, mask TEXT NOT NULL,
+    producer TEXT NOT NULL, version TEXT NOT NULL, previous TEXT NOT NULL, flags INTEGER NOT NULL, before BLOB, after BLOB,
+    changed TEXT NOT NULL, problem TEXT NOT NULL)""",
+    "CREATE INDEX by_namespace ON entries (namespace, scope, at)",
+    "CREATE INDEX by_namespace_and_actor ON entries (namespace, scope, actor, at)",
+    "CREATE INDEX by_topic ON entries (topic, scope, at)",
+    "CREATE INDEX by_topic_and_actor ON entries (topic, scope, actor, at)",
+    "CREATE INDEX by_version ON entries (topic, scope, version)",
+    """CREATE TABLE gaps (id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, since INTEGER, until INTEGER NOT NULL,
+    reason INTEGER NOT NULL)""",
+    "CREATE INDEX gaps_by_time ON gaps (namespace, until)",
+)
+
+
+def unusable(path: Path, why: str) -> PolicyError:
+    """The error about a file that can't be used."""
+    return PolicyError(ErrorKind.FAILED_PRECONDITION, "HISTORY_FILE_UNUSABLE", f"The history {path} can't be used: {why}.")
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection without transactions of its own making, which several threads may use in turn."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(path: Path) -> sqlite3.Connection:
+    """Opens the file for writing; makes it if there is none, readable by its owner only.
+
+    Raises:
+        PolicyError: it can't be made or written, is no history, or is of a newer format (reason ``HISTORY_FILE_UNUSABLE``).
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise unusable(path, error.strerror or str(error)) from error
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = connect(path)
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != APPLICATION_ID:
+            raise unusable(path, "it is an SQLite file of something else: name another file")
+        if version > FORMAT:
+            raise unusable(
+                path, f"it has format {version}, and this release reads up to {FORMAT}: use the release that wrote it, or a later one"
+            )
+        if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            raise unusable(path, "its file system has no write-ahead logs for SQLite (a network's, perhaps)")
+        if not tables:
+            _create(connection)
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise unusable(path, str(error)) from error
+    except PolicyError:
+        if connection is not None:
+            connection.close()
+        raise
+    return connection
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for table in _TABLES:
+        connection.execute(table)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("COMMIT")
+
+
+def namespace_id(connection: sqlite3.Connection, name: str) -> int:
+    """The id of a namespace, which is added if it is new."""
+    connection.execute("INSERT OR IGNORE INTO namespaces (name) VALUES (?)", (name,))
+    found: int = connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()[0]
+    return found
+
+
+def stream_id(connection: sqlite3.Connection, namespace: int, stream: Stream) -> int:
+    """The id of a stream, which is added if it is new."""
+    key = (namespace, stream.log, stream.partition)
+    connection.execute("INSERT OR IGNORE INTO streams (namespace, log, partition, position, at) VALUES (?, ?, ?, '', 0)", key)
+    found: int = connection.execute("SELECT id FROM streams WHERE namespace = ? AND log = ? AND partition = ?", key).fetchone()[0]
+    return found
+
+
+def marks(connection: sqlite3.Connection, name: str) -> Marks:
+    """How far the history of a namespace goes."""
+    known = connection.execute("SELECT id, followed_until FROM namespaces WHERE name = ?", (name,)).fetchone()
+    if known is None:
+        return Marks(None, {})
+    rows = connection.execute("SELECT log, partition, position, at FROM streams WHERE namespace = ?", (known[0],))
+    return Marks(known[1], {(log, partition): Stream(name, log, partition, position, at) for log, partition, position, at in rows})
+
+
+ROWS = 64
+"""Entries that are added by one statement: it gives the interpreter's lock away once, and waits to have it again."""
+
+
+def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Adds up to ``ROWS`` entries; their number is rounded up with empty ones, so that few statements have to be prepared."""
+    padded = 1 << (len(rows) - 1).bit_length()
+    values = [value for row in rows for value in row]
+    connection.execute(_insertion(padded), values + [None] * (len(COLUMNS) * (padded - len(rows))))
+
+
+@cache
+def _insertion(count: int) -> str:
+    row = f"({','.join('?' * len(COLUMNS))})"
+    rows = ",".join([row] * count)
+    return f"INSERT INTO entries ({','.join(COLUMNS)}) SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
+
+
+def note_streams(connection: sqlite3.Connection, streams: Sequence[tuple[str, int, int]]) -> None:
+    """Sets how far streams are recorded: position, at, id."""
+    connection.executemany("UPDATE streams SET position = ?, at = ? WHERE id = ?", streams)
+
+
+def note_followed(connection: sqlite3.Connection, namespace: int, followed: Followed) -> None:
+    """A namespace's log was followed until a time."""
+    connection.execute("UPDATE namespaces SET followed_until = ?2 WHERE id = ?1 AND followed_until < ?2", (namespace, followed.until))
+
+
+def add_gap(connection: sqlite3.Connection, namespace: int, gap: Gap) -> None:
+    """Adds a gap."""
+    connection.execute(
+        "INSERT INTO gaps (namespace, since, until, reason) VALUES (?, ?, ?, ?)", (namespace, gap.since, gap.until, gap.reason)
+    )
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """How much of the file is in use. It does not get shorter; what is free is used again."""
+    count, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
+    return int((count - free) * size)
+
+
+_DROPPABLE = "SELECT id, at, namespace FROM entries WHERE +id < (SELECT max(id) FROM entries)"
+"""The last entry is never dropped, because ids would be given again: readers in the order of recording go on behind them."""
+
+
+def trim_by_age(connection: sqlite3.Connection, before: int, most: int) -> int:
+    """Drops up to ``most`` entries of each namespace and scope that are older than a time. Returns how many."""
+    dropped = 0
+    for (namespace,) in connection.execute("SELECT id FROM namespaces").fetchall():
+        for scope in (0, 1, 2):
+            query = f"{_DROPPABLE} AND namespace = ? AND scope = ? AND at < ? ORDER BY at LIMIT ?"
+            dropped += _drop(connection, connection.execute(query, (namespace, scope, before, most)).fetchall())
+        connection.execute("DELETE FROM gaps WHERE namespace = ? AND until < ?", (namespace, before))
+    return dropped
+
+
+def trim_oldest(connection: sqlite3.Connection, most: int) -> int:
+    """Drops the ``most`` entries that were recorded first. Returns how many there were."""
+    return _drop(connection, connection.execute(f"{_DROPPABLE} ORDER BY id LIMIT ?", (most,)).fetchall())
+
+
+def _drop(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, int]]) -> int:
+    connection.executemany("DELETE FROM entries WHERE id = ?", [(number,) for number, _, _ in rows])
+    until: dict[int, int] = {}
+    for _, at, namespace in rows:
+        until[namespace] = max(until.get(namespace, 0), at)
+    for namespace, at in until.items():
+        connection.execute("UPDATE namespaces SET trimmed_until = ?2 WHERE id = ?1 AND trimmed_until < ?2", (namespace, at))
+    return len(rows)

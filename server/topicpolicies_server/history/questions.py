@@ -1,0 +1,264 @@
+"""What is asked of the history. Each question walks one index, from where the page begins to where it ends."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..core.errors import Kind, PolicyError
+from ..core.events import Position
+from ..core.names import PolicyKey, Scope
+from .entries import BEFORE_KNOWN, Gap, Reason
+
+FIRST, LAST = (0, 0), (2**62, 2**62)
+MOST_GAPS = 100
+"""Gaps that are told at once."""
+_UNREADABLE_SCOPE = 0
+_COLUMNS = (
+    "id, topic, scope, at, published_at, kind, outcome, actor, standing, request_id, mask, producer, version, previous, flags,"
+    " before, after, changed, problem, position, stream"
+)
+
+
+class Place(NamedTuple):
+    """Where an entry stands in the order of a history."""
+
+    at: int
+    id: int
+
+
+class Recorded(NamedTuple):
+    """Behind which entry a reader stands in the order of recording; nothing but the end of the file is behind the last."""
+
+    id: int
+    stream: int
+    position: Position
+    """By these two the entry is known again: ids of another file mean nothing here."""
+
+
+BEGINNING = Recorded(0, 0, "")
+
+
+class Question(NamedTuple):
+    """Which entries are wanted."""
+
+    namespace: str
+    topic: str = ""
+    """Its full name; empty: all topics of the namespace."""
+    scopes: frozenset[Scope] = frozenset(Scope)
+    start: int = 0
+    """In milliseconds since 1970, included."""
+    end: int = LAST[0]
+    """Not included."""
+    actor: str | None = None
+    """None: everybody."""
+    newest_first: bool = True
+    after: Place | None = None
+    """Where the page before ended."""
+    most: int = 100
+    behind: Recorded | None = None
+    """In the order of recording, behind there; ``newest_first`` and ``after`` mean nothing then. None: in the order of time."""
+    until: Recorded | None = None
+    """In the order of recording: up to there; None: to the end."""
+
+
+class Entry(NamedTuple):
+    """One entry, as it is in the file; see ``file`` for the columns."""
+
+    id: int
+    topic: str
+    scope: int
+    at: int
+    published_at: int
+    kind: int
+    outcome: int
+    actor: str
+    standing: int
+    request_id: str
+    mask: str
+    producer: str
+    version: Position
+    previous: Position
+    flags: int
+    kept_before: bytes | None
+    after: bytes | None
+    changed_json: str
+    problem: str
+    position: Position
+    stream: int
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place(self.at, self.id)
+
+    @property
+    def recorded(self) -> Recorded:
+        """Where it stands in the order of recording."""
+        return Recorded(self.id, self.stream, self.position)
+
+    @property
+    def before_known(self) -> bool:
+        """Whether it is known what was before."""
+        return bool(self.flags & BEFORE_KNOWN)
+
+    @property
+    def before(self) -> bytes | None:
+        """The document before, if it is known and there was one."""
+        if not self.before_known:
+            return None
+        return self.kept_before if self.changed_json else self.after
+
+    @property
+    def changed(self) -> list[str]:
+        """The paths in which before and after differ."""
+        found: list[str] = json.loads(self.changed_json) if self.changed_json and self.before_known else []
+        return found
+
+    @property
+    def paths(self) -> list[str]:
+        """The mask."""
+        found: list[str] = json.loads(self.mask)
+        return found
+
+
+class Page(NamedTuple):
+    """An answer."""
+
+    entries: list[Entry]
+    more: bool
+    partitions: dict[int, int]
+    """By stream."""
+    gaps: list[Gap]
+    end: Recorded | None = None
+    """In the order of recording: where the file ended."""
+
+
+def page(connection: sqlite3.Connection, question: Question) -> Page:
+    """The entries that are wanted, at most ``most``; whether there are more; and what may be missing among them.
+
+    Raises:
+        PolicyError: OUT_OF_RANGE: ``behind`` or ``until`` stand in another file.
+    """
+    if question.behind is not None:
+        return _recorded(connection, question, question.behind)
+    namespace = connection.execute("SELECT id FROM namespaces WHERE name = ?", (question.namespace,)).fetchone()
+    if namespace is None:
+        return Page([], False, {}, [])
+    scopes = sorted(int(scope) for scope in question.scopes)
+    if len(scopes) == len(Scope) and not question.topic:
+        scopes.insert(0, _UNREADABLE_SCOPE)
+    walks = [_walk(connection, namespace[0], scope, question) for scope in scopes]
+    merged = heapq.merge(*walks, key=lambda entry: entry.place, reverse=question.newest_first)
+    found = [entry for entry, _ in zip(merged, range(question.most + 1), strict=False)]
+    entries = found[: question.most]
+    told = gaps(connection, question.namespace, question.start, question.end)
+    return Page(entries, len(found) > len(entries), _partitions(connection, entries), told)
+
+
+def _recorded(connection: sqlite3.Connection, question: Question, behind: Recorded) -> Page:
+    """A page in the order of recording, which is that of the ids: the rows themselves are walked, whosesoever they are."""
+    oldest = connection.execute("SELECT id, stream, position FROM entries ORDER BY id LIMIT 1").fetchone()
+    newest = connection.execute("SELECT id, stream, position FROM entries ORDER BY id DESC LIMIT 1").fetchone()
+    first, end = Recorded(*oldest) if oldest else BEGINNING, Recorded(*newest) if newest else BEGINNING
+    until = question.until or end
+    for place in (behind, until):
+        _check(connection, place, first)
+    namespace = connection.execute("SELECT id FROM namespaces WHERE name = ?", (question.namespace,)).fetchone()
+    if namespace is None:
+        return Page([], False, {}, [], end)
+    scopes = [int(scope) for scope in question.scopes] + [_UNREADABLE_SCOPE] * (len(question.scopes) == len(Scope) and not question.topic)
+    terms = ["id > ?", "id <= ?", "namespace = ?", f"scope IN ({','.join('?' * len(scopes))})", "at >= ?", "at < ?"]
+    values: list[int | str] = [behind.id, until.id, namespace[0], *scopes, question.start, question.end]
+    for term, value in (("topic = ?", question.topic or None), ("actor = ?", question.actor)):
+        if value is not None:
+            terms.append(term)
+            values.append(value)
+    sql = f"SELECT {_COLUMNS} FROM entries NOT INDEXED WHERE {' AND '.join(terms)} ORDER BY id LIMIT ?"  # noqa: S608 (only our names)
+    found = [Entry(*row) for row in connection.execute(sql, (*values, question.most + 1))]
+    entries = found[: question.most]
+    told = gaps(connection, question.namespace, question.start, question.end)
+    if behind.id + 1 >= first.id and behind != BEGINNING:  # what was dropped had been read
+        told = [gap for gap in told if gap.reason is not Reason.TRIMMED]
+    return Page(entries, len(found) > len(entries), _partitions(connection, entries), told, end)
+
+
+def _check(connection: sqlite3.Connection, place: Recorded, first: Recorded) -> None:
+    """Whether a place is one of this file's: its entry is there, or was dropped."""
+    if place == BEGINNING or place.id < first.id:
+        return
+    if connection.execute("SELECT id, stream, position FROM entries WHERE id = ?", (place.id,)).fetchone() != tuple(place):
+        raise PolicyError(
+            Kind.OUT_OF_RANGE,
+            "TOKEN_OUT_OF_RANGE",
+            "The token is of another history: ask the server that gave it, or begin without it if its file was replaced.",
+        )
+
+
+def _partitions(connection: sqlite3.Connection, entries: Sequence[Entry]) -> dict[int, int]:
+    streams = {entry.stream for entry in entries}
+    sql = f"SELECT id, partition FROM streams WHERE id IN ({','.join('?' * len(streams))})"  # noqa: S608 (only marks)
+    return dict(connection.execute(sql, list(streams)))
+
+
+def _walk(connection: sqlite3.Connection, namespace: int, scope: int, question: Question) -> list[Entry]:
+    index = "by_topic" if question.topic else "by_namespace"
+    terms = ["topic = ?" if question.topic else "namespace = ?", "scope = ?"]
+    values: list[int | str] = [question.topic or namespace, scope]
+    if question.actor is not None:
+        index += "_and_actor"
+        terms.append("actor = ?")
+        values.append(question.actor)
+    terms += ["at >= ?", "at < ?"]
+    start, end = question.start, question.end
+    if question.after is not None:
+        if question.newest_first:
+            end = min(end, question.after.at + 1)
+        else:
+            start = max(start, question.after.at)
+        terms.append(f"(at, id) {'<' if question.newest_first else '>'} (?, ?)")
+    values += [start, end, *(question.after or ())]
+    direction = "DESC" if question.newest_first else "ASC"
+    sql = (
+        f"SELECT {_COLUMNS} FROM entries INDEXED BY {index} WHERE {' AND '.join(terms)}"  # noqa: S608 (only our names)
+        f" ORDER BY at {direction}, id {direction} LIMIT ?"
+    )
+    return [Entry(*row) for row in connection.execute(sql, (*values, question.most + 1))]
+
+
+def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -> list[Gap]:
+    """The newest gaps of a namespace that touch a time, newest first."""
+    known = connection.execute("SELECT id, trimmed_until FROM namespaces WHERE name = ?", (namespace,)).fetchone()
+    if known is None:
+        return []
+    number, trimmed = known
+    rows: Sequence[tuple[int | None, int, int]] = connection.execute(
+        "SELECT since, until, reason FROM gaps WHERE namespace = ? AND until >= ? AND (since IS NULL OR since < ?)"
+        " ORDER BY until DESC LIMIT ?",
+        (number, start, end, MOST_GAPS),
+    ).fetchall()
+    found = [Gap(namespace, since, until, Reason(reason)) for since, until, reason in rows]
+    if trimmed and trimmed >= start:
+        found.append(Gap(namespace, None, trimmed, Reason.TRIMMED))
+    return found
+
+
+def around(connection: sqlite3.Connection, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None]:
+    """The last entry of a policy key at a time or before, and the first one after it."""
+    sql = f"SELECT {_COLUMNS} FROM entries INDEXED BY by_topic WHERE topic = ? AND scope = ? AND"  # noqa: S608 (only our names)
+    last = connection.execute(f"{sql} at <= ? ORDER BY at DESC, id DESC LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
+    first = connection.execute(f"{sql} at > ? ORDER BY at, id LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
+    return Entry(*last) if last else None, Entry(*first) if first else None
+
+
+def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position) -> Entry | None:
+    """An entry at which a policy key had a version."""
+    sql = (
+        f"SELECT {_COLUMNS} FROM entries INDEXED BY by_version WHERE topic = ? AND scope = ? AND version = ?"  # noqa: S608 (only our names)
+        " ORDER BY id LIMIT 1"
+    )
+    found = connection.execute(sql, (key.topic, int(key.scope), version)).fetchone()
+    return Entry(*found) if found else None

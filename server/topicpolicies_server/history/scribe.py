@@ -1,0 +1,199 @@
+"""What one opening of a namespace's log tells the history: which events are new to it, at what time they stand, and where some are missing.
+
+A log that is opened anew is read from its beginning, as far as that was not compacted away. What the history has already is known by its
+position. Between that position and the end of the compacted part (``NamespaceLog.complete_after``) events may be missing: unless each
+event that is read there follows the one before without a gap, the history says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ..core.events import ABSENT, Placed, Position
+from ..core.operation import Folded
+from ..core.view import Change
+from .entries import Followed, Gap, Marks, Noted, Reason, Stream
+
+
+class Book(Protocol):
+    """Where it is written."""
+
+    def note(self, noted: Noted) -> bool:
+        """Takes an event. Returns False if too much waits already."""
+
+    def tell(self, what: Gap | Followed) -> None:
+        """Takes what is said rarely."""
+
+
+class Log(Protocol):
+    """What is asked of an opened log (``logs.change_log.NamespaceLog``)."""
+
+    @property
+    def identity(self) -> str:
+        """Names the log for good."""
+
+    @property
+    def partitions(self) -> int:
+        """How many it has."""
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """Whether it is proven that nothing stands between two positions."""
+
+    def complete_after(self, partition: int) -> Position | None:
+        """Behind which position nothing was compacted away; None: it is not known."""
+
+
+class _Passage:
+    """The part of one partition in which events may be missing."""
+
+    __slots__ = ("_at", "_end", "_log", "_proven")
+
+    def __init__(self, log: Log, recorded: Position, end: Position | None) -> None:
+        self._log = log
+        self._at = recorded
+        """The last event that was recorded or read."""
+        self._end = end
+        self._proven = True
+        """Whether nothing is missing up to there."""
+
+    def reads(self, position: Position) -> bool:
+        """The next event that was not recorded yet. Returns whether it stands behind the passage."""
+        if self._end is not None and position > self._end:
+            return True
+        self._proven = self._proven and self._log.follows(self._at, position)
+        self._at = position
+        return False
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is proven that nothing is missing."""
+        return self._proven and self._end is not None and self._at >= self._end
+
+
+class Scribe:
+    """Writes down one opening of a namespace's log."""
+
+    def __init__(self, book: Book, namespace: str, marks: Marks, now: Callable[[], int]) -> None:
+        """Begins without a log.
+
+        Args:
+            book: where it is written.
+            namespace: ``tenant/namespace``.
+            marks: how far the history goes.
+            now: milliseconds since 1970.
+        """
+        self._book = book
+        self._namespace = namespace
+        self._marks = marks
+        self._now = now
+        self._log: Log | None = None
+        self._identity = ""
+        self._streams: dict[int, Stream] = {}
+        self._passages: dict[int, _Passage] = {}
+        self._missing_until = 0
+        self._overrun: int | None = None
+        """The time of the last event before the history could take no more; None: it takes them."""
+        self._following = False
+
+    @property
+    def following(self) -> bool:
+        """Whether the log is read to its present end, and followed."""
+        return self._following
+
+    def opened(self, log: Log) -> None:
+        """The log is open; nothing of it was folded yet."""
+        self._log = log
+        self._passages = {}
+        for partition in range(log.partitions):
+            recorded = self._stream(partition).position
+            end = log.complete_after(partition)
+            if end is None or recorded < end:
+                self._passages[partition] = _Passage(log, recorded, end)
+
+    def noted(self, placed: Placed, before: Change | None, folded: Folded | None, after: Change | None) -> None:
+        """An event was folded.
+
+        Args:
+            placed: the event.
+            before: the head before it; None: the log knew no event of the key.
+            folded: what it did; None: it could not be read.
+            after: the head after it.
+        """
+        stream = self._stream(placed.partition)
+        if placed.position <= stream.position:
+            return
+        at = max(stream.at, min(placed.published_at, self._now()))
+        passage = self._passages.get(placed.partition)
+        if passage is not None and passage.reads(placed.position):
+            self._leave(placed.partition, at)
+        if folded is None and not placed.problem:
+            return  # none of ours
+        noted = Noted(
+            stream,
+            placed,
+            at,
+            folded,
+            None if before is None else before.document,
+            None if after is None else after.document,
+            ABSENT if after is None else after.version,
+        )
+        if self._overrun is not None:
+            since, self._overrun = self._overrun, None
+            if self._book.note(noted):
+                self._book.tell(Gap(self._namespace, since, at, Reason.OVERRUN))
+            else:
+                self._overrun = since
+        elif not self._book.note(noted):
+            self._overrun = stream.at or at
+        stream.position, stream.at = placed.position, at
+
+    def caught_up(self) -> None:
+        """What was in the log when it was opened has been folded."""
+        now = self._now()
+        for partition in list(self._passages):
+            self._leave(partition, now)
+        if self._replaced():
+            self._missing_until = self._missing_until or now
+        if self._missing_until:
+            reason = Reason.LOG_REPLACED if self._replaced() else Reason.COMPACTED
+            self._book.tell(Gap(self._namespace, self._marks.followed_until, self._missing_until, reason))
+            self._missing_until = 0
+        self._following = True
+        self.tick()
+
+    def tick(self) -> None:
+        """Some time has passed; if the log is followed, the history says so."""
+        if self._following:
+            self._book.tell(Followed(self._namespace, self._now()))
+
+    def closed(self) -> None:
+        """The log is not followed any more."""
+        self.tick()
+        if self._overrun is not None:
+            self._book.tell(Gap(self._namespace, self._overrun, self._now(), Reason.OVERRUN))
+            self._overrun = None
+        self._following = False
+
+    def _leave(self, partition: int, at: int) -> None:
+        """Events behind a passage are complete."""
+        if not self._passages.pop(partition).complete:
+            self._missing_until = max(self._missing_until, at)
+
+    def _replaced(self) -> bool:
+        """Whether the history knows another log of this namespace, and not this one."""
+        known = {log for log, _ in self._marks.streams}
+        return bool(known) and self._identity not in known
+
+    def _stream(self, partition: int) -> Stream:
+        log = self._log
+        assert log is not None, "opened"
+        identity = log.identity
+        if identity != self._identity:
+            self._identity = identity
+            self._streams = {}
+        stream = self._streams.get(partition)
+        if stream is None:
+            known = self._marks.streams.get((identity, partition))
+            stream = self._streams[partition] = known or Stream(self._namespace, identity, partition)
+        return stream

@@ -1,0 +1,271 @@
+"""The thread that writes the history. It takes what was noted in batches, a few a second, and is never waited for on the way of an update.
+
+What waits for it is bounded: beyond that, events are refused, and whoever noted them says where the history has a gap. A file that can't
+be written is tried again and again, until it can or the writer is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from . import file
+from .entries import Followed, Gap, Noted, Reason, Row, row_of, weight
+
+_log = logging.getLogger(__name__)
+
+BACKLOG_BYTES = 128 << 20
+"""What may wait to be written, by estimate: some 200,000 events."""
+BATCH = 2_048
+"""Events of one commit at most."""
+PAUSE_SECONDS = 0.1
+"""How long the writer lets events gather after it was woken. Whoever asks for the history does not wait for that."""
+_RETRY_SECONDS = 1.0
+_TRIM_SECONDS = 10.0
+_TRIM_ENTRIES = 1_000
+"""Entries that are dropped at a time."""
+
+
+_TRY_AGAIN = (sqlite3.OperationalError, sqlite3.InternalError)
+"""What may pass: a disk that is full, a file that somebody has locked."""
+
+
+class Bounds(NamedTuple):
+    """What the history keeps."""
+
+    age_seconds: float
+    bytes: int
+
+
+class _Flush(NamedTuple):
+    """Somebody wants to know when all before this is written."""
+
+    done: asyncio.Future[None]
+
+
+class _Stop(NamedTuple):
+    """The end."""
+
+
+_Item: TypeAlias = Noted | Gap | Followed | _Flush | _Stop
+
+
+class Writer:
+    """Owns the connection that writes. Its methods are called on the loop's thread."""
+
+    def __init__(self, path: Path, bounds: Bounds, *, backlog_bytes: int = BACKLOG_BYTES, pause_seconds: float = PAUSE_SECONDS) -> None:
+        """Opens the file and starts the thread.
+
+        Raises:
+            PolicyError: the file can't be used.
+        """
+        self._path = path
+        self._bounds = bounds
+        self._backlog = backlog_bytes
+        self._pause = pause_seconds
+        self._connection = file.prepare(path)
+        self._loop = asyncio.get_running_loop()
+        self._items: deque[_Item] = deque()
+        self._added = 0
+        """Bytes that were ever noted; only the loop's thread writes it."""
+        self._taken = 0
+        """Bytes that were ever written; only the writer's thread writes it."""
+        self._wake = threading.Event()
+        self._hurry = threading.Event()
+        self._stopping = False
+        self._namespaces: dict[str, int] = {}
+        self._trimmed_at = time.monotonic()
+        self._failing = False
+        self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits to be written, by estimate."""
+        return self._added - self._taken
+
+    def note(self, noted: Noted) -> bool:
+        """Takes an event. Returns False if too much waits already: it will not be in the history."""
+        size = weight(noted)
+        if self._added - self._taken + size > self._backlog:
+            return False
+        self._added += size
+        self._items.append(noted)
+        if not self._wake.is_set():
+            self._wake.set()
+        return True
+
+    def tell(self, what: Gap | Followed) -> None:
+        """Takes what is said rarely, however much waits."""
+        self._items.append(what)
+        self._wake.set()
+
+    async def flush(self) -> None:
+        """Returns when everything that was noted before can be read."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._items.append(_Flush(done))
+        self._hurry.set()
+        self._wake.set()
+        await done
+
+    async def stop(self, seconds: float) -> None:
+        """Writes what waits, for so long, then ends."""
+        self._stopping = True
+        self._items.append(_Stop())
+        self._hurry.set()
+        self._wake.set()
+        await asyncio.to_thread(self._thread.join, seconds)
+        if self._thread.is_alive():
+            _log.warning("the history %s could not be written to its end in %s s", self._path, seconds)
+
+    # --- on the thread ------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            if not self._items:
+                self._wake.wait(_TRIM_SECONDS)
+            self._wake.clear()
+            if not self._hurry.is_set():
+                self._hurry.wait(self._pause)
+            self._hurry.clear()
+            ended = self._write_all()
+            self._trim()
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._connection.close()
+        except sqlite3.Error as error:
+            _log.warning("the history %s was not closed in good order: %s", self._path, error)
+
+    def _write_all(self) -> bool:
+        """Writes what waits now; whether it was the end."""
+        waiting = len(self._items)
+        while waiting:
+            batch = [self._items.popleft() for _ in range(min(waiting, BATCH))]
+            waiting -= len(batch)
+            if not self._settle(batch):
+                return True
+            self._taken += sum(weight(item) for item in batch if isinstance(item, Noted))
+            for item in batch:
+                if isinstance(item, _Flush):
+                    self._tell_loop(item.done)
+                elif isinstance(item, _Stop):
+                    return True
+        return False
+
+    def _settle(self, batch: Sequence[_Item]) -> bool:
+        """Commits a batch, however often that has to be tried; False if the writer was stopped meanwhile.
+
+        An event that can never be written is left out, and a gap told in its place.
+        """
+        while True:
+            try:
+                self._transact(batch)
+            except _TRY_AGAIN as error:
+                if not self._failing:
+                    _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
+                self._failing = True
+                if self._stopping:
+                    return False
+                self._hurry.clear()
+                self._hurry.wait(_RETRY_SECONDS)
+            except Exception as error:  # noqa: BLE001 - whatever an event has in it, the others are to be written
+                if len(batch) > 1:
+                    return all(self._settle([item]) for item in batch)
+                _log.error("an event can't be written to the history %s: %s", self._path, error)
+                (item,) = batch
+                if not isinstance(item, Noted):
+                    return True
+                batch = [Gap(item.stream.namespace, item.at, item.at, Reason.OVERRUN)]
+            else:
+                self._failing = False
+                return True
+
+    def _transact(self, batch: Sequence[_Item]) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._commit(batch)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._namespaces.clear()  # what was added with this transaction is not there
+            for item in batch:
+                if isinstance(item, Noted):
+                    item.stream.id = 0
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _commit(self, batch: Sequence[_Item]) -> None:
+        connection = self._connection
+        rows: list[Row] = []
+        ends: dict[int, tuple[str, int, int]] = {}
+        for item in batch:
+            if isinstance(item, Noted):
+                stream = item.stream
+                namespace = self._namespace(stream.namespace)
+                if stream.id == 0:
+                    stream.id = file.stream_id(connection, namespace, stream)
+                rows.append(row_of(item, namespace))
+                ends[stream.id] = (item.placed.position, item.at, stream.id)
+                if len(rows) == file.ROWS:
+                    file.insert(connection, rows)
+                    rows = []
+            elif isinstance(item, Gap):
+                file.add_gap(connection, self._namespace(item.namespace), item)
+            elif isinstance(item, Followed):
+                file.note_followed(connection, self._namespace(item.namespace), item)
+        if rows:
+            file.insert(connection, rows)
+        if ends:
+            file.note_streams(connection, list(ends.values()))
+
+    def _namespace(self, name: str) -> int:
+        number = self._namespaces.get(name)
+        if number is None:
+            number = self._namespaces[name] = file.namespace_id(self._connection, name)
+        return number
+
+    def _trim(self) -> None:
+        """Drops what is too old or too much, some at a time."""
+        now = time.monotonic()
+        if self._stopping or now - self._trimmed_at < _TRIM_SECONDS:
+            return
+        self._trimmed_at = now
+        try:
+            trim(self._connection, self._bounds, time.time_ns() // 1_000_000)
+        except sqlite3.Error as error:
+            _log.warning("the history %s could not be trimmed: %s", self._path, error)
+
+    def _tell_loop(self, done: asyncio.Future[None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(None))
+        except RuntimeError:  # the loop was closed: nobody is left to hear it
+            _log.debug("the history outlived its event loop")
+
+
+def trim(connection: sqlite3.Connection, bounds: Bounds, now: int) -> None:
+    """Drops what is older or more than the bounds say. ``now``: milliseconds since 1970."""
+    while _in_transaction(connection, file.trim_by_age, now - int(bounds.age_seconds * 1000), _TRIM_ENTRIES):
+        pass
+    while file.used_bytes(connection) > bounds.bytes and _in_transaction(connection, file.trim_oldest, _TRIM_ENTRIES):
+        pass
+
+
+def _in_transaction(connection: sqlite3.Connection, drop: object, *arguments: int) -> int:
+    assert callable(drop), "one of the file's"
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        dropped: int = drop(connection, *arguments)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return dropped

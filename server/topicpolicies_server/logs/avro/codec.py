@@ -1,0 +1,262 @@
+"""The codec: an event of the core to and from a message's key, payload and properties, for one registered schema.
+
+**Reading follows the brokers** (``SystemTopicBasedTopicPoliciesService.refreshTopicPoliciesCache``), because the raw document is what they
+apply:
+
+- A message without a value is a tombstone; the scope that it clears is the one that its *key* names.
+- Otherwise the scope is the document's ``isGlobal`` (null is false), whatever the key says: brokers that know no key prefix write global
+  documents under the bare name.
+- An INSERT or UPDATE without a document, or an event without an action, fails in a broker and changes nothing there: it is unreadable
+  here. A DELETE needs no document.
+- Events of another kind than TOPIC_POLICY, and actions that we do not know, are ignored: ``Action.NONE``.
+- The event's topic must be the key's. No broker writes anything else, and the log is partitioned and compacted by the key.
+
+**Scopes and clusters.** A LOCAL event names the local cluster, in itself and as the message's replication clusters, its tombstone too; so a
+replicator keeps it at home. A GLOBAL one names none and goes wherever the namespace is replicated to. A REPAIR of a GLOBAL key is GLOBAL
+in itself (brokers look at ``isGlobal`` and the key only) and for the local cluster as a message: each cluster repairs what came from it,
+and a replicator skips what is not addressed to its peer.
+
+**Damage.** Nothing but ``Unreadable`` comes out of reading, whatever was written. A stamp that can't be read makes the event a broker's
+(``logs/stamps``); ``read`` reports it beside the event.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ...core.documents import FIELDS, Settings, setting_of
+from ...core.errors import Kind, PolicyError
+from ...core.events import Action, Event, Stamp, StampKind
+from ...core.names import PolicyKey, Scope, TopicName, parse_topic
+from ..change_log import LogError
+from ..stamps import MalformedStamp, from_properties, to_properties
+from .document import IS_GLOBAL, Document
+from .envelope import NAMES, TOPIC_POLICY, Around, Envelope
+from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema
+
+GLOBAL_PREFIX = "__G__"
+"""What the keys of GLOBAL policies begin with (``TopicPoliciesService.wrapEventKey``)."""
+EMBEDDED_CLUSTER = "standalone"
+"""The local cluster's name where there is no cluster: in the embedded log."""
+OUR_FAMILIES = frozenset(setting_of(name) for name in FIELDS)
+CACHED_TOPICS = 16_384
+CACHED_DOCUMENTS = 4_096
+CACHED_BYTES = 4_096
+"""Documents that are larger than this are read anew each time, so that the memory stays bounded."""
+
+
+class Dialect(enum.Enum):
+    """What the brokers of a log make of scopes."""
+
+    PREFIXED = "prefixed"
+    """Each scope has its own key (4.0.6 and later)."""
+    SHARED_KEY = "shared-key"
+    """Both scopes share a key, and a tombstone of ours clears the LOCAL one only (before 4.0.6): a GLOBAL tombstone can't be written."""
+    UNKNOWN = "unknown"
+    """One of the two; nothing GLOBAL can be written."""
+
+
+class Unreadable(ValueError):
+    """A message that is no event, or one that nobody can apply. Its text is the reason, for logs and metrics."""
+
+
+class Encoded(NamedTuple):
+    """An event as a message."""
+
+    key: str
+    payload: bytes | None
+    """None: a message without a value, which deletes."""
+    properties: dict[str, str]
+    replication_clusters: tuple[str, ...] | None
+    """The clusters that the message is for; None: wherever the namespace is replicated to."""
+
+
+class _Frame(NamedTuple):
+    key: str
+    around: Around
+
+
+class Codec:
+    """Events in one registered schema, which may be older or newer than ours.
+
+    A message is read by the codec of the schema that it was written with; writing takes the log's newest. What the schema has and we do not
+    know is kept in the document (see ``extras``). A document that says what the schema has no place for is refused, not cut.
+
+    Args:
+        definition: the schema as the broker's registry has it.
+        local_cluster: the name of the cluster that LOCAL policies are for.
+        dialect: what the log's brokers make of scopes.
+
+    Attributes:
+        definition: the schema's text, or JSON, as it was given.
+        known: the families that the schema knows, its own foreign ones among them; None if they are exactly ours.
+
+    Raises:
+        UnsupportedSchema: the definition is not a schema of policy events.
+    """
+
+    def __init__(
+        self,
+        definition: str | Mapping[str, Any] = PULSAR_4_2_4,
+        *,
+        local_cluster: str = EMBEDDED_CLUSTER,
+        dialect: Dialect = Dialect.PREFIXED,
+    ) -> None:
+        self.definition = definition
+        self._dialect = dialect
+        self._clusters = (local_cluster,)
+        self._schema = Schema(definition)
+        self._envelope = Envelope(self._schema, local_cluster)
+        self._body_schema = Schema(self._schema.self_contained(self._envelope.document))
+        self._document = Document(self._schema, self._envelope.document)
+        self.known = None if self._document.families == OUR_FAMILIES else self._document.families
+        self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
+        self._policy_key = lru_cache(CACHED_TOPICS)(_policy_key)
+        self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
+
+    def encode(self, event: Event) -> Encoded:
+        """An event as a message.
+
+        Raises:
+            LogError: the dialect or the schema can't express it, or its stamp is too large.
+        """
+        topic, scope = event.key
+        is_global = scope == Scope.GLOBAL
+        stamp = event.stamp
+        if is_global and self._dialect is not Dialect.PREFIXED:
+            self._refuse_what_cannot_be_told(event)
+        frame = self._frame(topic, is_global, event.action)
+        at_home = not is_global or (stamp is not None and stamp.kind is StampKind.REPAIR)
+        payload = None
+        if event.document is not None:
+            try:
+                document = self._document.encode(event.document, is_global)
+            except ValueError as error:
+                raise LogError(
+                    "SCHEMA_CANNOT_EXPRESS",
+                    f"The schema of the log's brokers can't hold the document: {error}.",
+                    kind=Kind.FAILED_PRECONDITION,
+                ) from error
+            payload = b"".join((frame.around.before, document, frame.around.after))
+        return Encoded(frame.key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
+
+    def nothing(self) -> bytes:
+        """The payload of an event of no kind, which does nothing: brokers pass it over (``SystemTopicBasedTopicPoliciesService``)."""
+        value = {**self._schema.nothing(self._schema.root), "actionType": Action.NONE.name}
+        return Piece(self._schema, self._schema.root)(value)
+
+    def decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> Event:
+        """The event of a message.
+
+        Raises:
+            Unreadable: it is none, or one that nobody can apply.
+        """
+        return self._decode(key, payload, properties)[0]
+
+    def read(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event | None, str]:
+        """The event of a message and what is wrong with it, "" if nothing is. Without an event the message is unreadable."""
+        try:
+            return self._decode(key, payload, properties)
+        except Unreadable as error:
+            return None, str(error)
+
+    def _decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event, str]:
+        policy_key = self._policy_key(key)
+        stamp: Stamp | None = None
+        problem = ""
+        try:
+            stamp = from_properties(properties)
+        except MalformedStamp as error:
+            problem = f"taken for a broker's event, its stamp is damaged: {error}"
+        if payload is None:
+            return Event(policy_key, Action.DELETE, None, stamp, self.known), problem
+        # Most events are UPDATEs that look as ours do, and many topics have the same document: then only the document itself is read, and
+        # each only once.
+        is_global = policy_key.scope is Scope.GLOBAL
+        before, after = self._frame(policy_key.topic, is_global, Action.UPDATE).around
+        if payload.startswith(before) and payload.endswith(after):
+            body = payload[len(before) : len(payload) - len(after)]
+            try:
+                document, flag = self._remembered(body) if len(body) <= CACHED_BYTES else self._read_document(body)
+            except ValueError:
+                pass  # The whole event will tell what is wrong.
+            else:
+                if flag == is_global:
+                    return Event(policy_key, Action.UPDATE, document, stamp, self.known), problem
+        return self._decode_whole(policy_key, payload, stamp), problem
+
+    def _decode_whole(self, policy_key: PolicyKey, payload: bytes, stamp: Stamp | None) -> Event:
+        try:
+            record = self._schema.read(payload)
+        except ValueError as error:
+            raise Unreadable(f"not an event of its schema: {error}") from error
+        topic_event = record["topicPoliciesEvent"]
+        if record["eventType"] != TOPIC_POLICY:
+            return Event(policy_key, Action.NONE, None, stamp, self.known)
+        if record["actionType"] is None:
+            raise Unreadable("it has no action")
+        action = Action.__members__.get(record["actionType"], Action.NONE)
+        if action is Action.NONE:
+            return Event(policy_key, Action.NONE, None, stamp, self.known)
+        if topic_event is None:
+            raise Unreadable("it has no topic")
+        if _topic_of(topic_event) != policy_key.topic:
+            raise Unreadable("its topic is not its key's")
+        policies = topic_event["policies"]
+        if policies is None:
+            if action is Action.DELETE:
+                return Event(policy_key, action, None, stamp, self.known)
+            raise Unreadable("it has no policies")
+        scope = Scope.GLOBAL if policies[IS_GLOBAL] else Scope.LOCAL
+        return Event(PolicyKey(policy_key.topic, scope), action, self._settings(policies), stamp, self.known)
+
+    def _read_document(self, body: bytes) -> tuple[Settings, bool]:
+        record = self._body_schema.read(body)
+        return self._settings(record), bool(record[IS_GLOBAL])
+
+    def _settings(self, policies: AvroValue) -> Settings:
+        try:
+            return MappingProxyType(self._document.decode(policies))
+        except (ValueError, TypeError) as error:
+            raise Unreadable(f"a value is out of range: {error}") from error
+
+    def _make_frame(self, topic: str, is_global: bool, action: Action) -> _Frame:
+        name = parse_topic(topic)
+        prefix = GLOBAL_PREFIX if is_global and self._dialect is Dialect.PREFIXED else ""
+        return _Frame(prefix + topic, self._envelope.around(name, action, local=not is_global))
+
+    def _refuse_what_cannot_be_told(self, event: Event) -> None:
+        restates = event.stamp is not None and event.stamp.kind is StampKind.REPAIR
+        if self._dialect is Dialect.SHARED_KEY and event.document is not None and not restates:
+            return
+        what = "write a GLOBAL document"
+        if self._dialect is Dialect.SHARED_KEY:
+            what = "repair a GLOBAL document" if restates else "delete a GLOBAL document"
+        raise LogError(
+            "DIALECT_CANNOT_EXPRESS",
+            f"As far as is known, these brokers have no way to {what} and leave the LOCAL one alone. Upgrade them to 4.0.6 or later.",
+            kind=Kind.FAILED_PRECONDITION,
+        )
+
+
+def _policy_key(key: str) -> PolicyKey:
+    is_global = key.startswith(GLOBAL_PREFIX)
+    try:
+        topic = parse_topic(key[len(GLOBAL_PREFIX) :] if is_global else key)
+    except PolicyError as error:
+        raise Unreadable(f"its key is no topic: {error}") from error
+    return PolicyKey(str(topic), Scope.GLOBAL if is_global else Scope.LOCAL)
+
+
+def _topic_of(topic_event: AvroValue) -> str:
+    names = [topic_event[name] for name in NAMES]
+    if None in names:
+        raise Unreadable("its topic's name is incomplete")
+    try:
+        return str(parse_topic(str(TopicName(*names))))
+    except PolicyError as error:
+        raise Unreadable(f"its topic is none: {error}") from error

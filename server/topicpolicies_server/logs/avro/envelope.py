@@ -1,0 +1,102 @@
+"""What stands around a document in an event: its action, its kind, its clusters and its topic's name, as one schema has them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...core.events import Action
+from ...core.names import TopicName
+from .schema import AvroType, Piece, Schema, UnsupportedSchema, kind, present_branch, varint
+
+TOPIC_POLICY = "TOPIC_POLICY"
+"""The symbol of the only kind of event (``EventType``) that changes policies."""
+NAMES = ("domain", "tenant", "namespace", "topic")
+"""The parts of a topic's name in ``TopicPoliciesEvent``, in the order of ``TopicName``'s fields."""
+_DOCUMENT = "policies"
+
+
+class Around(NamedTuple):
+    """The bytes of an event before and after its document."""
+
+    before: bytes
+    after: bytes
+
+
+class Envelope:
+    """Events without their documents, in one schema. What it has beside the fields that we know is written as nothing.
+
+    Attributes:
+        document: the type of the document itself, the record ``TopicPolicies``.
+
+    Raises:
+        UnsupportedSchema: the schema has not the fields that make an event.
+    """
+
+    def __init__(self, schema: Schema, local_cluster: str) -> None:
+        self._layout: list[bytes | str] = []
+        self._actions: dict[Action, bytes] = {}
+        self._clusters: dict[bool, bytes] = {True: b"", False: b""}
+        self.document: AvroType = None
+        try:
+            self._lay_out_event(schema, local_cluster)
+            laid_out = {part for part in self._layout if isinstance(part, str)} | {field["name"] for field in _fields(schema, schema.root)}
+            missing = {"actionType", "eventType", _DOCUMENT, *NAMES} - laid_out
+            if missing:
+                raise ValueError(f"it has no {', '.join(sorted(missing))}")
+        except ValueError as error:
+            raise UnsupportedSchema(f"not the schema of policy events: {error}") from error
+
+    def around(self, topic: TopicName, action: Action, *, local: bool) -> Around:
+        """What surrounds the document of a topic; a local one is addressed to the local cluster, a global one to none in particular."""
+        values = {"actionType": self._actions[action], "replicateTo": self._clusters[local]}
+        for name, text in zip(NAMES, topic, strict=True):
+            encoded = text.encode()
+            values[name] = varint(len(encoded)) + encoded
+        at = self._layout.index(_DOCUMENT)
+        before, after = self._layout[:at], self._layout[at + 1 :]
+        return Around(
+            b"".join([part if isinstance(part, bytes) else values[part] for part in before]),
+            b"".join([part if isinstance(part, bytes) else values[part] for part in after]),
+        )
+
+    def _lay_out_event(self, schema: Schema, local_cluster: str) -> None:
+        for part in _fields(schema, schema.root):
+            name, avro = part["name"], part["type"]
+            if name == "topicPoliciesEvent":
+                self._layout.append(_branch(avro))
+                self._lay_out_topic(schema, avro)
+            elif name == "actionType":
+                piece = Piece(schema, avro)
+                self._actions = {action: piece(action.name) for action in Action}
+                self._layout.append(name)
+            elif name == "replicateTo":
+                piece = Piece(schema, avro)
+                self._clusters = {True: piece([local_cluster]), False: piece(schema.nothing(avro))}
+                self._layout.append(name)
+            else:
+                self._layout.append(Piece(schema, avro)(TOPIC_POLICY if name == "eventType" else schema.absent(part)))
+
+    def _lay_out_topic(self, schema: Schema, record: AvroType) -> None:
+        for part in _fields(schema, record):
+            name, avro = part["name"], part["type"]
+            if name == _DOCUMENT:
+                _fields(schema, avro)
+                self.document = schema.record(avro)
+                self._layout += [_branch(avro), name]
+            elif name in NAMES and kind(schema.present(avro)) == "string":
+                self._layout += [_branch(avro), name]
+            else:
+                self._layout.append(Piece(schema, avro)(schema.absent(part)))
+
+
+def _fields(schema: Schema, avro: AvroType) -> list[AvroType]:
+    record = schema.record(avro)
+    if record is None:
+        raise ValueError("something is not the record that it should be")
+    fields: list[AvroType] = record["fields"]
+    return fields
+
+
+def _branch(avro: AvroType) -> bytes:
+    """What precedes a value that is not null: the number of its branch, if the type is a union."""
+    return varint(present_branch(avro)) if isinstance(avro, list) else b""

@@ -1,0 +1,96 @@
+"""Values of a newer broker for which our definition has no place: JSON that keeps all of an Avro value and depends on no schema.
+
+A whole unknown field of the document is a setting of its own; a leaf inside an object that we know travels in that object's bytes as an
+unknown Protobuf field, so that reading, masking and writing the object again leaves it where it is. Both come back into the event
+when the schema that is written has a place for them.
+
+JSON has no bytes and fastavro needs to know which record of a union is meant, so ``{"-bytes": base64}`` stands for the former and a
+member ``"-type"`` (fastavro's own convention) tells the latter.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from ...core.documents import EXTRAS_FIELD
+from .schema import AvroValue
+
+_BYTES = "-bytes"
+_TYPE = "-type"
+_TAG = EXTRAS_FIELD << 3 | 2
+
+
+def to_json(value: AvroValue) -> bytes:
+    """A value as canonical JSON: the same bytes for the same value."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def from_json(data: bytes) -> AvroValue:
+    """The value of some JSON.
+
+    Raises:
+        ValueError: it is not JSON of ``to_json``.
+    """
+    try:
+        return _rich(json.loads(data))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def add(message: Message, extras: Mapping[str, AvroValue]) -> None:
+    """Puts leaves into a message as its unknown field."""
+    data = to_json(extras)
+    message.MergeFromString(_varint(_TAG) + _varint(len(data)) + data)
+
+
+def of(message: Message) -> Mapping[str, AvroValue]:
+    """The leaves in a message's unknown field. What ``add`` did not write there, such as a client's own unknown field, counts as none."""
+    found: Mapping[str, AvroValue] = {}
+    unknown: Any = UnknownFieldSet(message)  # a sequence, which its type stub does not say
+    for field in unknown:
+        if field.field_number == EXTRAS_FIELD and isinstance(field.data, bytes):
+            try:
+                value = from_json(field.data)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                found = value
+    return found
+
+
+def _plain(value: AvroValue) -> AvroValue:
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode()}
+    if isinstance(value, tuple):
+        name, record = value
+        return {_TYPE: name, **_plain(record)}
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _rich(value: AvroValue) -> AvroValue:
+    if isinstance(value, dict):
+        if len(value) == 1 and isinstance(value.get(_BYTES), str):
+            return base64.b64decode(value[_BYTES], validate=True)
+        return {name: _rich(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_rich(part) for part in value]
+    return value
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

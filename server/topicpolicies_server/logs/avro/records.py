@@ -1,0 +1,194 @@
+"""Values of a document between Protobuf and Avro, for one schema: leaves, lists, maps and whole objects.
+
+A *converter* is made once for a field and its type in the schema, by looking at both; there is none if the type can't hold the field's
+values (an older or newer broker with another idea of it), and then the field counts as one that the schema does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from . import extras
+from .names import avro_name, number_of
+from .schema import AvroType, AvroValue, Piece, Schema, kind
+
+PRIMITIVE_KINDS: Mapping[int, frozenset[str]] = {
+    FieldDescriptor.TYPE_BOOL: frozenset({"boolean"}),
+    FieldDescriptor.TYPE_INT32: frozenset({"int"}),
+    FieldDescriptor.TYPE_INT64: frozenset({"int", "long"}),
+    FieldDescriptor.TYPE_DOUBLE: frozenset({"double", "float"}),
+    FieldDescriptor.TYPE_STRING: frozenset({"string"}),
+}
+"""By the field's type: the Avro types whose values it can hold. Pulsar has widened int to long before (the retention's size)."""
+
+
+class Converter(NamedTuple):
+    """Both ways of one value. ``to_avro`` raises ValueError for a value that the type can't hold."""
+
+    to_avro: Callable[[Any], AvroValue]
+    from_avro: Callable[[AvroValue], Any]
+
+
+def scalar(schema: Schema, field: FieldDescriptor, avro: AvroType) -> Converter | None:
+    """The converter of a field's single values, or of one element if it is a list; None if the type can't hold them."""
+    avro = schema.present(avro)
+    if field.enum_type is not None:
+        return _enum(field.enum_type, avro) if kind(avro) == "enum" else None
+    if kind(avro) not in PRIMITIVE_KINDS.get(field.type, ()):
+        return None
+    return Converter(_short if kind(avro) == "int" else _same, _same)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _short(value: int) -> int:
+    """What is larger fastavro would write all the same, and no broker could read the event."""
+    if not -(2**31) <= value < 2**31:
+        raise ValueError(f"{value} is too large for an int")
+    return value
+
+
+def _enum(enum: EnumDescriptor, avro: AvroType) -> Converter:
+    numbers = {symbol: number_of(enum, symbol) for symbol in avro["symbols"]}
+    symbols: dict[int, str] = {number: symbol for symbol, number in numbers.items() if number}
+
+    def to_avro(number: int) -> str:
+        if number not in symbols:
+            raise ValueError(f"{enum.name} has no symbol for {number}")
+        return symbols[number]
+
+    return Converter(to_avro, numbers.__getitem__)
+
+
+_LIMITS = frozenset({"limit", "limit_size"})
+"""A quota's size has two names, and brokers of all ages read one of them (``BacklogQuotaImpl.getLimitSize``)."""
+
+
+class Leaf(NamedTuple):
+    """A field of an object, in both worlds."""
+
+    avro: str
+    name: str
+    absent: AvroValue
+    """What is written if the message does not have it."""
+    write: Callable[[Any], AvroValue]
+    """Gives the Avro value of the message's own."""
+    read: Callable[[Message, AvroValue], None]
+    """Puts an Avro value that is not null into the message."""
+    repeated: bool
+
+
+class Record:
+    """Objects of one message type, as one record of a schema has them."""
+
+    def __init__(self, schema: Schema, message: Descriptor, avro: AvroType) -> None:
+        fields = {avro_name(field): field for field in message.fields}
+        self.leaves: list[Leaf] = []
+        self._unknown: dict[str, AvroValue] = {}
+        self._pieces: dict[str, Piece] = {}
+        for part in avro["fields"]:
+            field = fields.get(part["name"])
+            leaf = None if field is None else _leaf(schema, field, part)
+            if leaf is not None:
+                self.leaves.append(leaf)
+            else:
+                self._unknown[part["name"]] = schema.absent(part)
+                self._pieces[part["name"]] = Piece(schema, part["type"])
+        self._quota = message.full_name == "topicpolicies.v1.BacklogQuota"
+        placed = {leaf.name for leaf in self.leaves} | (_LIMITS if self._quota else frozenset())
+        self._unplaced = [field for field in message.fields if field.name not in placed]
+
+    def to_avro(self, message: Message) -> dict[str, AvroValue]:
+        """The record of a message, complete: what the message does not have is written as nothing.
+
+        Raises:
+            ValueError: the record has no place for something that the message has.
+        """
+        record: dict[str, AvroValue] = {}
+        for leaf in self.leaves:
+            here = leaf.repeated or message.HasField(leaf.name)
+            record[leaf.avro] = leaf.write(getattr(message, leaf.name)) if here else leaf.absent
+        if self._quota:
+            _write_both_limits(message, record)
+        for field in self._unplaced:
+            if getattr(message, field.name) if field.is_repeated else message.HasField(field.name):
+                raise ValueError(f'it has no field for "{field.name}"')
+        if self._unknown:
+            record.update(self._unknown)
+        kept = extras.of(message)
+        for name, value in kept.items():
+            if name not in self._pieces or not self._pieces[name].takes(value):
+                raise ValueError(f'it has no field for "{name}"')
+            record[name] = value
+        return record
+
+    def into(self, message: Message, record: Mapping[str, AvroValue]) -> None:
+        """Fills an empty message with a record.
+
+        Raises:
+            ValueError, TypeError: a value is outside its field's range.
+        """
+        message.SetInParent()
+        for leaf in self.leaves:
+            value = record[leaf.avro]
+            if value is not None:
+                leaf.read(message, value)
+        if self._quota:
+            _read_one_limit(message)
+        if self._unknown:
+            kept = {name: record[name] for name, absent in self._unknown.items() if record[name] != absent}
+            if kept:
+                extras.add(message, kept)
+
+
+def _write_both_limits(message: Any, record: dict[str, AvroValue]) -> None:
+    size = message.limit_size if message.HasField("limit_size") else message.limit if message.HasField("limit") else -1
+    for name in ("limit", "limitSize"):
+        if name in record:
+            record[name] = size
+
+
+def _read_one_limit(message: Any) -> None:
+    """``limitSize`` counts if it is there, else ``limit``; both then carry the figure, so that equal quotas are equal bytes."""
+    size = message.limit_size if message.HasField("limit_size") else message.limit
+    message.limit = message.limit_size = size
+
+
+def _leaf(schema: Schema, field: FieldDescriptor, part: AvroType) -> Leaf | None:
+    name = field.name
+    avro = schema.present(part["type"])
+    absent = schema.absent(part)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        # The only such leaf is offload's extra configuration, strings by string. Brokers call methods of the map: never null.
+        if kind(avro) != "map" or kind(schema.present(avro["values"])) != "string":
+            return None
+        return Leaf(part["name"], name, {}, dict, lambda message, value: getattr(message, name).update(value), repeated=True)
+    if field.message_type is not None:
+        if kind(avro) != "record":
+            return None
+        nested = Record(schema, field.message_type, avro)
+
+        def into(message: Message, value: AvroValue) -> None:
+            nested.into(getattr(message, name), value)
+
+        return Leaf(part["name"], name, absent, nested.to_avro, into, repeated=False)
+    converter = scalar(schema, field, avro)
+    if converter is None:
+        return None
+    from_avro = converter.from_avro
+
+    def read(message: Message, value: AvroValue) -> None:
+        setattr(message, name, value)
+
+    def read_enum(message: Message, value: AvroValue) -> None:
+        number = from_avro(value)
+        if number:
+            setattr(message, name, number)
+
+    return Leaf(part["name"], name, absent, converter.to_avro, read if field.enum_type is None else read_enum, repeated=False)

@@ -1,0 +1,167 @@
+"""The protocol that every change log keeps. ``tests/logs/test_conformance.py`` says in tests what is said here in words.
+
+A change log is the ordered events of one namespace, in one or more partitions. It is opened with a *sink*, to which it reports
+everything that happens, always on the event loop's own thread and never from inside a call of the opener's:
+
+- ``read``: the log's events, in order within each partition. After opening, first what is there (possibly compacted: then only the newest
+  event of each key is certain), then what comes; the events that were appended here are among them.
+- ``caught_up``: once, when everything that was in the log at opening has been read.
+- ``appended``: an event that was appended here is durable, and this is its place. In order within each partition, before or after the same
+  event is ``read``.
+- ``append_failed``: an event was not acknowledged; ``error.outcome_unknown`` says whether it may be in the log all the same.
+- ``lost``: the log can't be followed any more. What was in flight has been reported as failed just before; nothing follows, and whoever
+  needs the log opens it anew.
+
+``append`` never waits. Events of one key stand in the log in the order in which they were appended.
+
+A log may have one writer at a time, its *leader* (PIP-68). Then ``leadership`` says whether that is this process; ``contend`` asks for it;
+``led`` tells that the answer may have changed. A process leads only once it has read all that others had written. When it leads no
+longer, nothing of it comes into the log any more, and its events without an outcome are reported as failed before ``led``, but for the one
+whose failure ended its term: that follows ``led``, so that nobody repeats it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ..core.errors import Kind, PolicyError
+from ..core.events import Event, Placed, Position
+from ..core.names import PolicyKey
+
+
+class LogError(PolicyError):
+    """A change log could not do what it was asked to.
+
+    Attributes:
+        outcome_unknown: for a failed append, whether the event may be in the log all the same.
+    """
+
+    def __init__(self, reason: str, message: str, *, kind: Kind = Kind.UNAVAILABLE, outcome_unknown: bool = False) -> None:
+        super().__init__(kind, reason, message)
+        self.outcome_unknown = outcome_unknown
+
+
+class Leadership(NamedTuple):
+    """Who may append to a log."""
+
+    leads: bool
+    """Whether this process may."""
+    leader: str = ""
+    """Where clients reach the process that may; "" if that is not known (yet)."""
+    problem: str = ""
+    """Why this process could not find out, or could not become it, when it tried last; "" if there is no such reason."""
+
+
+ANYBODY = Leadership(True)
+"""Of a log that whoever has it open may append to."""
+NOT_LEADER = "NOT_LEADER"
+"""Reason: somebody else is the log's writer; the metadata ``leader`` says where to go, if that is known."""
+
+
+class NotLeader(LogError):
+    """An event was not taken, and certainly is not in the log, because another process is the log's one writer."""
+
+    def __init__(self, namespace: str, leadership: Leadership) -> None:
+        """``namespace``: ``tenant/namespace``; ``leadership``: what is known of its log's writer."""
+        leader, problem = leadership.leader, leadership.problem
+        if leader:
+            known = f"is written by the sidecar at {leader}: ask that one."
+        elif problem:
+            known = f"has no writer here: {problem} Try again."
+        else:
+            known = "is being written by somebody else, who has not said where to be found: try again."
+        super().__init__(NOT_LEADER, f"The change log of {namespace} {known} Nothing was changed.")
+        self.metadata = {"namespace": namespace, **({"leader": leader} if leader else {})}
+
+
+class LogSink(Protocol):
+    """What an opened log reports to. The methods must return soon and must not raise."""
+
+    def read(self, events: Sequence[Placed]) -> None:
+        """Events of the log, in order within each partition."""
+
+    def caught_up(self) -> None:
+        """Everything that was there at opening has been read."""
+
+    def appended(self, events: Sequence[Placed]) -> None:
+        """Events that were appended here are durable, at these places."""
+
+    def append_failed(self, event: Event, error: LogError) -> None:
+        """An event that was appended here was not acknowledged."""
+
+    def lost(self, error: LogError) -> None:
+        """The log can't be followed any more."""
+
+    def led(self) -> None:
+        """Who may append may have changed (``NamespaceLog.leadership``)."""
+
+
+class NamespaceLog(Protocol):
+    """One namespace's opened change log."""
+
+    @property
+    def identity(self) -> str:
+        """Names this log for good, also across restarts: positions of another identity mean nothing here.
+
+        A log that does not exist yet gets its lasting name when it is created, before its first event has a place. Ask anew for each use.
+        """
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has, at least one."""
+
+    def partition_of(self, key: PolicyKey) -> int:
+        """The partition in which all events of a policy key stand."""
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """Whether it is proven that nothing stands between two positions of one partition.
+
+        ``earlier`` is "" for the beginning of the partition. False means unknown, not the contrary.
+        """
+
+    def complete_after(self, partition: int) -> Position | None:
+        """Where the part of a partition begins of which nothing was compacted away, as of the opening.
+
+        Every event that was ever written behind this position is read, and of what stands up to it at least the newest event of each key.
+        "" is the beginning. None: it is not known.
+        """
+
+    @property
+    def in_place(self) -> bool:
+        """Whether brokers write here that change the documents in their caches in place, as before PIP-428 (``core/overlap``)."""
+
+    @property
+    def leadership(self) -> Leadership:
+        """Who may append now; ``ANYBODY`` for a log that may have any number of writers, and for one that has this process only."""
+
+    def contend(self) -> None:
+        """Asks for leadership, now and whenever somebody else loses it. Does nothing where anybody may append."""
+
+    def append(self, event: Event) -> None:
+        """Takes an event for appending; its outcome is reported to the sink.
+
+        Raises:
+            LogError: the event can't be taken, and certainly is not in the log: too many are in flight (RESOURCE_EXHAUSTED, reason
+                ``LOG_BUSY``), the log is closed or lost (UNAVAILABLE), somebody else leads (``NotLeader``), or its dialect cannot express
+                the event.
+        """
+
+    async def close(self) -> None:
+        """Finishes what was appended (bounded in time), then stops. The sink hears nothing afterwards."""
+
+
+class ChangeLog(Protocol):
+    """The change logs of all namespaces."""
+
+    async def open(self, namespace: str, sink: LogSink) -> NamespaceLog:
+        """Opens the log of ``tenant/namespace`` and starts reading it.
+
+        Opening creates nothing: a namespace without a log is empty until the first append. A namespace is opened once at a time.
+
+        Raises:
+            LogError: it can't be opened; NOT_FOUND if the namespace is known not to exist, otherwise UNAVAILABLE.
+        """
+
+    async def close(self) -> None:
+        """Closes what is open and gives up what is held."""

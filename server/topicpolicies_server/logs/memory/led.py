@@ -1,0 +1,278 @@
+"""The memory log with one writer at a time (PIP-68).
+
+Who stands for leadership, and how a term begins and ends, is the Pulsar log's own code (``pulsar/leadership``): what tests and the
+simulation find out about it holds there. What is here instead of brokers and their client library: producers that take the storage's seats
+(``seats``), messages that take their time on the way there and back, and connections that break (``cut``).
+
+As on Pulsar: a producer whose connection the storage has given up has lost its seat for good, before its process knows; what comes from it
+later is refused (``LOG_FENCED``), with an unknown outcome, as that of an earlier copy would be. The process finds out when an answer tells,
+or when it looks at its producers, and closes them all; what was on its way by then may still be stored, before the next one gets the seat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ...core.events import Event, Placed, Position
+from ..avro import Codec
+from ..change_log import Leadership, LogError, LogSink, NotLeader
+from ..pulsar.client import EXCLUSIVE, PulsarClientError, Result
+from ..pulsar.leadership import Candidate
+from ..pulsar.refusals import LOG_REFUSED, LOG_UNREACHABLE, refusal
+from ..pulsar.writer import OpenProducer
+from .faults import NO_FAULTS, Faults, Outcome
+from .log import Append, MemoryLog, MemoryNamespaceLog
+from .seats import LOG_FENCED, Producer
+from .storage import MemoryStorage, StoredNamespace
+
+CLUSTER = "memory"
+"""In the names of leaders."""
+GLANCE_SECONDS = 0.08
+"""How soon a process that could know sees that its producer has no connection, as on Pulsar (``pulsar/rounds``)."""
+WAIT_SECONDS = 2.0
+"""How long a seat is waited for at a time."""
+_PRODUCER_FAILED = frozenset({LOG_FENCED, LOG_REFUSED, LOG_UNREACHABLE})
+_CODEC = Codec()
+
+
+class Handle(Producer):
+    """A producer as its process has it: what ``Candidate`` asks of the client library's."""
+
+    def __init__(self, name: str, partition: int, close: Callable[[Handle], None]) -> None:
+        """``close`` sends word that it is closed."""
+        super().__init__(name, partition)
+        self.closed = False
+        self._connected = True
+        self._close = close
+
+    def is_connected(self) -> bool:
+        """Whether it has its connection, as far as the process knows."""
+        return self._connected and not self.closed
+
+    def producer_name(self) -> str:
+        """Its name."""
+        return self.name
+
+    def disconnected(self) -> None:
+        """The process could know now."""
+        self._connected = False
+
+    def close_async(self, done: Callable[[Any], None]) -> None:
+        """Closes it; a second call does nothing."""
+        del done
+        if not self.closed:
+            self.closed = True
+            self._close(self)
+
+
+class LedNamespaceLog(MemoryNamespaceLog):
+    """One namespace's log with one writer at a time, as one process has it open; what its ``Candidate`` stands for (``Office``)."""
+
+    def __init__(self, owner: LedMemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
+        super().__init__(owner, stored, sink)
+        self.candidate = Candidate(self, stored.name, stored.partitions, CLUSTER, owner.address)
+        self._address = owner.address
+        self._handles: dict[Handle, None] = {}
+        """Producers that the storage may know, and those that are being opened."""
+        self._term: Sequence[Handle] = ()
+        """Of the term, by partition; what is appended is handed to them."""
+        self._named = ("", "")
+        self._linger = 0.0
+
+    @property
+    def leadership(self) -> Leadership:
+        """The leader may append, and nobody else."""
+        return self.candidate.leadership
+
+    def contend(self) -> None:
+        """Stands for leadership."""
+        if self._ended is None:
+            self.candidate.contend()
+
+    def append(self, event: Event) -> None:
+        """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
+        if self._ended is None and not self.leadership.leads:
+            raise NotLeader(self.namespace, self.leadership)
+        super().append(event)
+
+    def cut(self, *, answers: bool = False) -> None:
+        """The storage gives up the connections of this process's producers. The process may know with the next answer that it gets.
+
+        ``answers``: those that are on their way are lost with them.
+        """
+        for line in self.answers if answers else ():
+            for message in line.drop():
+                if not isinstance(message, Append):
+                    line.push(message)
+        for handle in list(self._handles):
+            self._disconnect(handle)
+
+    def crash(self) -> None:
+        """As if the process had died; it may take the storage a while to find out (``Faults.session_seconds``)."""
+        self._linger = self._owner.faults.session_seconds(self.namespace)
+        super().crash()
+
+    def _stop(self, error: LogError) -> None:
+        super()._stop(error)
+        handles, self._handles = self._handles, {}
+        for handle in handles:
+            handle.closed = True  # by whoever notices that the process is gone, not by word of it
+            if self._linger:
+                self._loop.call_later(self._linger, self._leave, handle)
+            else:
+                self._leave(handle)
+        self.candidate.stop()
+
+    # What a candidate asks and tells (``Office``)
+
+    async def open_exclusively(self, partition: int, access: Any, name: str) -> OpenProducer:
+        """Opens a producer that is the only one of its partition."""
+        if name != self._named[0]:
+            self._named = name, self._owner.storage.leader_name(CLUSTER, self._address)
+        handle = Handle(self._named[1], partition, self._send_close)
+        answer: asyncio.Future[OpenProducer] = self._loop.create_future()
+        self._handles[handle] = None
+        self.appends[partition].push(partial(self._seat, handle, access, answer))
+        try:
+            return await answer
+        except BaseException:
+            handle.close_async(_ignore)
+            raise
+
+    async def announce(self, partition: int, producer: OpenProducer) -> Position:
+        """Writes an entry without an event."""
+        answer: asyncio.Future[Position] = self._loop.create_future()
+        self.appends[partition].push(partial(self._announce, producer.handle, answer))
+        return await answer
+
+    def elected(self, producers: Sequence[OpenProducer]) -> None:
+        """This process may append."""
+        self._term = [producer.handle for producer in producers]
+        self._sink.led()
+
+    def deposed(self, error: LogError) -> None:
+        """It may no longer: what has no outcome gets one. All of it was sent."""
+        self._term = ()
+        outstanding = sorted(self._in_flight, key=lambda append: append.partition)
+        self._in_flight.clear()
+        for append in outstanding:
+            self._sink.append_failed(append.event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=True))
+        self._settled.set()
+        self._sink.led()
+
+    def led(self) -> None:
+        """Hands on that another process leads."""
+        self._sink.led()
+
+    # What happens at the storage
+
+    def _addressed(self, event: Event) -> Append:
+        append = super()._addressed(event)
+        append.producer = self._term[append.partition]
+        return append
+
+    def _store(self, append: Append) -> None:
+        producer, outcome = append.producer, append.fate.outcome
+        if self._stored.seats[append.partition].holder is not producer:
+            append.error = refusal("Appending to the change log", Result.ProducerFenced, outcome_unknown=True)
+            return
+        super()._store(append)
+        if outcome in (Outcome.VANISHED, Outcome.UNACKNOWLEDGED) and isinstance(producer, Handle):
+            append.error = refusal("Appending to the change log", Result.Timeout, outcome_unknown=True)
+            self._disconnect(producer)  # nothing that was sent behind it is stored
+
+    def _seat(self, handle: Handle, access: Any, answer: asyncio.Future[OpenProducer]) -> None:
+        seat = self._stored.seats[handle.partition]
+        if access == EXCLUSIVE:
+            taken = not seat.take(handle)
+            self._reply(handle, answer, PulsarClientError(Result.ProducerFenced) if taken else OpenProducer(handle, _CODEC, 0))
+            return
+
+        def give_up() -> None:
+            seat.leave(handle)
+            self._reply(handle, answer, PulsarClientError(Result.Timeout))
+
+        patience = self._loop.call_later(WAIT_SECONDS, give_up)
+
+        def seated() -> None:
+            patience.cancel()
+            self._reply(handle, answer, OpenProducer(handle, _CODEC, 0))
+
+        answer.add_done_callback(lambda _: patience.cancel())
+        seat.wait(handle, seated)
+
+    def _announce(self, handle: Handle, answer: asyncio.Future[Position]) -> None:
+        if self._stored.seats[handle.partition].holder is handle:
+            placed = self._stored.store(handle.partition, None, self._owner.storage.now(), handle.name)
+            self._reply(handle, answer, placed.position)
+        else:
+            self._reply(handle, answer, PulsarClientError(Result.ProducerFenced))
+
+    def _disconnect(self, handle: Handle) -> None:
+        if self._stored.seats[handle.partition].leave(handle):
+            self.answers[handle.partition].push(partial(self._lose_connection, handle))
+
+    def _leave(self, handle: Handle) -> None:
+        self._handles.pop(handle, None)
+        self._stored.seats[handle.partition].leave(handle)
+
+    def _send_close(self, handle: Handle) -> None:
+        self.appends[handle.partition].push(partial(self._leave, handle))
+
+    # What happens here
+
+    def _reply(self, handle: Handle, answer: asyncio.Future[Any], result: object) -> None:
+        def arrive() -> None:
+            if answer.done():
+                return
+            if isinstance(result, Exception):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)
+
+        self.answers[handle.partition].push(arrive)
+
+    def _lose_connection(self, handle: Handle) -> None:
+        handle.disconnected()
+        self._loop.call_later(GLANCE_SECONDS, self._glance, handle)
+
+    def _glance(self, handle: Handle) -> None:
+        if not handle.closed:  # or somebody has seen it before
+            self.candidate.glance()
+            self._loop.call_later(GLANCE_SECONDS, self._glance, handle)
+
+    def _fail(self, event: Event, error: LogError) -> None:
+        if error.outcome_unknown or error.reason in _PRODUCER_FAILED:
+            self.candidate.step_down(error)
+        super()._fail(event, error)
+
+    def _hand_on(self, placed: Sequence[Placed]) -> None:
+        super()._hand_on(placed)
+        for each in placed:
+            if each.partition == 0:
+                self.candidate.heard(each.producer)
+        self.candidate.came_to(placed[-1].partition, placed[-1].position)
+
+    def _tell_caught_up(self) -> None:
+        super()._tell_caught_up()
+        if self.candidate.ever_led:
+            self.candidate.contend()
+
+
+class LedMemoryLog(MemoryLog):
+    """The change logs of a storage, each with one writer at a time, as one process has them."""
+
+    def __init__(self, storage: MemoryStorage | None = None, *, address: str, faults: Faults = NO_FAULTS, **options: Any) -> None:
+        """Opens logs of a storage; ``address`` is where clients reach this process, the others are those of ``MemoryLog``."""
+        super().__init__(storage, faults=faults, **options)
+        self.address = address
+
+    def _opening(self, stored: StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+        return LedNamespaceLog(self, stored, sink)
+
+
+def _ignore(result: Any) -> None:
+    del result

@@ -1,0 +1,309 @@
+"""A storage's logs as one process has them open: every step is a callback of the running loop, never a call within a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...core.errors import Kind
+from ...core.events import Event, Placed, Position
+from ...core.names import PolicyKey
+from .. import rows
+from ..change_log import ANYBODY, Leadership, LogError, LogSink
+from ..routing import partition_of
+from .faults import NO_FAULTS, Fate, Faults, Outcome
+from .line import Line
+from .seats import LOG_FENCED, Producer
+from .storage import MemoryStorage, StoredNamespace
+
+IN_FLIGHT = 65_536
+"""Appends of one opened log that may wait for their outcome, unless told otherwise."""
+CLOSE_SECONDS = 5.0
+"""How long ``close`` waits for outcomes, unless told otherwise."""
+
+
+@dataclass(slots=True, eq=False)
+class Append:
+    """An event on its way to the storage and, as its outcome, back. Compared by identity."""
+
+    event: Event
+    partition: int
+    fate: Fate
+    producer: Producer | None = None
+    """The exclusive one that it was handed to; None: that of a process which is one writer of many."""
+    place: Placed | None = None
+    error: LogError | None = None
+
+
+Message: TypeAlias = Append | Callable[[], None]
+"""What is under way: an append, or something else that happens when it arrives."""
+
+
+class MemoryNamespaceLog:
+    """One namespace's log, as one process has it open (``change_log.NamespaceLog``)."""
+
+    def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
+        self._owner = owner
+        self._stored = stored
+        self._sink = sink
+        self._loop = asyncio.get_running_loop()
+        self._in_flight: dict[Append, None] = {}
+        self._ended: LogError | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
+        span = range(stored.partitions)
+        self.appends: list[Line[Message]] = [Line(self._loop, self._arrive) for _ in span]
+        """Towards the storage, by partition; tests hold them."""
+        self.answers: list[Line[Message]] = [Line(self._loop, self._answer) for _ in span]
+        """Outcomes on their way back, by partition; tests hold them."""
+        self.reads: list[Line[Placed | None]] = [Line(self._loop, self._read) for _ in span]
+        """Entries on their way here, by partition; None is where the log ended at opening. Tests hold them."""
+        self._behind = stored.partitions
+        self._complete_after = tuple(stored.compacted)
+        for line, entries in zip(self.reads, stored.entries, strict=True):
+            for placed in entries:
+                line.push(placed, owner.faults.read_delay(stored.name, placed))
+            line.push(None)
+        stored.followers.append(self)
+
+    @property
+    def identity(self) -> str:
+        """The storage's name, the namespace and how often it was created."""
+        return self._stored.identity
+
+    @property
+    def partitions(self) -> int:
+        """As the storage has it."""
+        return self._stored.partitions
+
+    @property
+    def namespace(self) -> str:
+        """``tenant/namespace``."""
+        return self._stored.name
+
+    @property
+    def in_flight(self) -> int:
+        """Appends that wait for their outcome."""
+        return len(self._in_flight)
+
+    def partition_of(self, key: PolicyKey) -> int:
+        """Where brokers would look for the key."""
+        return partition_of(key, self._stored.partitions)
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """True for neighbouring row numbers."""
+        return rows.directly_follows(earlier, later)
+
+    def complete_after(self, partition: int) -> Position | None:
+        """The last entry that a compaction has removed."""
+        return self._complete_after[partition]
+
+    @property
+    def in_place(self) -> bool:
+        """No broker writes here."""
+        return False
+
+    @property
+    def leadership(self) -> Leadership:
+        """Whoever has it open may append."""
+        return ANYBODY
+
+    def contend(self) -> None:
+        """Does nothing: see ``leadership``."""
+
+    def append(self, event: Event) -> None:
+        """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
+        if self._ended is not None:
+            raise LogError(self._ended.reason, self._ended.message)
+        if len(self._in_flight) >= self._owner.in_flight_limit:
+            raise LogError("LOG_BUSY", f"{len(self._in_flight)} events wait for the change log already.", kind=Kind.RESOURCE_EXHAUSTED)
+        append = self._addressed(event)
+        self._in_flight[append] = None
+        self._settled.clear()
+        self.appends[append.partition].push(append, append.fate.delay)
+
+    async def close(self) -> None:
+        """Waits for outstanding outcomes, at most as long as the log was told to; what is left fails with an unknown outcome."""
+        if self._ended is None:
+            self._ended = LogError("LOG_CLOSED", f"The change log of {self._stored.name} is closed.")
+            try:
+                if self._in_flight:
+                    await asyncio.wait_for(self._settled.wait(), self._owner.close_seconds)
+            except TimeoutError:
+                self._abandon(LogError("LOG_CLOSED", "The change log was closed before it answered.", outcome_unknown=True))
+        else:
+            await self._settled.wait()
+        self._end()
+
+    def crash(self) -> None:
+        """Stops at once, as if the process had died: what has not reached the storage is gone, and the sink hears nothing more."""
+        self._end()
+
+    def _end(self) -> None:
+        self._stop(self._ended or LogError("LOG_CLOSED", f"The change log of {self._stored.name} is closed."))
+        self._in_flight.clear()
+        self._settled.set()
+
+    def lose(self, error: LogError) -> None:
+        """Ends following: outstanding appends fail with an unknown outcome, then the log is lost."""
+        self._loop.call_soon(self._lose, error)
+
+    def show(self, placed: Placed) -> None:
+        """Takes an entry that was stored, for reading."""
+        self.reads[placed.partition].push(placed, self._owner.faults.read_delay(self._stored.name, placed))
+
+    def _lose(self, error: LogError) -> None:
+        if self not in self._stored.followers:
+            return
+        self._stop(error)
+        self._abandon(LogError(error.reason, error.message, outcome_unknown=True))
+        self._sink.lost(error)
+
+    def _stop(self, error: LogError) -> None:
+        self._ended = error
+        for towards, back in zip(self.appends, self.answers, strict=True):
+            towards.drop()
+            back.drop()
+        for line in self.reads:
+            line.drop()
+        if self in self._stored.followers:
+            self._stored.followers.remove(self)
+        self._owner.forget(self._stored.name, self)
+
+    def _abandon(self, error: LogError) -> None:
+        outstanding = list(self._in_flight)
+        self._in_flight.clear()
+        self._settled.set()
+        for append in outstanding:
+            self._sink.append_failed(append.event, error)
+
+    def _addressed(self, event: Event) -> Append:
+        return Append(event, self.partition_of(event.key), self._owner.faults.fate(self._stored.name, event))
+
+    # What happens at the storage
+
+    def _arrive(self, messages: list[Message]) -> None:
+        for message in messages:
+            if isinstance(message, Append):
+                self._store(message)
+                self.answers[message.partition].push(message, message.fate.answer_delay)
+            else:
+                message()
+
+    def _store(self, append: Append) -> None:
+        """Makes of an append what its fate says, if the storage takes anything from its producer."""
+        fate = append.fate
+        if self._stored.seats[append.partition].holder is not append.producer:
+            append.error = LogError(
+                LOG_FENCED,
+                "Opening the change log for writing failed, somebody else holds the exclusive producer.",
+                kind=Kind.FAILED_PRECONDITION,
+            )
+        elif fate.outcome in (Outcome.STORED, Outcome.UNACKNOWLEDGED):
+            for _ in range(fate.copies):
+                name = append.producer.name if append.producer is not None else self._owner.producer
+                placed = self._stored.store(append.partition, append.event, self._owner.storage.now(), name)
+                append.place = append.place or placed
+        if append.error is None and fate.outcome is not Outcome.STORED:
+            unknown = fate.outcome is not Outcome.REFUSED
+            append.error = LogError("APPEND_FAILED", "The change log did not acknowledge the event.", outcome_unknown=unknown)
+
+    # What happens here
+
+    def _answer(self, messages: list[Message]) -> None:
+        placed: list[Placed] = []
+        for message in messages:
+            if isinstance(message, Append) and message not in self._in_flight:
+                continue  # it has its outcome
+            if isinstance(message, Append) and message.error is None and message.place is not None:
+                del self._in_flight[message]
+                placed.append(message.place)
+                continue
+            if placed:
+                self._sink.appended(placed)
+                placed = []
+            if not isinstance(message, Append):
+                message()
+            elif message in self._in_flight and message.error is not None:
+                del self._in_flight[message]
+                self._fail(message.event, message.error)
+        if placed:
+            self._sink.appended(placed)
+        if not self._in_flight:
+            self._settled.set()
+
+    def _fail(self, event: Event, error: LogError) -> None:
+        self._sink.append_failed(event, error)
+
+    def _hand_on(self, placed: Sequence[Placed]) -> None:
+        self._sink.read(placed)
+
+    def _tell_caught_up(self) -> None:
+        self._sink.caught_up()
+
+    def _read(self, items: list[Placed | None]) -> None:
+        placed: list[Placed] = []
+        for item in items:
+            if item is not None:
+                placed.append(item)
+                continue
+            if placed:
+                self._hand_on(placed)
+                placed = []
+            self._behind -= 1
+            if self._behind == 0:
+                self._tell_caught_up()
+        if placed:
+            self._hand_on(placed)
+
+
+class MemoryLog:
+    """The change logs of a storage, as one process has them (``change_log.ChangeLog``)."""
+
+    def __init__(
+        self,
+        storage: MemoryStorage | None = None,
+        *,
+        faults: Faults = NO_FAULTS,
+        producer: str = "memory",
+        in_flight_limit: int = IN_FLIGHT,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
+        """Opens logs of a storage, of a new one with one partition if none is given; ``producer`` is our name in its entries."""
+        self.storage = storage or MemoryStorage()
+        self.faults = faults
+        self.producer = producer
+        self.in_flight_limit = in_flight_limit
+        self.close_seconds = close_seconds
+        self._open: dict[str, MemoryNamespaceLog] = {}
+
+    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+        """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
+        if namespace in self._open:
+            raise LogError("LOG_OPEN", f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
+        log = self._opening(self.storage.namespace(namespace), sink)
+        self._open[namespace] = log
+        return log
+
+    def _opening(self, stored: StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+        return MemoryNamespaceLog(self, stored, sink)
+
+    def opened(self, namespace: str) -> MemoryNamespaceLog:
+        """The opened log of a namespace, for tests that hold its lines."""
+        return self._open[namespace]
+
+    async def close(self) -> None:
+        """Closes all logs that are open."""
+        await asyncio.gather(*(log.close() for log in list(self._open.values())))
+
+    def crash(self) -> None:
+        """Stops all logs at once, as if the process had died."""
+        for log in list(self._open.values()):
+            log.crash()
+
+    def forget(self, namespace: str, log: MemoryNamespaceLog) -> None:
+        """Takes note that a log has ended."""
+        if self._open.get(namespace) is log:
+            del self._open[namespace]

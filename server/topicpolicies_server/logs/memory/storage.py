@@ -1,0 +1,143 @@
+"""What a cluster keeps of its namespaces' events, and what happens to it without us."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from ...core.errors import Kind
+from ...core.events import Event, Placed, Position
+from .. import rows
+from ..change_log import LogError
+from ..routing import partition_of
+from .seats import LOG_FENCED, Seat
+
+
+class Follower(Protocol):
+    """Somebody who has a stored namespace open."""
+
+    def show(self, placed: Placed) -> None:
+        """Takes an entry that was stored."""
+
+    def lose(self, error: LogError) -> None:
+        """Ends: the log can't be followed any more."""
+
+
+class StoredNamespace:
+    """The stored events of one namespace and the opened logs that follow them."""
+
+    def __init__(self, name: str, partitions: int, identity: str) -> None:
+        self.name = name
+        self.partitions = partitions
+        self.identity = identity
+        self.entries: list[list[Placed]] = [[] for _ in range(partitions)]
+        self.followers: list[Follower] = []
+        self.seats = [Seat() for _ in range(partitions)]
+        """By partition: who writes it, if one process does."""
+        self.compacted: list[Position] = [""] * partitions
+        """Up to where compaction went, by partition: behind it nothing is missing."""
+        self._next_row = [1] * partitions
+
+    def store(self, partition: int, event: Event | None, published_at: int, producer: str, problem: str = "") -> Placed:
+        """Gives an event the next place of a partition, and shows it to all who follow."""
+        placed = Placed(partition, rows.position_of(self._next_row[partition]), event, published_at, producer, problem)
+        self._next_row[partition] += 1
+        self.entries[partition].append(placed)
+        for follower in list(self.followers):
+            follower.show(placed)
+        return placed
+
+    def skip(self, partition: int, count: int) -> None:
+        """Leaves out places, as a new ledger or a marker does: what comes next is not known to follow what was before."""
+        self._next_row[partition] += count
+
+    def compact(self, kept_from: int | None) -> None:
+        """Forgets what newer events of the same key supersede, and deleted keys, among what was published before ``kept_from``.
+
+        Of the announcements of leaders the newest is kept. The time is in ms; None means all. What was published then or later stays, so
+        that what is left of a key is the end of its story, without a gap.
+        """
+        for partition, entries in enumerate(self.entries):
+            old = [placed for placed in entries if kept_from is None or placed.published_at < kept_from]
+            if old:
+                newest = {placed.event.key: placed for placed in old if placed.event is not None}
+                left = [placed for placed in newest.values() if placed.event is not None and placed.event.document is not None]
+                left += [placed for placed in old if placed.event is None and not placed.problem][-1:]
+                self.entries[partition] = sorted(left, key=lambda placed: placed.position) + entries[len(old) :]
+                self.compacted[partition] = max(self.compacted[partition], old[-1].position)
+
+
+class MemoryStorage:
+    """What is stored of all namespaces, and what happens to it without us."""
+
+    def __init__(
+        self,
+        *,
+        partitions: int = 1,
+        name: str = "memory",
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """Makes an empty storage; ``name`` is part of the logs' identities, ``now`` tells milliseconds since 1970."""
+        if partitions < 1:
+            raise ValueError("a log has at least one partition")
+        self.now = now
+        self._partitions = partitions
+        self._name = name
+        self._generations: dict[str, int] = {}
+        self._terms = 0
+        self._namespaces: dict[str, StoredNamespace] = {}
+
+    def namespace(self, name: str) -> StoredNamespace:
+        """What is stored of a namespace; nothing yet, if it is new."""
+        stored = self._namespaces.get(name)
+        if stored is None:
+            generation = self._generations.setdefault(name, 1)
+            stored = StoredNamespace(name, self._partitions, f"{self._name}/{name}/{generation}")
+            self._namespaces[name] = stored
+        return stored
+
+    def namespaces(self) -> list[str]:
+        """The namespaces that were used, in order."""
+        return sorted(self._namespaces)
+
+    def leader_name(self, cluster: str, address: str) -> str:
+        """A new name for the producers of a term, as ``pulsar/origins`` reads it."""
+        self._terms += 1
+        return f"topicpolicies/{cluster}/{self._terms:x}/{address}"
+
+    def write(self, namespace: str, event: Event, *, producer: str = "broker") -> Placed:
+        """Stores an event of somebody else's.
+
+        Raises:
+            LogError: a process is the log's one writer.
+        """
+        stored = self.namespace(namespace)
+        partition = partition_of(event.key, stored.partitions)
+        if stored.seats[partition].holder is not None:
+            raise LogError(LOG_FENCED, "Somebody else holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
+        return stored.store(partition, event, self.now(), producer)
+
+    def write_unreadable(self, namespace: str, *, partition: int = 0, problem: str = "not an event") -> Placed:
+        """Stores an entry that nobody can read."""
+        return self.namespace(namespace).store(partition, None, self.now(), "broker", problem)
+
+    def skip(self, namespace: str, *, partition: int = 0, count: int = 1) -> None:
+        """Leaves out places (see ``StoredNamespace.skip``)."""
+        self.namespace(namespace).skip(partition, count)
+
+    def compact(self, namespace: str, *, keep_younger_than: int | None = None) -> None:
+        """Forgets what newer events of the same key supersede, and deleted keys, but for what was published in the last so many ms."""
+        self.namespace(namespace).compact(None if keep_younger_than is None else self.now() - keep_younger_than)
+
+    def lose(self, namespace: str, *, reason: str = "LOG_LOST") -> None:
+        """Ends all opened logs of a namespace; what is stored stays."""
+        stored = self.namespace(namespace)
+        for follower in list(stored.followers):
+            follower.lose(LogError(reason, f"The change log of {namespace} can't be followed any more. Open it again."))
+
+    def recreate(self, namespace: str) -> None:
+        """Deletes what is stored of a namespace and begins a new log, with a new identity, in its place."""
+        self.lose(namespace)
+        self._namespaces.pop(namespace, None)
+        self._generations[namespace] = self._generations.get(namespace, 1) + 1

@@ -1,0 +1,24 @@
+"""What the parts of a Pulsar change log share: the ways to the brokers, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .admin import Admin
+from .client import PulsarClient
+from .facts import ClusterFacts
+from .limits import PulsarLimits
+from .topics import Topics
+
+
+class Access(NamedTuple):
+    """The ways to the brokers."""
+
+    client: PulsarClient
+    admin: Admin
+    topics: Topics
+    facts: ClusterFacts
+    limits: PulsarLimits
+    advertised: Callable[[], str] | None = None
+    """If logs are to have one writer at a time: where clients reach this process."""

@@ -1,0 +1,142 @@
+"""The admin API of the brokers, as far as it is asked questions: GET, JSON, time limits, retries, redirects.
+
+What the questions mean is for others (``topics``, ``schemas``, ``cluster_facts``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+import httpx
+
+from ..change_log import LogError
+from .credentials import TlsOptions, TokenSource
+
+ADMIN_UNREACHABLE = "PULSAR_ADMIN_UNREACHABLE"
+"""Reason: no answer, or none that helps, in time."""
+ADMIN_REFUSED = "PULSAR_ADMIN_REFUSED"
+"""Reason: the broker knows the caller and does not let it, or does not know it."""
+
+_ATTEMPT_SECONDS = 5.0
+_TOTAL_SECONDS = 15.0
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 2.0
+_REDIRECTS = 5
+_CONNECTIONS = 16
+_WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
+_NO_ENTRY = frozenset({401, 403})
+
+
+class Admin:
+    """A client of the admin API. It belongs to the event loop that it is first used on."""
+
+    def __init__(self, url: str, *, token: TokenSource | None = None, tls: TlsOptions | None = None) -> None:
+        """Connects on first use.
+
+        Args:
+            url: ``http://host:port`` or ``https://host:port``, the hosts separated by commas if there are several: they take turns.
+            token: what to show as bearer token.
+            tls: how to check brokers' certificates, for ``https``; by default as strictly as can be.
+
+        Raises:
+            OSError: a file of ``tls`` can't be used.
+        """
+        scheme, _, hosts = url.rstrip("/").partition("://")
+        self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
+        self._token = token
+        self._http = httpx.AsyncClient(
+            verify=(tls or TlsOptions()).context(),
+            timeout=_ATTEMPT_SECONDS,
+            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+            trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
+        )
+
+    async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
+        """What the broker answers to ``GET /admin/v2/<path>``: the JSON, or None for "not found".
+
+        Args:
+            path: the segments of the path, unquoted.
+            seconds: how long to go on trying.
+
+        Raises:
+            LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
+        """
+        resource = "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path)
+        deadline = time.monotonic() + seconds
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await self._ask(resource)
+            except _PassingFaultError as fault:
+                if time.monotonic() + pause >= deadline:
+                    raise LogError(ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer to GET {resource}: {fault}.") from fault
+                self._bases.append(self._bases.pop(0))
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def _ask(self, resource: str) -> Any:
+        url = self._bases[0] + resource
+        for _ in range(_REDIRECTS):
+            try:
+                # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
+                answer = await self._http.get(url, headers=self._headers(), follow_redirects=False)
+            except httpx.HTTPError as error:
+                raise _PassingFaultError(f"{type(error).__name__} {error}".strip()) from error
+            if answer.has_redirect_location:
+                url = self._redirected(url, answer.headers["location"])
+                continue
+            return self._content(answer, resource)
+        raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {url}")
+
+    def _headers(self) -> dict[str, str]:
+        if self._token is None:
+            return {}
+        try:
+            return {"Authorization": f"Bearer {self._token()}"}
+        except OSError as error:
+            raise _PassingFaultError(f"the token can't be read ({error.strerror or error})") from error
+
+    def _redirected(self, url: str, location: str) -> str:
+        target = urljoin(url, location)
+        if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
+            raise LogError(ADMIN_REFUSED, f"The admin API of Pulsar redirects from {url} to a place without TLS: {target}.")
+        return target
+
+    def _content(self, answer: httpx.Response, resource: str) -> Any:
+        status = answer.status_code
+        if status == httpx.codes.NOT_FOUND:
+            return None
+        if status in _NO_ENTRY:
+            raise LogError(ADMIN_REFUSED, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
+        if status in _WORTH_RETRYING:
+            raise _PassingFaultError(f"{status} {_said(answer)}")
+        if answer.is_error:
+            raise LogError(ADMIN_UNREACHABLE, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
+        if not answer.content:
+            return {}
+        try:
+            return answer.json()
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            return answer.text  # the version is plain text
+
+
+class _PassingFaultError(Exception):
+    """A call that may succeed when it is repeated."""
+
+
+def _said(answer: httpx.Response) -> str:
+    """What a broker gave as its reason, one line of it."""
+    try:
+        said = str(answer.json()["reason"])
+    except (ValueError, KeyError, TypeError):
+        said = answer.reason_phrase
+    return " ".join(said.split())[:200] or "no reason given"

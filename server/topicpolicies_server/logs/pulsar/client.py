@@ -1,0 +1,348 @@
+"""The boundary to pulsar-client, a C++ library: nothing else here touches it.
+
+Its public Python API blocks a thread per call or wakes the event loop once per message, so this goes one floor down, to the extension's own
+asynchronous calls (``_pulsar``), which ``pulsar.asyncio`` wraps as well; ``tests/logs/pulsar/test_client.py`` holds the ones used here.
+
+Rules that the library's threads impose:
+
+- A callback must not raise: that ends the process. Callbacks here only put their arguments into an ``Inbox``.
+- A callback takes the interpreter's lock. Whatever waits for the library's threads must have given that lock up, so clients are closed in
+  threads that only wait, and before they are forgotten.
+- A client does not survive ``fork``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import ssl
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+import _pulsar
+import certifi
+
+from ..avro import Encoded
+from ..change_log import LogError
+from .client_logs import client_log_path
+from .credentials import TlsOptions, TokenSource
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CLIENT_CLOSED = "LOG_CLOSED"
+"""Reason: the client was closed."""
+_OPERATION_SECONDS = 15
+_CONNECT_SECONDS = 5
+_EARLIEST = _pulsar.MessageId.earliest
+Result = _pulsar.Result
+"""The library's result codes."""
+OK = Result.Ok
+SHARED = _pulsar.ProducerAccessMode.Shared
+EXCLUSIVE = _pulsar.ProducerAccessMode.Exclusive
+WAIT_FOR_EXCLUSIVE = _pulsar.ProducerAccessMode.WaitForExclusive
+
+
+class PulsarClientError(Exception):
+    """The library refused something.
+
+    Attributes:
+        result: its result code.
+        message: what it says of it, if anything.
+    """
+
+    def __init__(self, result: Any, message: str = "") -> None:
+        super().__init__(f"{result.name}: {message}" if message else result.name)
+        self.result = result
+        self.message = message
+
+
+class Inbox(Generic[T]):
+    """Items from any thread for the event loop, which is woken once however many come meanwhile.
+
+    Attributes:
+        items: what has come and was not taken out yet, oldest first.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
+        """``wake`` is called on the loop when there may be items."""
+        self.items: deque[T] = deque()
+        self._loop = loop
+        self._wake = wake
+        self._woken = False
+
+    def put(self, item: T) -> None:
+        """Adds an item. Never raises and never waits; after the loop was closed nobody is woken."""
+        self.items.append(item)
+        if not self._woken:
+            self._woken = True
+            with suppress(RuntimeError):  # the loop is closed, and nobody is left to tell
+                self._loop.call_soon_threadsafe(self._come)
+
+    def _come(self) -> None:
+        self._woken = False  # before the items are looked at: what comes from here on is either seen, or wakes the loop again
+        self._wake()
+
+
+class PulsarClient:
+    """One connection pool to the brokers, with one thread for the sockets and one for what was received."""
+
+    def __init__(self, service_url: str, *, token: TokenSource | None = None, tls: TlsOptions | None = None) -> None:
+        """Connects on first use.
+
+        Args:
+            service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``, the hosts separated by commas.
+            token: what to show, asked for on each new connection.
+            tls: how to check brokers' certificates, for ``pulsar+ssl``; by default as strictly as can be.
+        """
+        configuration = _pulsar.ClientConfiguration()
+        configuration.operation_timeout_seconds(_OPERATION_SECONDS)
+        configuration.connection_timeout(_CONNECT_SECONDS * 1_000)
+        configuration.io_threads(1)
+        configuration.message_listener_threads(1)
+        configuration.stats_interval_in_seconds(0)
+        _log_into_pipe(configuration)
+        if token is not None:
+            configuration.authentication(_pulsar.AuthenticationToken.create(_harmless(token)))
+        if service_url.startswith("pulsar+ssl"):
+            _configure_tls(configuration, tls or TlsOptions())
+        self._client = _pulsar.Client(service_url, configuration)
+        self._process = os.getpid()
+        self._closed = False
+        self._closing: threading.Thread | None = None
+        _open_clients.add(self)
+
+    async def create_reader(self, topic: str, name: str, *, queue_size: int) -> Any:
+        """A reader of a topic that is no partitioned one, from its earliest message, compacted, as brokers read it (``__system_reader``).
+
+        It has no schema, so that it registers none. Connecting creates the topic if it does not exist.
+
+        Raises:
+            PulsarClientError: it could not be created in time.
+            LogError: the client is closed.
+        """
+        configuration = _pulsar.ReaderConfiguration()
+        configuration.reader_name(name)
+        configuration.read_compacted(True)
+        configuration.start_message_id_inclusive(True)
+        configuration.subscription_role_prefix("__system_reader")
+        configuration.receiver_queue_size(queue_size)
+        return await self._ask(lambda done: self._client.create_reader_async_v2(topic, _EARLIEST, configuration, done))
+
+    async def create_producer(
+        self, topic: str, schema: str, *, send_seconds: float, queue_size: int, access: Any = SHARED, name: str = ""
+    ) -> Any:
+        """A producer without batching, as brokers have it, whose messages are bytes that are encoded already.
+
+        Connecting creates the topic if it does not exist, and registers the schema if it is not registered.
+
+        Args:
+            topic: a topic that is no partitioned one.
+            schema: the Avro schema, verbatim, that the bytes are written with.
+            send_seconds: after which time an unacknowledged message is given up.
+            queue_size: how many messages may be unacknowledged.
+            access: ``SHARED``; ``EXCLUSIVE`` for the topic's only one, refused (``ProducerFenced``, ``ProducerBusy``) if there is any
+                other; ``WAIT_FOR_EXCLUSIVE`` to be that when there is none any more, which after some seconds ends with ``Timeout``.
+            name: its name, which each message carries; by default the broker makes one up.
+
+        Raises:
+            PulsarClientError: it could not be created in time.
+            LogError: the client is closed.
+        """
+        configuration = _pulsar.ProducerConfiguration()
+        configuration.schema(_pulsar.SchemaInfo(_pulsar.SchemaType.AVRO, "PulsarEvent", schema))
+        configuration.batching_enabled(False)
+        configuration.block_if_queue_full(False)
+        configuration.max_pending_messages(queue_size)
+        configuration.send_timeout_millis(int(send_seconds * 1_000))
+        configuration.access_mode(access)
+        if name:
+            configuration.producer_name(name)
+        return await self._ask(lambda done: self._client.create_producer_async_v2(topic, configuration, done))
+
+    async def let_broker_lay_out(self, topic: str) -> int:
+        """Asks for a topic's partitions as everybody does who connects: where topics are partitioned by default, that creates them.
+
+        Returns:
+            How many there are; 0 for a topic that is (or would be) no partitioned one.
+
+        Raises:
+            PulsarClientError: the broker refused.
+            LogError: the client is closed.
+        """
+
+        def unpack(done: Callable[[Any], None]) -> None:
+            self._client.get_topic_partitions_async(topic, lambda result, names: done(_Failed(result) if result != OK else names))
+
+        names = await self._ask(unpack)
+        return 0 if list(names) == [topic] else len(names)
+
+    async def close(self, seconds: float) -> None:
+        """Closes the client, with all its readers and producers; after ``seconds`` it goes on without waiting."""
+        if self._closed:
+            return
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        finished = asyncio.Event()
+
+        def close() -> None:
+            self._close_client()
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+                loop.call_soon_threadsafe(finished.set)
+
+        # The call that waits is the one whose callback is no Python: none of ours would then run while the interpreter shuts down.
+        self._closing = threading.Thread(target=close, name="pulsar-client-close", daemon=True)
+        self._closing.start()
+        try:
+            await asyncio.wait_for(finished.wait(), seconds)
+        except TimeoutError:
+            _log.warning("pulsar-client did not close within %g s", seconds)
+
+    def end(self) -> None:
+        """Closes the client, or waits for its closing, in bounded time. For the end of the process, when the event loop has ended."""
+        if self._closing is None:
+            self._close_client()
+        else:
+            self._closing.join(_OPERATION_SECONDS + 1)
+
+    def _close_client(self) -> None:
+        try:
+            self._client.close()
+        except Exception as error:  # noqa: BLE001 (one class per result code, and none matters any more)
+            _log.warning("pulsar-client did not close in good order: %s", type(error).__name__)
+        finally:
+            _open_clients.discard(self)
+
+    async def _ask(self, start: Callable[[Callable[[Any], None]], None]) -> Any:
+        """Starts an asynchronous call of the library and waits for its result. If nobody waits any more, what it made is closed."""
+        if self._closed:
+            raise LogError(CLIENT_CLOSED, "The change log is closed.")
+        if os.getpid() != self._process:
+            raise LogError(CLIENT_CLOSED, "A Pulsar client does not survive fork: open the change log in the process that uses it.")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+
+        def settle() -> None:
+            result = inbox.items.popleft()
+            if answer.done():
+                close_quietly(result)
+            elif isinstance(result, _Failed):
+                answer.set_exception(PulsarClientError(result.code))
+            elif isinstance(result, _pulsar.Error):
+                answer.set_exception(PulsarClientError(result.error, result.message))
+            else:
+                answer.set_result(result)
+
+        inbox: Inbox[Any] = Inbox(loop, settle)
+        start(inbox.put)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if not answer.cancelled() and answer.exception() is None:  # it came in the very turn in which it was given up
+                close_quietly(answer.result())
+            raise
+
+
+class _Failed:
+    def __init__(self, code: Any) -> None:
+        self.code = code
+
+
+def message_of(encoded: Encoded) -> Any:
+    """An event as a message to send."""
+    builder = _pulsar.MessageBuilder()
+    builder.partition_key(encoded.key)
+    if encoded.payload is None:
+        builder.set_null_value()
+    else:
+        builder.content(encoded.payload)
+    if encoded.properties:
+        builder.properties(encoded.properties)
+    if encoded.replication_clusters is not None:
+        builder.replication_clusters(list(encoded.replication_clusters))
+    return builder.build()
+
+
+async def send(handle: Any, message: Any) -> Any:
+    """Sends one message, and returns its id when it is stored.
+
+    Raises:
+        PulsarClientError: it was not acknowledged.
+    """
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def settle() -> None:
+        result, ident = inbox.items.popleft()
+        if not answer.done():
+            if result == OK:
+                answer.set_result(ident)
+            else:
+                answer.set_exception(PulsarClientError(result))
+
+    inbox: Inbox[tuple[Any, Any]] = Inbox(asyncio.get_running_loop(), settle)
+    handle.send_async(message, lambda result, ident: inbox.put((result, ident)))
+    return await answer
+
+
+async def close_handle(handle: Any) -> None:
+    """Closes a reader or producer and waits for it."""
+    closed = asyncio.Event()
+    handle.close_async(Inbox[Any](asyncio.get_running_loop(), closed.set).put)
+    await closed.wait()
+
+
+def close_quietly(handle: Any) -> None:
+    """Starts closing a reader or producer, if it is one; how that ends is nobody's concern."""
+    if hasattr(handle, "close_async"):
+        handle.close_async(_ignore)
+
+
+def _ignore(result: Any) -> None:
+    del result
+
+
+def _log_into_pipe(configuration: Any) -> None:
+    path = client_log_path()
+    if path is None:
+        configuration.set_console_logger(_pulsar.LoggerLevel.Warn)
+    else:
+        configuration.set_file_logger(_pulsar.LoggerLevel.Warn, path)
+
+
+def _configure_tls(configuration: Any, tls: TlsOptions) -> None:
+    configuration.tls_allow_insecure_connection(False)
+    configuration.tls_validate_hostname(tls.check_hostname)
+    # The library's own idea of the system's authorities is that of the machine it was built on.
+    configuration.tls_trust_certs_file_path(str(tls.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where()))
+    if tls.certificate is not None and tls.key is not None:
+        configuration.tls_certificate_file_path(str(tls.certificate))
+        configuration.tls_private_key_file_path(str(tls.key))
+
+
+def _harmless(token: TokenSource) -> TokenSource:
+    """The token for threads of the library: where it can't be had, an empty one, which brokers refuse."""
+
+    def read() -> str:
+        try:
+            return token()
+        except Exception as error:  # noqa: BLE001 (raising here would end the process)
+            _log.warning("The token for Pulsar can't be read: %s", getattr(error, "strerror", None) or type(error).__name__)
+            return ""
+
+    return read
+
+
+_open_clients: weakref.WeakSet[PulsarClient] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Threads of the library that call Python while it ends would take the process down."""
+    for client in list(_open_clients):
+        client.end()

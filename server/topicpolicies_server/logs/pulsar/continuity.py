@@ -1,0 +1,120 @@
+"""Whether a reader has missed something that was compacted away before it came by.
+
+Readers read compacted, because most of a log is gone otherwise. So what they see depends on when the broker compacts: a compaction that
+overtakes a reader (one that was disconnected, or slow, or is still at the beginning) takes events out of the sequence that the reader
+sees, and a fold that misses one event of a key may undo somebody's change for good. Entries are numbered densely, so what was taken out
+leaves a gap; and each compaction makes a new compacted ledger, so where that is still the known one, a gap is innocent: the end of a
+ledger, or a marker of the broker's own. Otherwise the log has to be opened anew; then the compacted events are its beginning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from ...core.events import Position
+from ..change_log import LogError
+from .ids import MessageId, border_of
+from .topics import Compaction
+
+_log = logging.getLogger(__name__)
+
+LOG_COMPACTED = "LOG_COMPACTED"
+"""Reason: the log was compacted while it was read, so that events may have been missed; it must be opened anew."""
+_SETTLING_SECONDS = 0.5
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+
+
+class Continuity:
+    """What is known of one partition's compaction.
+
+    Attributes:
+        whole: up to where nothing was missed, but for what was compacted before the opening.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[Compaction]], known: Compaction) -> None:
+        """``ask`` asks the broker, and may raise ``LogError``; ``known`` is what it said at the opening, before anything was read."""
+        self.whole = MessageId(-1, -1)
+        self._ask = ask
+        self._opening = self._known = known
+
+    async def begin(self, whole: MessageId) -> None:
+        """The beginning has been read, up to here.
+
+        Raises:
+            LogError: it was compacted meanwhile (``LOG_COMPACTED``).
+        """
+        if await self._answer() != self._opening:
+            raise _missed(whole)
+        self.whole = whole
+
+    @property
+    def complete_after(self) -> Position | None:
+        """Behind which position nothing is compacted away, if the beginning can be read at all; None: it is not known.
+
+        As long as nothing was compacted, the broker's own cursor keeps everything, where it has one.
+        """
+        if self._opening.horizon is None:
+            return None
+        return "" if self._opening.ledger == -1 else border_of(self._opening.horizon)
+
+    def goes_on(self, place: MessageId) -> bool:
+        """Whether an entry directly follows what was read, so that nothing can have been missed."""
+        whole = self.whole
+        return place.ledger == whole.ledger and place.entry <= whole.entry + 1
+
+    async def bridge(self, place: MessageId) -> None:
+        """Makes sure of the gap before an entry.
+
+        Raises:
+            LogError: something in it may have been compacted away (``LOG_COMPACTED``).
+        """
+        compaction = await self._answer()
+        if compaction.ledger != self._known.ledger:
+            compaction = await self._settled(compaction)
+            if compaction.horizon is None or compaction.horizon > self.whole:
+                raise _missed(place)
+            self._known = compaction
+
+    async def keep_up(self) -> None:
+        """Learns of compactions that took away only what was read; the fewer are unknown, the more gaps are innocent.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        whole = self.whole
+        if self._known.horizon is not None and self._known.horizon >= whole:
+            return  # all is compacted: there is nothing to compact before there is something to read
+        compaction = await self._ask()
+        if compaction.ledger != self._known.ledger:
+            compaction = await self._settled(compaction)
+            if compaction.horizon is not None and compaction.horizon <= whole:
+                self._known = compaction
+
+    async def _settled(self, compaction: Compaction) -> Compaction:
+        """How far a compaction went is told a moment after it counts."""
+        while True:
+            await asyncio.sleep(_SETTLING_SECONDS)
+            again = await self._answer()
+            if again.ledger == compaction.ledger:
+                return again
+            compaction = again
+
+    async def _answer(self) -> Compaction:
+        """The broker's answer, which reading has to wait for."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await self._ask()
+            except LogError as error:
+                _log.warning("Reading a change log waits to hear of its compaction: %s", error.message)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _missed(place: MessageId) -> LogError:
+    return LogError(
+        LOG_COMPACTED, f"The change log was compacted while it was read, up to {place.ledger}:{place.entry}; it has to be opened anew."
+    )

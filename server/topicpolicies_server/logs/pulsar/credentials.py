@@ -1,0 +1,67 @@
+"""How the sidecar shows brokers who it is, and how it checks who they are: the same for the binary protocol and the admin API.
+
+A token is never kept: it is asked for whenever a connection is made or a call is sent, so that whoever rotates it only replaces the file.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+TokenSource: TypeAlias = Callable[[], str]
+"""Gives the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
+
+
+def token_from_file(path: Path) -> TokenSource:
+    """A token that is read from a file each time; spaces and line ends around it don't count."""
+
+    def read() -> str:
+        return path.read_text(encoding="utf-8").strip()
+
+    return read
+
+
+def token_from_environment(variable: str) -> TokenSource:
+    """A token that is read from an environment variable each time.
+
+    It is not re-read from outside: a process's environment only changes from within.
+    """
+
+    def read() -> str:
+        try:
+            return os.environ[variable].strip()
+        except KeyError:
+            raise OSError(f"the environment variable {variable} is not set") from None
+
+    return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsOptions:
+    """How TLS connections are made. All files are PEM."""
+
+    trust_certs: Path | None = None
+    """The authorities that brokers' certificates are checked against; None: those that the system trusts."""
+    certificate: Path | None = None
+    """The sidecar's own certificate, where brokers ask for one."""
+    key: Path | None = None
+    """The private key of ``certificate``."""
+    check_hostname: bool = True
+    """Whether a broker's certificate must be for the name that it was reached by. Turn it off only where names can't be right."""
+
+    def context(self) -> ssl.SSLContext:
+        """These options for Python's own TLS.
+
+        Raises:
+            OSError: a file can't be read, or holds something else (``ssl.SSLError`` is one).
+        """
+        context = ssl.create_default_context(cafile=self.trust_certs)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = self.check_hostname
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.key)
+        return context

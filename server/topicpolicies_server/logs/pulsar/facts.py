@@ -1,0 +1,121 @@
+"""What a log must know of the cluster that it is in: its name, its brokers' dialect, and how they lay out new topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ...core.errors import Kind
+from ..avro import Dialect
+from ..change_log import LogError
+from .admin import ADMIN_REFUSED, Admin
+
+CLUSTER_UNKNOWN = "PULSAR_CLUSTER_UNKNOWN"
+"""Reason: the brokers' cluster has several candidates for its name, and the configuration names none."""
+
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
+_PREFIXED_SINCE: Mapping[tuple[int, int], int] = {(3, 0): 13, (3, 3): 8, (4, 0): 6}
+"""By release line: the first patch release that has a key per scope (Pulsar's pull request 24286). Lines after them always have it."""
+_PREFIXED_LINES = (4, 1)
+_CLONING_LINES = (4, 1)
+"""The first release line whose brokers clone documents before they change them (PIP-428)."""
+_PSEUDO_CLUSTER = "global"
+
+
+class ClusterFacts(NamedTuple):
+    """What is known of the cluster."""
+
+    name: str
+    """Its name, as in the replication clusters of LOCAL policies."""
+    dialect: Dialect
+    """What its brokers make of scopes."""
+    default_partitions: int
+    """Partitions of a topic that brokers create by themselves, where its namespace does not say; 0: it is not partitioned."""
+    in_place: bool = False
+    """Whether brokers change the documents in their caches in place."""
+
+
+def dialect_of(version: str) -> Dialect:
+    """The dialect of a broker, by its version.
+
+    Releases that were never looked at count as unknown, and so do previews of the very release that changed it.
+    """
+    match = _VERSION.fullmatch(version.strip())
+    if match is None:
+        return Dialect.UNKNOWN
+    major, minor, patch = int(match[1]), int(match[2]), int(match[3])
+    preview = match[4].startswith("-")
+    if (major, minor) >= _PREFIXED_LINES:
+        return Dialect.UNKNOWN if (major, minor, patch, preview) == (*_PREFIXED_LINES, 0, True) else Dialect.PREFIXED
+    since = _PREFIXED_SINCE.get((major, minor))
+    if since is None or (patch == since and preview):
+        return Dialect.UNKNOWN
+    return Dialect.PREFIXED if patch >= since else Dialect.SHARED_KEY
+
+
+def changes_in_place(version: str) -> bool:
+    """Whether brokers of a version change the documents in their caches in place. Of a version that tells nothing it is not assumed."""
+    match = _VERSION.fullmatch(version.strip())
+    return match is not None and (int(match[1]), int(match[2])) < _CLONING_LINES
+
+
+async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> ClusterFacts:
+    """Asks the brokers.
+
+    Args:
+        admin: their admin API.
+        service_url: where they are reached, which may tell which of several clusters they are.
+        cluster: the cluster's name, if the configuration gives it.
+
+    Raises:
+        LogError: they don't answer, or the name can't be told (FAILED_PRECONDITION, ``CLUSTER_UNKNOWN``).
+    """
+    version = await admin.get("brokers", "version")
+    settings = await _settings(admin)
+    name = cluster or settings.get("clusterName") or await _only_or_reached(admin, service_url)
+    partitioned = settings.get("allowAutoTopicCreationType") == "partitioned"
+    return ClusterFacts(
+        name=name,
+        dialect=dialect_of(version) if isinstance(version, str) else Dialect.UNKNOWN,
+        default_partitions=int(settings.get("defaultNumPartitions", 1)) if partitioned else 0,
+        in_place=isinstance(version, str) and changes_in_place(version),
+    )
+
+
+async def _settings(admin: Admin) -> Mapping[str, Any]:
+    """The broker's own configuration, which only superusers may see; empty for others."""
+    try:
+        settings = await admin.get("brokers", "configuration", "runtime")
+    except LogError as error:
+        if error.reason != ADMIN_REFUSED:
+            raise
+        return {}
+    return settings if isinstance(settings, dict) else {}
+
+
+async def _only_or_reached(admin: Admin, service_url: str) -> str:
+    """The only cluster there is, or the only one that is reached where we reach it."""
+    names = [name for name in await admin.get("clusters") or () if name != _PSEUDO_CLUSTER]
+    if len(names) == 1:
+        return str(names[0])
+    hosts = _hosts(service_url)
+    reached = []
+    for name in names:
+        data = await admin.get("clusters", name) or {}
+        if any(hosts & _hosts(data.get(url) or "") for url in ("brokerServiceUrl", "brokerServiceUrlTls")):
+            reached.append(name)
+    if len(reached) == 1:
+        return str(reached[0])
+    raise LogError(
+        CLUSTER_UNKNOWN,
+        f"It can't be told which of the clusters {', '.join(names) or '(none)'} the brokers are: configure the cluster's name.",
+        kind=Kind.FAILED_PRECONDITION,
+    )
+
+
+def _hosts(url: str) -> set[str]:
+    """``host:port`` of each host in a service URL."""
+    parts = urlsplit(url)
+    return set(parts.netloc.lower().split(",")) - {""}

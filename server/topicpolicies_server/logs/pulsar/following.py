@@ -1,0 +1,165 @@
+"""The readers of a change log that exists, one per partition."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import uuid
+from collections.abc import Sequence
+from typing import Protocol
+
+from ...core.events import Placed, Position
+from ..change_log import LogError
+from .access import Access
+from .client import PulsarClientError, close_handle, close_quietly
+from .continuity import Continuity
+from .reader import Goal, PartitionReader
+from .refusals import refusal
+from .schemas import Schemas
+from .topics import End, Layout
+
+_log = logging.getLogger(__name__)
+
+LOG_BROKEN = "LOG_BROKEN"
+"""Reason: reading failed in a way that nobody thought of."""
+
+
+class Listener(Protocol):
+    """Who follows a log."""
+
+    def read(self, events: Sequence[Placed]) -> None:
+        """Events of one partition, in order."""
+
+    def caught_up(self) -> None:
+        """Everything that was there at the beginning has been read, in all partitions."""
+
+    def lost(self, error: LogError) -> None:
+        """Reading can't go on."""
+
+
+class Following:
+    """The connected readers of one log.
+
+    Attributes:
+        layout: what they read.
+        creation: tells this creation of the topic from later ones.
+        fresh_ledgers: the ledgers of partitions in which nothing was ever written before.
+    """
+
+    def __init__(self, layout: Layout, creation: str, ends: Sequence[End], readers: Sequence[PartitionReader]) -> None:
+        """Use ``connect``."""
+        self.layout = layout
+        self.creation = creation
+        self.fresh_ledgers = frozenset(end.fresh_ledger for end in ends if end.fresh_ledger is not None)
+        self._readers = readers
+        self._behind = len(readers)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def connect(cls, access: Access, schemas: Schemas, layout: Layout) -> Following:
+        """Connects a reader to each of a log's topics, and creates those that don't exist.
+
+        Raises:
+            LogError: some could not be connected, and none is.
+        """
+        await schemas.refresh()
+        connecting = [asyncio.ensure_future(_connect(access, schemas, layout, partition)) for partition in range(len(layout.topics))]
+        try:
+            parts = await asyncio.gather(*connecting)
+            creation = await access.topics.creation(layout)
+        except BaseException as error:
+            for task in connecting:
+                if not task.cancel() and not task.cancelled() and task.exception() is None:
+                    close_quietly(task.result()[0].handle)
+            if isinstance(error, PulsarClientError):
+                raise refusal(f"Reading the change log of {layout.namespace}", error.result, error.message) from error
+            raise
+        return cls(layout, creation, [end for _, end in parts], [reader for reader, _ in parts])
+
+    @property
+    def connected(self) -> bool:
+        """Whether all readers have their connections now."""
+        return all(reader.connected for reader in self._readers)
+
+    @property
+    def complete_after(self) -> tuple[Position | None, ...]:
+        """By partition: behind which position nothing was compacted away."""
+        return tuple(reader.continuity.complete_after for reader in self._readers)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all readers have caught up."""
+        return self._behind == 0
+
+    @property
+    def newest_schema(self) -> int:
+        """The highest version of a schema that an entry was written with; -1 if none tells."""
+        return max(reader.newest_schema for reader in self._readers)
+
+    @property
+    def ledgers(self) -> tuple[int, ...]:
+        """The ledger of the last entry of each partition."""
+        return tuple(reader.last.ledger for reader in self._readers)
+
+    @property
+    def problems(self) -> int:
+        """How many entries could not be read, or not entirely."""
+        return sum(reader.problems for reader in self._readers)
+
+    async def keep_up(self) -> None:
+        """Learns of compactions; called from time to time.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        for reader in self._readers:
+            await reader.keep_up()
+
+    def start(self, listener: Listener) -> None:
+        """Begins to read; the listener hears nothing before this returns."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._run(reader, listener)) for reader in self._readers]
+
+    def stop(self) -> None:
+        """Stops reading; the listener hears nothing afterwards."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Stops, and closes the connections."""
+        self.stop()
+        await asyncio.gather(*(close_handle(reader.handle) for reader in self._readers))
+
+    async def _run(self, reader: PartitionReader, listener: Listener) -> None:
+        def caught_up() -> None:
+            self._behind -= 1
+            if self._behind == 0:
+                listener.caught_up()
+
+        try:
+            await reader.run(listener.read, caught_up)
+        except LogError as error:
+            listener.lost(error)
+        except Exception as error:  # noqa: BLE001 (the log must not look alive when it is not)
+            _log.exception("Reading the change log of %s failed", self.layout.namespace)
+            listener.lost(LogError(LOG_BROKEN, f"Reading the change log of {self.layout.namespace} failed: {type(error).__name__}."))
+
+
+async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: int) -> tuple[PartitionReader, End]:
+    topic = layout.topics[partition]
+    ask = functools.partial(access.topics.compaction, layout.namespace, topic)
+    compaction = await ask()  # before connecting, because from then on the reader receives
+    name = f"topicpolicies-{uuid.uuid4().hex}"
+    handle = await access.client.create_reader(layout.full_names[partition], name, queue_size=access.limits.received)
+    try:
+        end = await access.topics.end(layout.namespace, topic)
+    except BaseException:
+        close_quietly(handle)
+        raise
+
+    async def all_sent() -> bool:
+        return end.last is None or await access.topics.dispatched(layout.namespace, topic, name, end.last)
+
+    goal = Goal(end.last, all_sent, access.limits.stuck_seconds, end.fresh_ledger)
+    return PartitionReader(handle, partition, schemas, access.facts.name, goal, Continuity(ask, compaction)), end

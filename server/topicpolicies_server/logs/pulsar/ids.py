@@ -1,0 +1,81 @@
+"""Message ids as positions: strings whose plain order is the order of the log, and that show when one directly follows another.
+
+A message id is (ledger, entry, index in the entry's batch; -1 if it is no batch). BookKeeper numbers the entries of one ledger densely
+from 0 and never gives a ledger's number twice, so the ids of a partition only grow, over ledgers too. A position writes each number in
+decimal after one letter that says how many digits follow, and leaves a batch index of -1 out: ledger 31, entry 3 is ``b31a3``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ...core.events import Position
+
+MAX_NUMBER = 2**63 - 1
+"""The highest ledger, entry or index."""
+_NO_BATCH = -1
+_FORM = re.compile(r"([a-s])(\d+)([a-s])(\d+)(?:([a-s])(\d+))?", re.ASCII)
+
+
+class MessageId(NamedTuple):
+    """Where a message stands in its partition."""
+
+    ledger: int
+    entry: int
+    batch_index: int = _NO_BATCH
+    """Within the entry; -1: the entry is this one message."""
+
+
+def position_of(message: MessageId) -> Position:
+    """The position of a message id.
+
+    Raises:
+        ValueError: a number is out of range, as in the ids that Pulsar uses for "earliest" and "latest".
+    """
+    if not (0 <= message.ledger <= MAX_NUMBER and 0 <= message.entry <= MAX_NUMBER and _NO_BATCH <= message.batch_index <= MAX_NUMBER):
+        raise ValueError(f"{message} is not the place of a message")
+    position = _lettered(message.ledger) + _lettered(message.entry)
+    return position if message.batch_index == _NO_BATCH else position + _lettered(message.batch_index)
+
+
+def border_of(message: MessageId) -> Position:
+    """The position of a message, or, for entry -1 of a ledger, the border before its first entry: it sorts after all earlier ledgers."""
+    return _lettered(message.ledger) if message.entry < 0 else position_of(message)
+
+
+def message_id_of(position: Position) -> MessageId:
+    """The message id of a position.
+
+    Raises:
+        ValueError: the text is not a position of ``position_of``.
+    """
+    match = _FORM.fullmatch(position)
+    if match is not None:
+        ledger, entry, index = match[2], match[4], match[6]
+        message = MessageId(int(ledger), int(entry), _NO_BATCH if index is None else int(index))
+        if max(message) <= MAX_NUMBER and position_of(message) == position:
+            return message
+    raise ValueError(f'"{position[:100]}" is not the position of a message')
+
+
+def directly_follows(earlier: Position, later: Position) -> bool:
+    """Whether nothing can stand between two messages.
+
+    True for neighbours in a batch, and for the first message of the entry after one that is no batch. How long a batch is, its messages'
+    ids don't tell, nor does a ledger's last entry tell that it is the last.
+    """
+    try:
+        before, after = message_id_of(earlier), message_id_of(later)
+    except ValueError:
+        return False
+    if before.ledger != after.ledger:
+        return False
+    if before.entry == after.entry:
+        return before.batch_index >= 0 and after.batch_index == before.batch_index + 1
+    return before.batch_index == _NO_BATCH and after.entry == before.entry + 1 and after.batch_index <= 0
+
+
+def _lettered(number: int) -> str:
+    digits = str(number)
+    return chr(ord("a") + len(digits) - 1) + digits

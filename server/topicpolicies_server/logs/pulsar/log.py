@@ -1,0 +1,137 @@
+"""The change logs of all namespaces of a Pulsar cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from ...core.errors import Kind
+from ...core.names import CHANGE_EVENTS
+from ..change_log import LogError, LogSink
+from .access import Access
+from .admin import Admin
+from .client import PulsarClient
+from .credentials import TlsOptions, TokenSource
+from .facts import ClusterFacts, learn
+from .limits import PulsarLimits
+from .namespace_log import LOG_CLOSED, PulsarNamespaceLog
+from .rounds import Rounds
+from .topics import Topics
+
+LOG_OPEN = "LOG_OPEN"
+"""Reason: the namespace's log is open already."""
+TLS_UNUSABLE = "PULSAR_TLS_UNUSABLE"
+"""Reason: a certificate or key file can't be read, or holds something else."""
+_ROUND_SECONDS = 1.0
+
+
+class PulsarLog:
+    """The change logs of a cluster (``change_log.ChangeLog``). It belongs to the event loop and to the process that first use it."""
+
+    def __init__(
+        self,
+        service_url: str,
+        admin_url: str,
+        *,
+        token: TokenSource | None = None,
+        tls: TlsOptions | None = None,
+        cluster: str = "",
+        topic: str = CHANGE_EVENTS,
+        limits: PulsarLimits | None = None,
+        advertised: Callable[[], str] | None = None,
+    ) -> None:
+        """Connects to nothing before the first ``open``.
+
+        Args:
+            service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``; several hosts are separated by commas.
+            admin_url: ``http://host:port`` or ``https://host:port`` of the brokers' admin API; several hosts likewise.
+            token: what to authenticate with at both.
+            tls: how to check brokers' certificates.
+            cluster: the cluster's name; by default the brokers are asked, which may not be able to tell.
+            topic: the local name that the logs have in their namespaces. Another one than brokers' own is for a sidecar that brokers with
+                ``systemTopicEnabled`` use as their policies service; that is an ordinary topic, which only keeps what its namespace's
+                retention or compaction threshold says.
+            limits: waits and bounds.
+            advertised: if given, each log has one writer at a time (PIP-68); tells where clients reach this process. It is asked when a log
+                is opened.
+        """
+        self._service_url = service_url
+        self._admin_url = admin_url
+        self._token = token
+        self._tls = tls
+        self._cluster = cluster
+        self._topic = topic
+        self._limits = limits or PulsarLimits()
+        self._advertised = advertised
+        self._admin: Admin | None = None
+        self._client: PulsarClient | None = None
+        self._facts: ClusterFacts | None = None
+        self._facts_until = 0.0
+        self._asking = asyncio.Lock()
+        self._logs: dict[str, PulsarNamespaceLog | None] = {}
+        self._rounds: Rounds | None = None
+        self._closed = False
+
+    async def open(self, namespace: str, sink: LogSink) -> PulsarNamespaceLog:
+        """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLog.open``)."""
+        if self._closed:
+            raise LogError(LOG_CLOSED, "The change log is closed.")
+        if namespace in self._logs:
+            raise LogError(LOG_OPEN, f"The change log of {namespace} is open already.")
+        self._logs[namespace] = None
+        try:
+            return await self._opened(namespace, sink)
+        except BaseException:
+            self._logs.pop(namespace, None)
+            raise
+
+    async def close(self) -> None:
+        """Closes what is open, in bounded time."""
+        self._closed = True
+        if self._rounds is not None:
+            await self._rounds.stop()
+        await asyncio.gather(*(log.close() for log in self._open_logs()))
+        if self._client is not None:
+            await self._client.close(self._limits.close_seconds)
+        if self._admin is not None:
+            await self._admin.close()
+
+    async def _opened(self, namespace: str, sink: LogSink) -> PulsarNamespaceLog:
+        access = await self._access()
+        layout = await access.topics.find(namespace)
+        exists = layout is not None
+        if layout is None:
+            layout = await access.topics.expected(namespace, access.facts.default_partitions)
+        log = self._logs[namespace] = PulsarNamespaceLog(access, layout, sink, self._forget)
+        try:
+            await log.start(exists=exists)
+        except BaseException:
+            await log.close()
+            raise
+        if self._closed:
+            await log.close()
+            raise LogError(LOG_CLOSED, "The change log is closed.")
+        return log
+
+    async def _access(self) -> Access:
+        async with self._asking:
+            if self._admin is None or self._client is None:
+                try:
+                    self._admin = Admin(self._admin_url, token=self._token, tls=self._tls)
+                except OSError as error:
+                    raise LogError(TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION) from error
+                self._client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
+                self._rounds = Rounds(self._open_logs, every_seconds=min(_ROUND_SECONDS, self._limits.creation_seconds))
+                self._rounds.start()
+            if self._facts is None or time.monotonic() > self._facts_until:
+                self._facts = await learn(self._admin, self._service_url, cluster=self._cluster)
+                self._facts_until = time.monotonic() + self._limits.facts_seconds
+            return Access(self._client, self._admin, Topics(self._admin, self._topic), self._facts, self._limits, self._advertised)
+
+    def _open_logs(self) -> list[PulsarNamespaceLog]:
+        return [log for log in self._logs.values() if log is not None]
+
+    def _forget(self, log: PulsarNamespaceLog) -> None:
+        if self._logs.get(log.namespace) is log:
+            del self._logs[log.namespace]

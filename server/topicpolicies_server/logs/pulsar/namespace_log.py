@@ -1,0 +1,402 @@
+"""One namespace's change log on Pulsar, opened: its readers, its writers, and whether it is there at all.
+
+**A log that does not exist** is an empty one. It comes into being with the first event that is appended here, or somewhere else; the latter
+is looked for from time to time (``rounds``). Until then it has the identity of a log that does not exist, and the number of partitions that
+brokers would give it.
+
+**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``leadership``). It stands for
+that when it is asked to, and by itself where the log tells that somebody has led before: so a lost leader's log is taken over by whoever
+has it open, and reading alone locks nobody out of a log that others write.
+
+**A log that was deleted** is lost (``presence``). Its identity holds the time of its creation, so the next one of that name is another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ...core.errors import Kind
+from ...core.events import Event, Placed, Position
+from ...core.names import PolicyKey, Scope
+from ..avro import Dialect, Encoded
+from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader
+from ..routing import GLOBAL_PREFIX, java_hash
+from .access import Access
+from .client import SHARED, close_quietly, message_of, send
+from .following import Following
+from .ids import MessageId, directly_follows, message_id_of, position_of
+from .leadership import Candidate
+from .presence import LOG_REPARTITIONED, Presence
+from .reader import ANNOUNCEMENT
+from .refusals import LOG_BUSY, LOG_FENCED, LOG_REFUSED, LOG_UNREACHABLE
+from .schemas import NOT_REGISTERED, Schemas
+from .topics import NAMESPACE_NOT_FOUND, Layout
+from .writer import OpenProducer, PartitionWriter
+
+_log = logging.getLogger(__name__)
+
+LOG_CLOSED = "LOG_CLOSED"
+"""Reason: the log was closed."""
+_PRODUCER_FAILED = frozenset({LOG_FENCED, LOG_REFUSED, LOG_UNREACHABLE})
+"""Reasons that tell of a producer that takes nothing more."""
+
+
+class PulsarNamespaceLog:
+    """One namespace's log, as one process has it open (``change_log.NamespaceLog``)."""
+
+    def __init__(self, access: Access, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
+        """Use ``PulsarLog.open``.
+
+        Args:
+            access: the ways to the brokers.
+            layout: the log's topic, as it is or as it would be.
+            sink: whom to report to.
+            forget: called when the log is closed or lost.
+        """
+        self._access = access
+        self._layout = layout
+        self._sink = sink
+        self._forget = forget
+        self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
+        self._following: Following | None = None
+        self._presence: Presence | None = None
+        self._creating = asyncio.Lock()
+        self._ended: LogError | None = None
+        self._over = False
+        self._told_caught_up = False
+        self._settled = asyncio.Event()
+        self._finishing: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._looked = time.monotonic()
+        self._complete_after: tuple[Position | None, ...] = ("",) * self.partitions
+        self._candidate: Candidate | None = None
+        """Set if the log has one writer at a time."""
+        if access.advertised is not None:
+            self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
+        self._writers = [
+            PartitionWriter(
+                partition,
+                self._open_producer,
+                self._rehearse,
+                self,
+                patience_seconds=access.limits.send_seconds,
+            )
+            for partition in range(self.partitions)
+        ]
+
+    # What a change log is asked (``change_log.NamespaceLog``)
+
+    @property
+    def identity(self) -> str:
+        """The cluster, the topic, its partitions and when it was created; without the last as long as it does not exist."""
+        created = "" if self._following is None else self._following.creation
+        return f"pulsar:{self._access.facts.name}:{self._layout.namespace}/{self._layout.local}:{self.partitions}:{created}"
+
+    @property
+    def partitions(self) -> int:
+        """Of the topic as it is, or as brokers would create it; one for a topic that is not partitioned."""
+        return max(1, self._layout.partitions)
+
+    @property
+    def namespace(self) -> str:
+        """``tenant/namespace``."""
+        return self._layout.namespace
+
+    @property
+    def problems(self) -> int:
+        """How many entries could not be read, or not entirely."""
+        return 0 if self._following is None else self._following.problems
+
+    def partition_of(self, key: PolicyKey) -> int:
+        """Where brokers would look for the key: by Java's hash of the message key, which the brokers' dialect says."""
+        if self.partitions == 1:
+            return 0
+        prefixed = key.scope is Scope.GLOBAL and self._access.facts.dialect is not Dialect.SHARED_KEY
+        return java_hash(GLOBAL_PREFIX + key.topic if prefixed else key.topic) % self.partitions
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """True for neighbouring entries of a ledger, and for the first of a partition of which it is known that it was empty."""
+        if earlier:
+            return directly_follows(earlier, later)
+        if self._following is None:
+            return False
+        try:
+            first = message_id_of(later)
+        except ValueError:
+            return False
+        return first.ledger in self._following.fresh_ledgers and first.entry == 0 and first.batch_index <= 0
+
+    def complete_after(self, partition: int) -> Position | None:
+        """Where the last compaction before the opening ended. A later one that takes something away before it is read loses the log."""
+        return self._complete_after[partition]
+
+    @property
+    def in_place(self) -> bool:
+        """As the brokers' version says."""
+        return self._access.facts.in_place
+
+    @property
+    def leadership(self) -> Leadership:
+        """Anybody may append, or, if the log has one writer at a time, its leader."""
+        return ANYBODY if self._candidate is None else self._candidate.leadership
+
+    def contend(self) -> None:
+        """Stands for leadership, if there is one. That creates a log that does not exist."""
+        if self._candidate is not None and self._ended is None:
+            self._candidate.contend()
+
+    def append(self, event: Event) -> None:
+        """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
+        if self._ended is not None:
+            raise LogError(self._ended.reason, self._ended.message, kind=self._ended.kind)
+        leadership = self.leadership
+        if not leadership.leads:
+            raise NotLeader(self.namespace, leadership)
+        outstanding = self._outstanding
+        if outstanding >= self._access.limits.in_flight:
+            raise LogError(LOG_BUSY, f"{outstanding} events wait for the change log already.", kind=Kind.RESOURCE_EXHAUSTED)
+        self._writers[self.partition_of(event.key)].append(event)
+
+    async def close(self) -> None:
+        """Waits for outstanding outcomes, at most as long as the limits say; what is left fails, with an unknown outcome if it was sent."""
+        if self._ended is None:
+            self._ended = LogError(LOG_CLOSED, f"The change log of {self.namespace} is closed.")
+            self._finishing = asyncio.get_running_loop().create_task(self._finish())
+        if self._finishing is not None:
+            await asyncio.wait([self._finishing])
+        if self._closing is not None:
+            await asyncio.wait([self._closing])
+
+    # What is to be done from time to time (``rounds.LookedAfter``)
+
+    def glance(self) -> None:
+        """Looks whether the connection is there."""
+        if self._presence is not None:
+            self._presence.glance()
+        if self._candidate is not None:
+            self._candidate.glance()
+
+    def rest(self) -> None:
+        """Closes what was not used for a while, and gives up a connection that does not come back."""
+        if self._candidate is None:
+            for writer in self._writers:
+                writer.rest(self._access.limits.idle_producer_seconds)
+        if self._presence is not None and (error := self._presence.given_up(time.monotonic())) is not None:
+            self.lost(error)
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to look after the log."""
+        if self._ended is not None:
+            return False
+        if self._presence is not None:
+            return self._presence.due(now)
+        return now - self._looked >= self._access.limits.creation_seconds
+
+    async def look_after(self) -> None:
+        """Finds out whether the log came into being, or whether it is still the one that was opened."""
+        try:
+            error = await (self._presence.trouble() if self._presence is not None else self._look_for_creation())
+        except LogError as failure:
+            _log.info("Looking after the change log of %s: %s", self.namespace, failure.message)
+            return
+        if error is not None:
+            self.lost(error)
+
+    # What readers and writers report (``following.Listener``, ``writer.Outcomes``)
+
+    def read(self, events: Sequence[Placed]) -> None:
+        """Hands on what was read."""
+        self._sink.read(events)
+        if self._candidate is not None:
+            self._heed(self._candidate, events)
+        elif self._following is not None:
+            newest = self._following.newest_schema
+            for writer in self._writers:
+                writer.outdate(newest)
+
+    def caught_up(self) -> None:
+        """Says so, once."""
+        if not self._told_caught_up:
+            self._told_caught_up = True
+            self._sink.caught_up()
+            if self._candidate is not None and self._candidate.ever_led:
+                self._candidate.contend()
+
+    def appended(self, placed: list[Placed]) -> None:
+        """Hands on what was acknowledged."""
+        self._sink.appended(placed)
+        self._settled.set()
+
+    def append_failed(self, event: Event, error: LogError) -> None:
+        """Hands on what failed. A leader whose producer has failed leads no longer."""
+        if self._candidate is not None and (error.outcome_unknown or error.reason in _PRODUCER_FAILED):
+            self._candidate.step_down(error)
+        self._sink.append_failed(event, error)
+        self._settled.set()
+
+    def lost(self, error: LogError) -> None:
+        """Ends the log, and says so."""
+        if self._ended is None:
+            self._ended = error
+            self._end(error)
+            self._sink.lost(error)
+
+    # What a candidate asks and tells (``leadership.Office``)
+
+    async def open_exclusively(self, partition: int, access: Any, name: str) -> OpenProducer:
+        """Opens a producer that is the only one of its partition."""
+        return await self._open_producer(partition, access, name)
+
+    async def announce(self, partition: int, producer: OpenProducer) -> Position:
+        """Writes an event of no kind, which brokers pass over, under the name of the log itself, so that compaction keeps the newest."""
+        del partition
+        cluster, name = self._access.facts.name, f"persistent://{self.namespace}/{self._layout.local}"
+        announcement = Encoded(name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (cluster,))
+        ident = await send(producer.handle, message_of(announcement))
+        return position_of(MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()))
+
+    def elected(self, producers: Sequence[OpenProducer]) -> None:
+        """This process may append."""
+        for writer, producer in zip(self._writers, producers, strict=True):
+            writer.use(producer)
+        self._sink.led()
+
+    def deposed(self, error: LogError) -> None:
+        """It may no longer: what has no outcome gets one."""
+        for writer in self._writers:
+            for event, sent in writer.give_up():
+                self._sink.append_failed(event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=sent))
+        self._settled.set()
+        self._sink.led()
+
+    def led(self) -> None:
+        """Hands on that another process leads."""
+        self._sink.led()
+
+    def _heed(self, candidate: Candidate, events: Sequence[Placed]) -> None:
+        for placed in events:
+            if placed.partition == 0:
+                candidate.heard(placed.producer)
+        candidate.came_to(events[-1].partition, events[-1].position)
+
+    # Its life
+
+    async def start(self, *, exists: bool) -> None:
+        """Begins to follow the log, if it exists.
+
+        Raises:
+            LogError: it can't be followed.
+        """
+        if exists:
+            async with self._creating:
+                self._complete_after = (await self._follow(self._layout)).complete_after
+        else:
+            asyncio.get_running_loop().call_soon(self._nothing_there)
+
+    @property
+    def _outstanding(self) -> int:
+        return sum(writer.outstanding for writer in self._writers)
+
+    def _nothing_there(self) -> None:
+        if not self._over:
+            self.caught_up()
+
+    async def _follow(self, layout: Layout) -> Following:
+        following = await Following.connect(self._access, self._schemas, layout)
+        if self._over:
+            await following.close()
+            raise LogError(LOG_CLOSED, f"The change log of {self.namespace} is closed.")
+        self._layout = layout
+        self._following = following
+        self._presence = Presence(self._access, following)
+        following.start(self)
+        return following
+
+    async def _look_for_creation(self) -> LogError | None:
+        try:
+            await self._ensure_followed(create=False)
+        except LogError as error:
+            if error.reason != NAMESPACE_NOT_FOUND:
+                raise
+            return LogError(error.reason, f"The namespace {self.namespace} was deleted.", kind=error.kind)
+        finally:
+            self._looked = time.monotonic()
+        return None
+
+    async def _ensure_followed(self, *, create: bool) -> None:
+        """Follows the log if it exists; if it does not, creates it or leaves it at that."""
+        async with self._creating:
+            if self._following is not None:
+                return
+            layout = await self._access.topics.find(self.namespace)
+            if layout is None and create:
+                base = f"persistent://{self.namespace}/{self._layout.local}"
+                layout = self._layout._replace(partitions=await self._access.client.let_broker_lay_out(base))
+            if layout is None:
+                return
+            if max(1, layout.partitions) != self.partitions:
+                error = LogError(
+                    LOG_REPARTITIONED,
+                    f"The change log of {self.namespace} came into being with {layout.partitions} partitions instead of {self.partitions};"
+                    " it has to be opened anew.",
+                )
+                asyncio.get_running_loop().call_soon(self.lost, error)
+                raise error
+            await self._follow(layout)
+
+    def _rehearse(self, event: Event) -> None:
+        self._schemas.newest.codec.encode(event)
+
+    async def _open_producer(self, partition: int, access: Any = SHARED, name: str = "") -> OpenProducer:
+        await self._ensure_followed(create=True)
+        registered = await self._schemas.refresh()
+        handle = await self._access.client.create_producer(
+            self._layout.full_names[partition],
+            registered.definition,
+            send_seconds=self._access.limits.send_seconds,
+            queue_size=self._access.limits.in_flight,
+            access=access,
+            name=name,
+        )
+        version = registered.version
+        if version == NOT_REGISTERED:  # then it is now
+            try:
+                version = (await self._schemas.refresh()).version
+            except BaseException:
+                close_quietly(handle)
+                raise
+        return OpenProducer(handle, registered.codec, version)
+
+    async def _finish(self) -> None:
+        deadline = time.monotonic() + self._access.limits.close_seconds
+        while self._outstanding and (left := deadline - time.monotonic()) > 0:
+            self._settled.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), left)
+        self._end(LogError(LOG_CLOSED, "The change log was closed before it answered."))
+
+    def _end(self, error: LogError) -> None:
+        """Stops everything; what has no outcome gets one."""
+        self._over = True
+        if self._candidate is not None:
+            self._candidate.stop()
+        if self._following is not None:
+            self._following.stop()
+        for writer in self._writers:
+            for event, sent in writer.stop():
+                self._sink.append_failed(event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=sent))
+        self._forget(self)
+        self._closing = asyncio.get_running_loop().create_task(self._close_connections())
+
+    async def _close_connections(self) -> None:
+        closing = [writer.close() for writer in self._writers]
+        if self._following is not None:
+            closing.append(self._following.close())
+        with suppress(TimeoutError):  # the broker closes what belongs to a connection that ends
+            async with asyncio.timeout(self._access.limits.close_seconds):
+                await asyncio.gather(*closing)

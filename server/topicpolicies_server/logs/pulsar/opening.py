@@ -1,0 +1,40 @@
+"""How the brokers are reached, by a configuration: the change logs, and the admin API with the same credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...config import PulsarLogConfig, Writer
+from .admin import Admin
+from .credentials import TlsOptions, TokenSource, token_from_file
+from .log import PulsarLog
+
+
+def pulsar_log(config: PulsarLogConfig, advertised: Callable[[], str] = str) -> PulsarLog:
+    """The change logs of a cluster. Nothing is connected yet.
+
+    Args:
+        config: where, and how.
+        advertised: where clients reach this process; asked for only where a log has one writer at a time.
+    """
+    exclusive = config.writer is Writer.EXCLUSIVE
+    return PulsarLog(
+        config.service_url, config.admin_url, token=_token(config), tls=_tls(config), advertised=advertised if exclusive else None
+    )
+
+
+def admin_api(config: PulsarLogConfig) -> Admin:
+    """The admin API of a cluster. Nothing is asked yet.
+
+    Raises:
+        OSError: a TLS file can't be used.
+    """
+    return Admin(config.admin_url, token=_token(config), tls=_tls(config))
+
+
+def _token(config: PulsarLogConfig) -> TokenSource | None:
+    return None if config.token_file is None else token_from_file(config.token_file)
+
+
+def _tls(config: PulsarLogConfig) -> TlsOptions | None:
+    return None if config.tls_trust_certs_file is None else TlsOptions(trust_certs=config.tls_trust_certs_file)

@@ -1,0 +1,106 @@
+"""Whether a log that is followed is still there, and still the one that was opened.
+
+pulsar-client does not say so: it connects again for ever, and where the topic was deleted, that creates it anew, a tenth of a second later.
+So the broker is asked, from time to time, after each interruption of the connection, and when a new ledger has begun, as one does in a
+new topic.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..change_log import LogError
+from .access import Access
+from .admin import ADMIN_REFUSED, ADMIN_UNREACHABLE
+from .following import Following
+from .refusals import LOG_ACCESS_DENIED, LOG_UNREACHABLE
+from .topics import NAMESPACE_NOT_FOUND
+
+LOG_DELETED = "LOG_DELETED"
+"""Reason: the log's topic was deleted."""
+LOG_REPLACED = "LOG_REPLACED"
+"""Reason: the log's topic was deleted and created again: another log, which must be opened anew."""
+LOG_REPARTITIONED = "LOG_REPARTITIONED"
+"""Reason: the log has another number of partitions than it had (or was going to have): keys have other places, open it anew."""
+
+
+class Presence:
+    """Watches over one log that is followed."""
+
+    def __init__(self, access: Access, following: Following) -> None:
+        """Begins when the log was just opened, connected."""
+        self._access = access
+        self._following = following
+        self._name = f"The change log of {following.layout.namespace}"
+        self._asked = self._connected = time.monotonic()
+        self._ledgers = following.ledgers
+        self._interrupted = False
+
+    def glance(self) -> None:
+        """Looks at the connection; called often enough to see it interrupted for a tenth of a second."""
+        self._interrupted = self._interrupted or not self._following.connected
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to ask; called every second or so, ``now`` being monotonic seconds."""
+        limits = self._access.limits
+        connected = self._following.connected
+        if connected:
+            self._connected = now
+        ledgers, before = self._following.ledgers, self._ledgers
+        self._ledgers = ledgers
+        since = now - self._asked
+        gone = now - self._connected
+        return (
+            since >= limits.check_seconds
+            or (ledgers != before and self._following.complete)
+            or (connected and self._interrupted)
+            or (gone > limits.creation_seconds / 2 and since >= limits.creation_seconds)
+        )
+
+    def given_up(self, now: float) -> LogError | None:
+        """The end of waiting for a connection, whatever the broker would say."""
+        gone = now - self._connected
+        if gone > self._access.limits.disconnected_seconds:
+            return LogError(LOG_UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
+        return None
+
+    async def trouble(self) -> LogError | None:
+        """Asks; what is wrong with the log, if anything is known to be."""
+        self._asked = time.monotonic()
+        self._interrupted = not self._following.connected
+        try:
+            trouble = await self._difference() or self._not_reconnected()
+            if trouble is None and self._following.connected:
+                await self._following.keep_up()
+            return trouble
+        except LogError as error:
+            if error.reason == NAMESPACE_NOT_FOUND:
+                return LogError(error.reason, f"The namespace {self._following.layout.namespace} was deleted.", kind=error.kind)
+            if error.reason == ADMIN_REFUSED and not self._following.connected:
+                return LogError(LOG_ACCESS_DENIED, error.message)
+            if error.reason not in (ADMIN_REFUSED, ADMIN_UNREACHABLE):
+                raise
+            return None
+        finally:
+            self._asked = time.monotonic()
+
+    async def _difference(self) -> LogError | None:
+        topics, opened = self._access.topics, self._following
+        layout = await topics.find(opened.layout.namespace)
+        if layout is None:
+            return LogError(LOG_DELETED, f"{self._name} was deleted.")
+        if layout.partitions != opened.layout.partitions:
+            return LogError(
+                LOG_REPARTITIONED,
+                f"{self._name} has {layout.partitions} partitions and no longer {opened.layout.partitions}; it has to be opened anew.",
+            )
+        if opened.creation and await topics.creation(layout) not in (opened.creation, ""):
+            return LogError(LOG_REPLACED, f"{self._name} was deleted and created again; it has to be opened anew.")
+        return None
+
+    def _not_reconnected(self) -> LogError | None:
+        """The library waits longer and longer between attempts; when brokers answer again, opening anew is quicker."""
+        gone = time.monotonic() - self._connected
+        if not self._following.connected and gone > self._access.limits.reconnect_seconds:
+            return LogError(LOG_UNREACHABLE, f"{self._name} is there, but was not reconnected within {gone:.0f} s.")
+        return None

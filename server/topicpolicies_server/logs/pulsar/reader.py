@@ -1,0 +1,274 @@
+"""One partition of a change log, read from its beginning on and handed over in batches.
+
+A batch is what has come meanwhile, taken within a slice of time so that the event loop is never held; the rest of the time the library's
+own queue fills up and the broker stops sending. Nothing else bounds what is in flight, and nothing else needs to.
+
+**Where the beginning ends.** Reaching the entry that was the last at opening ends it. But that entry may never come, because compaction
+removed it, and the library's ``has_message_available`` has been known to say yes for ever. So whenever nothing comes, the library is asked;
+if it still says yes, the broker is asked whether it has sent everything; and if neither helps for a while, the log is lost rather than
+taken for read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from ...core.events import Event, Placed
+from ...core.names import Scope
+from ..avro import Codec
+from ..change_log import LogError
+from .client import OK, Inbox
+from .continuity import Continuity
+from .ids import MessageId, position_of
+from .origins import origin_of
+from .schemas import NOT_REGISTERED, Schemas
+
+_log = logging.getLogger(__name__)
+
+LOG_STUCK = "LOG_STUCK"
+"""Reason: reading began and came to a standstill before it had caught up."""
+ANNOUNCEMENT = "tp-leader"
+"""The property of a message that only says who leads from there on (``leadership``)."""
+LOG_ENDED = "LOG_ENDED"
+"""Reason: the client stopped reading by itself."""
+
+_SLICE_SECONDS = 0.005
+_BATCH = 64
+_QUIET_SECONDS = 0.1
+_QUIET_LOOKS_BEFORE_BROKER = 10
+_ANSWER_SECONDS = 5.0
+
+
+_NOWHERE = MessageId(-1, -1)
+
+
+class Goal(NamedTuple):
+    """Where a partition's beginning ends, and who can tell when the last entry does not come."""
+
+    last: MessageId | None
+    """The last entry at opening; None: there was none."""
+    all_sent: Callable[[], Awaitable[bool]]
+    """Asks the broker whether it has sent everything up to ``last``; may raise ``LogError``."""
+    patience_seconds: float
+    """How long nothing may come before the reader gives up."""
+    fresh_ledger: int | None = None
+    """If nothing was ever written: the ledger that the first entry goes to."""
+
+
+class PartitionReader:
+    """Reads one partition.
+
+    Attributes:
+        handle: pulsar-client's reader. Whoever made it closes it.
+        continuity: what is known of the partition's compaction.
+        last: the last entry that was read; (-1, -1) before the first.
+        problems: how many entries could not be read, or not entirely.
+        newest_schema: the highest version of a schema that an entry was written with.
+    """
+
+    def __init__(
+        self,
+        handle: Any,
+        partition: int,
+        schemas: Schemas,
+        cluster: str,
+        goal: Goal,
+        continuity: Continuity,
+    ) -> None:
+        """``handle`` is pulsar-client's reader, ``cluster`` the name of the local one."""
+        self.handle = handle
+        self.last = _NOWHERE
+        self.problems = 0
+        self.newest_schema = NOT_REGISTERED
+        self._goal = goal
+        self.continuity = continuity
+        self._partition = partition
+        self._schemas = schemas
+        self._cluster = cluster
+        self._came = asyncio.Event()
+        self._inbox: Inbox[tuple[Any, Any]] = Inbox(asyncio.get_running_loop(), self._came.set)
+        self._asked = False
+        self._caught_up = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection to the broker now. The library restores lost ones by itself."""
+        return bool(self.handle.is_connected())
+
+    async def run(self, deliver: Callable[[Sequence[Placed]], None], caught_up: Callable[[], None]) -> None:
+        """Reads until it is cancelled.
+
+        Args:
+            deliver: takes events, in order; it must not raise.
+            caught_up: called once.
+
+        Raises:
+            LogError: reading can't go on.
+        """
+        goal = self._goal
+        target = _NOWHERE if goal.last is None else goal.last
+        progress = time.monotonic()
+        looks = 0
+        while True:
+            batch = self._take()
+            if batch:
+                await self._hand_over(batch, deliver)
+                progress, looks = time.monotonic(), 0
+                continue
+            if self._caught_up:
+                await self._something()
+                continue
+            if self.last >= target or (not await self._something(_QUIET_SECONDS) and await self._is_at_end(looks)):
+                await self._begin(target)
+                caught_up()
+            elif time.monotonic() - progress > goal.patience_seconds:
+                raise LogError(LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}.")
+            looks += 1
+
+    async def keep_up(self) -> None:
+        """Learns of compactions (``continuity``); called from time to time.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        if self._caught_up:
+            await self.continuity.keep_up()
+
+    async def _begin(self, target: MessageId) -> None:
+        """The beginning is over; from here on, what was compacted away is missed."""
+        if self.last is not _NOWHERE or target is not _NOWHERE:
+            await self.continuity.begin(max(self.last, target))
+        elif self._goal.fresh_ledger is not None:
+            self.continuity.whole = MessageId(self._goal.fresh_ledger, -1)
+        self._caught_up = True
+
+    def _take(self) -> list[Any]:
+        """What has come, up to one batch; asks for more unless that was done already."""
+        batch: list[Any] = []
+        received = self._inbox.items
+        while len(batch) < _BATCH:
+            if not received:
+                if self._asked:
+                    break
+                self._asked = True
+                # The answer comes from within the call if a message is there already, else later and from a thread of the library.
+                self.handle.read_next_async(self._received)
+                continue
+            result, message = received.popleft()
+            self._asked = False
+            if result != OK:
+                raise LogError(LOG_ENDED, f"Pulsar's client stopped reading the change log: {result.name}.")
+            batch.append(message)
+        self._came.clear()
+        return batch
+
+    def _received(self, result: Any, message: Any) -> None:
+        self._inbox.put((result, message))
+
+    async def _something(self, seconds: float | None = None) -> bool:
+        """Waits until something has come; False if nothing did in time."""
+        if self._inbox.items:
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                await self._came.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _is_at_end(self, looks: int) -> bool:
+        """Whether nothing more is to come, asked while nothing comes."""
+        if await self._library_has_more():
+            if looks % _QUIET_LOOKS_BEFORE_BROKER != _QUIET_LOOKS_BEFORE_BROKER - 1:
+                return False
+            try:
+                if not await self._goal.all_sent():
+                    return False
+            except LogError as error:
+                _log.info("The broker can't say where reading stands: %s", error.message)
+                return False
+            _log.warning(
+                "pulsar-client says that there is more to read, the broker that it sent all; nothing comes, so the broker is right."
+            )
+        # What was on its way between two threads when the question was answered has come by now.
+        return not await self._something(_QUIET_SECONDS)
+
+    async def _library_has_more(self) -> bool:
+        answered = asyncio.Event()
+        inbox: Inbox[tuple[Any, bool]] = Inbox(asyncio.get_running_loop(), answered.set)
+        self.handle.has_message_available_async(lambda result, more: inbox.put((result, more)))
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await answered.wait()
+        except TimeoutError:
+            return True
+        result, more = inbox.items.popleft()
+        return result != OK or bool(more)
+
+    async def _hand_over(self, batch: list[Any], deliver: Callable[[Sequence[Placed]], None]) -> None:
+        placed: list[Placed] = []
+        began = time.perf_counter()
+        for message in batch:
+            version = message.int_schema_version()
+            codec = self._schemas.known(version)
+            if codec is None:
+                codec = await self._codec(version)
+            entry = self._placed(message, codec, version)
+            if entry is not None:
+                if self._caught_up:
+                    await self._make_sure()
+                placed.append(entry)
+            if time.perf_counter() - began > _SLICE_SECONDS:
+                if placed:
+                    deliver(placed)
+                    placed = []
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        if placed:
+            deliver(placed)
+        await asyncio.sleep(0)
+
+    async def _make_sure(self) -> None:
+        """Makes sure that nothing was missed before the entry that was just read."""
+        if not self.continuity.goes_on(self.last):
+            await self.continuity.bridge(self.last)
+        self.continuity.whole = self.last
+
+    async def _codec(self, version: int) -> Codec | None:
+        """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""
+        pause = 0.5
+        while True:
+            try:
+                return await self._schemas.written_with(version)
+            except LogError as error:
+                _log.warning("Reading a change log waits for its schema %d: %s", version, error.message)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 10.0)
+
+    def _placed(self, message: Any, codec: Codec | None, version: int) -> Placed | None:
+        """The entry of a message; None if it was delivered before, as may happen when a connection is restored."""
+        ident = message.message_id()
+        place = MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index())
+        if place <= self.last:
+            return None
+        self.last = place
+        position = position_of(place)
+        producer = message.producer_name()
+        event: Event | None = None
+        if codec is None:
+            problem = f"its schema, version {version}, is none of policy events"
+        elif ANNOUNCEMENT in (properties := message.properties()):
+            problem = ""
+        else:
+            payload = None if message.has_null_value() else message.data()
+            event, problem = codec.read(message.partition_key(), payload, properties)
+            self.newest_schema = max(self.newest_schema, version)
+        if event is not None and event.key.scope is Scope.GLOBAL and origin_of(producer) not in ("", self._cluster):
+            event = event._replace(replicated=True)
+        if problem:
+            self.problems += 1
+        return Placed(self._partition, position, event, message.publish_timestamp(), producer, problem)

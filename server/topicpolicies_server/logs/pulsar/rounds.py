@@ -1,0 +1,81 @@
+"""What has to be looked at from time to time in every open log, in one task for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 4
+_GLANCE_SECONDS = 0.08
+
+
+class LookedAfter(Protocol):
+    """A log that is looked after."""
+
+    def glance(self) -> None:
+        """Takes a quick look, at most a tenth of a second after the last one."""
+
+    def rest(self) -> None:
+        """Closes what was not used for a while."""
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to look after the log; ``now`` is monotonic, in seconds."""
+
+    async def look_after(self) -> None:
+        """Does so, in bounded time."""
+
+
+class Rounds:
+    """Goes round the open logs."""
+
+    def __init__(self, logs: Callable[[], Iterable[LookedAfter]], *, every_seconds: float) -> None:
+        """Does nothing before ``start``."""
+        self._logs = logs
+        self._every = every_seconds
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._visits: dict[LookedAfter, asyncio.Task[None]] = {}
+        self._walk: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins; a second call does nothing."""
+        if self._walk is None:
+            self._walk = asyncio.get_running_loop().create_task(self._go_round())
+
+    async def stop(self) -> None:
+        """Ends."""
+        tasks = [*self._visits.values(), *([self._walk] if self._walk is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _go_round(self) -> None:
+        next_round = time.monotonic() + self._every
+        while True:
+            await asyncio.sleep(min(_GLANCE_SECONDS, self._every))
+            logs = list(self._logs())
+            for log in logs:
+                log.glance()
+            now = time.monotonic()
+            if now >= next_round:
+                next_round = now + self._every
+                for log in logs:
+                    self._look(log, now)
+
+    def _look(self, log: LookedAfter, now: float) -> None:
+        log.rest()
+        if log not in self._visits and log.due(now):
+            self._visits[log] = asyncio.get_running_loop().create_task(self._visit(log))
+
+    async def _visit(self, log: LookedAfter) -> None:
+        try:
+            async with self._at_once:
+                await log.look_after()
+        except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
+            _log.exception("Looking after a change log failed")
+        finally:
+            del self._visits[log]

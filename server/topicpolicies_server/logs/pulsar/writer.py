@@ -1,0 +1,289 @@
+"""One partition of a change log, written: events in the order of their appends, each with an outcome.
+
+A producer is opened for the first event and closed when there were none for a while, so that somebody else can take the exclusive one.
+Until it is open, events wait here; then they go to the library at once, which has them acknowledged in order.
+
+**What is certain.** A refusal that the library gives from within the call of sending is certain: nothing was sent. So is the end of waiting
+here. Any later failure is not: the library sends again what was unacknowledged when a connection broke, so even "fenced" may come after a
+first copy was stored. (That is also how an event gets stored twice; its id tells.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
+
+from ...core.events import Event, Placed
+from ..avro import Codec
+from ..change_log import LogError
+from .client import OK, Inbox, PulsarClientError, Result, close_handle, close_quietly, message_of
+from .ids import MessageId, position_of
+from .refusals import is_passing, refusal
+
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 2.0
+_SLICE = 200
+_USELESS_AFTER = frozenset({Result.AlreadyClosed, Result.NotConnected, Result.ProducerFenced, Result.TopicTerminated})
+"""Results after which a producer takes nothing more."""
+
+
+class Outcomes(Protocol):
+    """Whom a writer tells what became of events; never from within ``append``."""
+
+    def appended(self, placed: list[Placed]) -> None:
+        """These are in the log, in this order."""
+
+    def append_failed(self, event: Event, error: LogError) -> None:
+        """This one was not acknowledged."""
+
+
+class OpenProducer(NamedTuple):
+    """A producer and what it writes."""
+
+    handle: Any
+    codec: Codec
+    schema_version: int
+
+
+class _Waiting(NamedTuple):
+    event: Event
+    until: float
+
+
+class _Sent(NamedTuple):
+    event: Event
+    message: Any
+
+
+class PartitionWriter:
+    """Writes one partition."""
+
+    def __init__(
+        self,
+        partition: int,
+        open_producer: Callable[[int], Awaitable[OpenProducer]],
+        rehearse: Callable[[Event], object],
+        outcomes: Outcomes,
+        *,
+        patience_seconds: float,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            partition: its number.
+            open_producer: makes a producer for a partition; raises ``PulsarClientError`` or ``LogError``.
+            rehearse: raises ``LogError`` for an event that could not be written as far as is known; asked while there is no producer.
+            outcomes: whom to tell.
+            patience_seconds: how long an event may wait for a producer.
+        """
+        self._partition = partition
+        self._open_producer = open_producer
+        self._rehearse = rehearse
+        self._outcomes = outcomes
+        self._patience = patience_seconds
+        self._thread = threading.get_ident()
+        self._producer: OpenProducer | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._outdated = False
+        self._waiting: deque[_Waiting] = deque()
+        self._sent: dict[int, _Sent] = {}
+        self._acknowledgements: Inbox[tuple[int, Any, Any, bool]] = Inbox(asyncio.get_running_loop(), self._settle)
+        self._counter = 0
+        self._calling = 0
+        self._used = 0.0
+
+    @property
+    def outstanding(self) -> int:
+        """Events without an outcome."""
+        return len(self._waiting) + len(self._sent)
+
+    @property
+    def _changing_over(self) -> bool:
+        """Whether the next producer must wait for what the last one has sent, so that events stay in order."""
+        return self._outdated and bool(self._sent)
+
+    @property
+    def _disconnected(self) -> bool:
+        """Whether the producer has lost its connection: opening another is quicker than the library, which waits longer and longer."""
+        return self._producer is not None and not self._producer.handle.is_connected()
+
+    def append(self, event: Event) -> None:
+        """Takes an event.
+
+        Raises:
+            LogError: the schema or the dialect can't express it.
+        """
+        if self._producer is not None and not self._waiting and not self._outdated:
+            self._send(self._producer, event)
+        else:
+            self._rehearse(event)
+            self._waiting.append(_Waiting(event, time.monotonic() + self._patience))
+            self._ensure_open()
+
+    def outdate(self, schema_version: int) -> None:
+        """Says that there is a schema of this version; if it is newer than the producer's, what comes next is written with the newest."""
+        if self._producer is not None and self._producer.schema_version < schema_version:
+            self._outdated = True
+            if not self._sent:
+                self._drop_producer()
+
+    def rest(self, idle_seconds: float) -> None:
+        """Closes the producer if it was not used for so long."""
+        if self._producer is not None and not self.outstanding and time.monotonic() - self._used > idle_seconds:
+            self._drop_producer()
+
+    def stop(self) -> list[tuple[Event, bool]]:
+        """Stops at once; nothing is told afterwards, and nothing may be appended.
+
+        Returns:
+            The events without an outcome, oldest first, each with whether it may be in the log all the same.
+        """
+        if self._opening is not None:
+            self._opening.cancel()
+        left = [(sent.event, True) for sent in self._sent.values()] + [(waiting.event, False) for waiting in self._waiting]
+        self._sent.clear()
+        self._waiting.clear()
+        return left
+
+    def use(self, producer: OpenProducer) -> None:
+        """Takes a producer that somebody else has opened, instead of opening one."""
+        self._producer = producer
+        self._used = time.monotonic()
+
+    def give_up(self) -> list[tuple[Event, bool]]:
+        """Closes the producer at once: nothing of what has no outcome is sent (again).
+
+        Returns:
+            What ``stop`` returns.
+        """
+        left = self.stop()
+        self._drop_producer()
+        return left
+
+    async def close(self) -> None:
+        """Closes the producer, if there is one. Comes after ``stop``."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await close_handle(producer.handle)
+
+    def _send(self, producer: OpenProducer, event: Event) -> None:
+        message = message_of(producer.codec.encode(event))
+        self._used = time.monotonic()
+        self._counter += 1
+        number = self._calling = self._counter
+        self._sent[number] = _Sent(event, message)
+        producer.handle.send_async(message, functools.partial(self._acknowledge, number))
+        self._calling = 0
+
+    def _acknowledge(self, number: int, result: Any, message_id: Any) -> None:
+        """Called by the library: from within the sending if it refuses at once, else from a thread of its own."""
+        at_once = number == self._calling and threading.get_ident() == self._thread
+        self._acknowledgements.put((number, result, message_id, at_once))
+
+    def _settle(self) -> None:
+        placed: list[Placed] = []
+        items = self._acknowledgements.items
+        if len(items) > _SLICE:
+            asyncio.get_running_loop().call_soon(self._settle)
+        for _ in range(min(_SLICE, len(items))):
+            number, result, message_id, at_once = items.popleft()
+            sent = self._sent.pop(number, None)
+            if sent is None:
+                continue  # stopped meanwhile
+            if result == OK:
+                placed.append(self._placed(sent, message_id))
+                continue
+            if placed:
+                self._outcomes.appended(placed)
+                placed = []
+            if result in _USELESS_AFTER or (result == Result.Timeout and self._disconnected):
+                self._drop_producer()
+            self._outcomes.append_failed(sent.event, refusal("Appending to the change log", result, outcome_unknown=not at_once))
+        if placed:
+            self._outcomes.appended(placed)
+        if self._outdated and not self._sent:
+            self._drop_producer()
+        if self._waiting:
+            self._ensure_open()
+
+    def _placed(self, sent: _Sent, message_id: Any) -> Placed:
+        """What readers will see, down to the time and the name that the library put into the message when it sent it."""
+        position = position_of(MessageId(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()))
+        return Placed(self._partition, position, sent.event, sent.message.publish_timestamp(), sent.message.producer_name())
+
+    def _ensure_open(self) -> None:
+        if self._opening is None and not self._changing_over:
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+
+    def _drop_producer(self) -> None:
+        if self._producer is not None:
+            close_quietly(self._producer.handle)
+        self._producer = None
+        self._outdated = False
+
+    async def _open(self) -> None:
+        """Gets a producer, if there is none, and sends what waits."""
+        try:
+            pause = _FIRST_PAUSE
+            while self._waiting and not self._changing_over:
+                if self._producer is not None:
+                    self._send_some(self._producer)
+                    await asyncio.sleep(0)
+                elif await self._try_to_open() is not None and self._waiting:
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
+        finally:
+            self._opening = None
+
+    async def _try_to_open(self) -> PulsarClientError | LogError | None:
+        """One attempt, which events may outwait; they never cut it short, or a broker that is slow to come back would never be reached."""
+        attempt = asyncio.ensure_future(self._open_producer(self._partition))
+        try:
+            while not attempt.done():
+                await asyncio.wait({attempt}, timeout=self._until_next_expiry())
+                self._expire(PulsarClientError(Result.Timeout, "no producer in time"))
+            self._producer = attempt.result()
+        except (PulsarClientError, LogError) as failure:
+            if is_passing(failure):
+                self._expire(failure)
+            else:
+                self._fail_waiting(len(self._waiting), failure)
+            return failure
+        except asyncio.CancelledError:
+            if not attempt.cancel() and attempt.exception() is None:
+                close_quietly(attempt.result().handle)
+            raise
+        self._used = time.monotonic()
+        return None
+
+    def _until_next_expiry(self) -> float | None:
+        return max(0.0, self._waiting[0].until - time.monotonic()) if self._waiting else None
+
+    def _expire(self, failure: PulsarClientError | LogError) -> None:
+        """Fails what has waited for long enough."""
+        now = time.monotonic()
+        self._fail_waiting(sum(1 for _ in itertools.takewhile(lambda waiting: waiting.until <= now, self._waiting)), failure)
+
+    def _fail_waiting(self, count: int, failure: PulsarClientError | LogError) -> None:
+        for _ in range(count):
+            self._outcomes.append_failed(self._waiting.popleft().event, _not_sent(failure))
+
+    def _send_some(self, producer: OpenProducer) -> None:
+        for _ in range(min(_SLICE, len(self._waiting))):
+            event = self._waiting.popleft().event
+            try:
+                self._send(producer, event)
+            except LogError as error:
+                self._outcomes.append_failed(event, error)
+
+
+def _not_sent(failure: PulsarClientError | LogError) -> LogError:
+    if isinstance(failure, LogError):
+        return LogError(failure.reason, failure.message, kind=failure.kind)
+    return refusal("Opening the change log for writing", failure.result, failure.message)

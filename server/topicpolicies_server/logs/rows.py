@@ -1,0 +1,36 @@
+"""Row numbers as positions: strings whose plain order is the numbers' order, and that show when one directly follows another."""
+
+from __future__ import annotations
+
+from ..core.events import Position
+
+MAX_ROW = 16**15 - 1
+"""The highest row number that a position can carry."""
+
+
+def position_of(row: int) -> Position:
+    """The position of a row (1 to ``MAX_ROW``): its hexadecimal digits, after one digit that says how many they are."""
+    digits = f"{row:x}"
+    return f"{len(digits):x}{digits}"
+
+
+def row_of(position: Position) -> int:
+    """The row number of a position; 0, which is before every row, for the empty string.
+
+    Raises:
+        ValueError: the text is not a position of ``position_of``.
+    """
+    if not position:
+        return 0
+    row = int(position[1:], 16)
+    if position_of(row) != position or row == 0:
+        raise ValueError(f'"{position}" is not the position of a row')
+    return row
+
+
+def directly_follows(earlier: Position, later: Position) -> bool:
+    """Whether no row can stand between two positions; ``earlier`` may be "" for the beginning."""
+    try:
+        return row_of(later) == row_of(earlier) + 1
+    except ValueError:
+        return False

@@ -1,0 +1,54 @@
+"""A lock beside a file: one process has it, and it goes with the process, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from ...core.errors import Kind
+from ..change_log import LogError
+
+
+class FileLock:
+    """The lock on ``path`` + ``.lock`` (``flock``). The lock file stays behind; what it holds is the last holder's process id."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock_path = path.with_name(path.name + ".lock")
+        self._descriptor = -1
+
+    def acquire(self) -> None:
+        """Takes the lock, or fails at once; does nothing if it is held already.
+
+        Raises:
+            LogError: somebody has it (FAILED_PRECONDITION, reason ``LOG_FILE_IN_USE``), or the lock file can't be made.
+        """
+        if self._descriptor >= 0:
+            return
+        try:
+            descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise LogError("LOG_FILE_UNUSABLE", f"{self._lock_path} can't be opened: {error.strerror}.") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            if not isinstance(error, BlockingIOError):
+                raise LogError("LOG_FILE_UNUSABLE", f"{self._lock_path} can't be locked: {error.strerror}.") from error
+            by = f"process {holder}" if holder.isdigit() else "another process"
+            raise LogError(
+                "LOG_FILE_IN_USE",
+                f"{self._path} is in use by {by}. The file belongs to one sidecar at a time: stop the other one, or name another file.",
+                kind=Kind.FAILED_PRECONDITION,
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Gives the lock up, if it is held."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

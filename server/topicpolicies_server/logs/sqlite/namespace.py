@@ -1,0 +1,245 @@
+"""One namespace's log of the file (``change_log.NamespaceLog``)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ...core.errors import Kind
+from ...core.events import Event, Placed, Position
+from ...core.names import PolicyKey
+from .. import rows
+from ..avro import Codec
+from ..change_log import ANYBODY, Leadership, LogError, LogSink
+from .loading import PAGE, Loading
+from .writer import Append, Space
+
+_log = logging.getLogger(__name__)
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(slots=True)
+class Flight:
+    """What is under way to the file, and how much of it there may be."""
+
+    events: int
+    """Appends of one namespace that may wait for their commit."""
+    bytes: int
+    """Bytes that may wait for their commit, of all namespaces together."""
+    close_seconds: float
+    """How long closing a log waits for what was appended."""
+    bytes_now: int = 0
+    """Bytes that wait now."""
+
+
+@dataclass(slots=True)
+class Stored:
+    """What the loop's side knows of a namespace in the file."""
+
+    space: Space
+    committed: int
+    """The highest row number that was reported as committed, or read from the file at its opening."""
+    floor: int = 0
+    """The highest row number that a compaction may have deleted."""
+    rows: int = 0
+    """Events that are there, as far as they were seen since the file was opened."""
+    kept: int = 0
+    """How many of them the last compaction left that it might have deleted: the keys of that time."""
+    log: SqliteNamespaceLog | None = field(default=None, repr=False)
+    """Who has it open."""
+
+    def raise_floor(self, row: int) -> None:
+        """Rows up to this one may be deleted from now on."""
+        self.floor = max(self.floor, row)
+
+
+class SqliteNamespaceLog:
+    """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
+
+    def __init__(
+        self, identity: str, stored: Stored, sink: LogSink, codec: Codec, flight: Flight, append: Callable[[Append], None]
+    ) -> None:
+        self._identity = identity
+        self._stored = stored
+        self._sink = sink
+        self._encode = codec.encode
+        self._flight = flight
+        self._append = append
+        self._pending: deque[Append] = deque()
+        self._floor = 0
+        self._ended: LogError | None = None
+        self._drained: asyncio.Event = asyncio.Event()
+        self._waiting: list[Placed] | None = []
+        """What was committed while older entries are still being read; None when those are through."""
+        self._loading: asyncio.Task[None] | None = None
+        stored.log = self
+
+    @property
+    def identity(self) -> str:
+        """The file's own identity and the namespace."""
+        return self._identity
+
+    @property
+    def partitions(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def in_flight(self) -> int:
+        """Appends that wait for their commit."""
+        return len(self._pending)
+
+    def partition_of(self, key: PolicyKey) -> int:
+        """The only one."""
+        del key
+        return 0
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """True for neighbouring row numbers: rows are numbered without gaps, and one process writes."""
+        return rows.directly_follows(earlier, later)
+
+    def complete_after(self, partition: int) -> Position | None:
+        """The newest row that a compaction may have deleted."""
+        del partition
+        return rows.position_of(self._floor) if self._floor else ""
+
+    @property
+    def in_place(self) -> bool:
+        """No broker writes here."""
+        return False
+
+    @property
+    def leadership(self) -> Leadership:
+        """Whoever has it open may append."""
+        return ANYBODY
+
+    def contend(self) -> None:
+        """Does nothing: see ``leadership``."""
+
+    def append(self, event: Event) -> None:
+        """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
+        flight = self._flight
+        if self._ended is not None:
+            raise LogError(self._ended.reason, self._ended.message)
+        if len(self._pending) >= flight.events or flight.bytes_now >= flight.bytes:
+            raise LogError(
+                "LOG_BUSY",
+                f"{len(self._pending)} events of the namespace and {flight.bytes_now} bytes wait for the change log already.",
+                kind=Kind.RESOURCE_EXHAUSTED,
+            )
+        key, payload, properties, _ = self._encode(event)
+        text = _to_json(properties)
+        append = Append(self, self._stored.space, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
+        flight.bytes_now += append.size
+        self._pending.append(append)
+        self._append(append)
+
+    def committed(self, placed: Sequence[Placed]) -> None:
+        """The next of our events are durable."""
+        self._stored.committed += len(placed)
+        self._stored.rows += len(placed)
+        if self._pending:  # empty if close has given up waiting
+            for _ in placed:
+                self._flight.bytes_now -= self._pending.popleft().size
+            self._sink.appended(placed)
+        if self._stored.log is not None:
+            self._stored.log.show(placed)
+        if not self._pending:
+            self._drained.set()
+
+    def refused(self, count: int, error: sqlite3.Error) -> None:
+        """The next of our events certainly are not in the file."""
+        self._fail(min(count, len(self._pending)), LogError("APPEND_FAILED", f"The change log could not be written: {error}."))
+
+    def lose(self, unknown: int, error: LogError) -> None:
+        """Ends: the next ``unknown`` events may be in the file or not, those behind them are not; nothing can be read or written."""
+        self._ended = error
+        self._stored.log = None
+        if self._loading is None:  # it has not begun: ``open`` says it
+            return
+        self._loading.cancel()
+        self._fail(min(unknown, len(self._pending)), LogError(error.reason, error.message, outcome_unknown=True))
+        self._fail(len(self._pending), LogError(error.reason, error.message))
+        self._sink.lost(error)
+
+    def _fail(self, count: int, error: LogError) -> None:
+        for _ in range(count):
+            append = self._pending.popleft()
+            self._flight.bytes_now -= append.size
+            self._sink.append_failed(append.event, error)
+        if not self._pending:
+            self._drained.set()
+
+    def show(self, placed: Sequence[Placed]) -> None:
+        """Reads what was committed, or puts it behind what is still being read from the file."""
+        if self._waiting is None:
+            self._sink.read(placed)
+        else:
+            self._waiting.extend(placed)
+
+    async def load(self, loading: Loading | None, readers: Executor) -> None:
+        """Starts reading what the file held at the opening; None: nothing.
+
+        Raises:
+            LogError: the file can't be read, or was lost meanwhile.
+        """
+        try:
+            if loading is not None:
+                await asyncio.get_running_loop().run_in_executor(readers, loading.begin)
+            if self._ended is not None:
+                raise self._ended
+        except BaseException as error:
+            self._stored.log = None
+            if loading is not None:
+                with suppress(RuntimeError):  # the readers were shut down: the connection goes with its object
+                    readers.submit(loading.close)
+            if isinstance(error, sqlite3.Error):
+                raise LogError("LOG_FILE_UNUSABLE", f"The change log's file can't be read: {error}.") from error
+            raise
+        self._floor = self._stored.floor  # whatever was deleted before reading began stood below
+        self._loading = asyncio.create_task(self._load(loading, readers))
+
+    async def _load(self, loading: Loading | None, readers: Executor) -> None:
+        loop = asyncio.get_running_loop()
+        if loading is not None:
+            try:
+                while page := await loop.run_in_executor(readers, loading.next_page):
+                    self._stored.rows += len(page)
+                    self._sink.read(page)
+            except Exception as error:  # noqa: BLE001 (whatever it is: nobody must wait for this namespace for ever)
+                _log.exception("the change log of %s can't be read", self._stored.space.name)
+                self.lose(len(self._pending), LogError("LOG_LOST", f"The change log's file can't be read: {error!r}."))
+                return
+            finally:
+                readers.submit(loading.close)  # behind a page that may be being read
+        self._sink.caught_up()
+        while self._waiting:
+            some, self._waiting = self._waiting[:PAGE], self._waiting[PAGE:]
+            self._sink.read(some)
+            await asyncio.sleep(0)
+        self._waiting = None
+
+    async def close(self) -> None:
+        """Waits until what was appended is committed, at most as long as the log was told to; what is left then has an unknown outcome."""
+        if self._ended is None:
+            self._ended = LogError("LOG_CLOSED", f"The change log of {self._stored.space.name} is closed.")
+        if self._pending:
+            self._drained.clear()
+            try:
+                await asyncio.wait_for(self._drained.wait(), self._flight.close_seconds)
+            except TimeoutError:
+                self._fail(
+                    len(self._pending), LogError("LOG_CLOSED", "The change log was closed before it could write.", outcome_unknown=True)
+                )
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait([self._loading])
+        if self._stored.log is self:
+            self._stored.log = None

@@ -1,0 +1,179 @@
+"""Stamps as message properties: what a sidecar says of its event, in strings that brokers carry along and ignore.
+
+One property per part, all of them under ``tp-``, and only the parts that say something::
+
+    tp-v        the format's version, "1": its presence is what makes an event one of ours
+    tp-id       the event's id                     tp-kind    update, delete, tombstone or repair
+    tp-request  the request's id                   tp-digest  the digest of its body
+    tp-actor    who asked                          tp-mask    path,path,...
+    tp-base     the event it was computed from     tp-head    the version that a repair or tombstone restates
+    tp-etag     the version the head must have     tp-skip    "1": only if there is a document
+    tp-reads    setting,digest,...                 tp-operands  setting,union|subtract,base64,...
+    tp-seen     request,digest,version,previous,...   the requests before this one, newest last
+
+Inside a list, ``%`` and ``,`` are written as in URLs. Properties hold names, digests and elements of lists, never the values
+of other settings, so no secret can get there: secrets are leaves of offload policies.
+
+**Reading is total.** An event without ``tp-v`` is a broker's. One whose stamp can't be read (another version of the format, a part
+missing or damaged) raises ``MalformedStamp``; its reader takes the event for a broker's, which is what it is to all who can't
+read the stamp, and reports it: the document is applied all the same, as the difference that it makes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from urllib.parse import unquote
+
+from google.protobuf.message import DecodeError
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+from ..core.documents import split
+from ..core.errors import Kind
+from ..core.events import ListChange, Remembered, Stamp, StampKind
+from .change_log import LogError
+
+FORMAT = "1"
+"""The version of the format that this module writes, and the only one that it reads."""
+REMEMBERED = 16
+"""How many requests of a key travel in each of its events; older ones are left out."""
+MAX_BYTES = 128 * 1024
+"""The most that an event's properties may hold, counted in characters. Brokers keep them in memory with each unread entry."""
+
+_VERSION = "tp-v"
+_ID = "tp-id"
+_KIND = "tp-kind"
+_REQUEST = "tp-request"
+_DIGEST = "tp-digest"
+_ACTOR = "tp-actor"
+_MASK = "tp-mask"
+_BASE = "tp-base"
+_HEAD = "tp-head"
+_ETAG = "tp-etag"
+_SKIP = "tp-skip"
+_READS = "tp-reads"
+_OPERANDS = "tp-operands"
+_SEEN = "tp-seen"
+
+
+class MalformedStamp(ValueError):
+    """An event's properties claim to be a stamp, and can't be read as one."""
+
+
+def to_properties(stamp: Stamp) -> dict[str, str]:
+    """A stamp as message properties.
+
+    Raises:
+        LogError: they would hold more than ``MAX_BYTES`` (INVALID_ARGUMENT, reason ``EVENT_TOO_LARGE``).
+    """
+    properties = {_VERSION: FORMAT, _ID: stamp.event_id, _KIND: stamp.kind.value}
+    if stamp.request_id:
+        properties[_REQUEST] = stamp.request_id
+    if stamp.digest:
+        properties[_DIGEST] = stamp.digest
+    if stamp.actor:
+        properties[_ACTOR] = stamp.actor
+    if stamp.mask:
+        properties[_MASK] = _list(stamp.mask)
+    if stamp.base:
+        properties[_BASE] = stamp.base
+    if stamp.head_version:
+        properties[_HEAD] = stamp.head_version
+    if stamp.etag is not None:
+        properties[_ETAG] = stamp.etag
+    if stamp.skip_if_absent:
+        properties[_SKIP] = "1"
+    if stamp.reads:
+        properties[_READS] = _list(tuple(chain.from_iterable(stamp.reads.items())))
+    if stamp.operands:
+        rows = [(setting, change.value, base64.b64encode(value).decode()) for setting, (change, value) in stamp.operands.items()]
+        properties[_OPERANDS] = _list(tuple(chain.from_iterable(rows)))
+    if stamp.remembered:
+        properties[_SEEN] = _list(tuple(chain.from_iterable(stamp.remembered[-REMEMBERED:])))
+    size = sum(map(len, properties.values()))
+    if size > MAX_BYTES:
+        raise LogError(
+            "EVENT_TOO_LARGE",
+            f"The change needs {size} characters of event metadata, more than {MAX_BYTES}. Split it into several updates.",
+            kind=Kind.INVALID_ARGUMENT,
+        )
+    return properties
+
+
+def from_properties(properties: Mapping[str, str]) -> Stamp | None:
+    """The stamp in a message's properties; None if there is none (a broker's event).
+
+    Raises:
+        MalformedStamp: there is one, and it can't be read.
+    """
+    version = properties.get(_VERSION)
+    if version is None:
+        return None
+    if version != FORMAT:
+        raise MalformedStamp(f"its format is {version[:20]!r}, not {FORMAT!r}")
+    if sum(map(len, properties.values())) > 2 * MAX_BYTES:
+        raise MalformedStamp("its properties are larger than any sidecar writes")
+    event_id = properties.get(_ID)
+    if not event_id:
+        raise MalformedStamp("it has no event id")
+    skip = properties.get(_SKIP, "")
+    if skip not in ("", "1"):
+        raise MalformedStamp(f"{_SKIP} is {skip[:20]!r}")
+    mask = properties.get(_MASK)
+    seen = _rows(properties, _SEEN, 4)
+    if len(seen) > REMEMBERED:
+        raise MalformedStamp(f"{_SEEN} has {len(seen)} rows")
+    try:
+        return Stamp(
+            event_id=event_id,
+            kind=StampKind(properties.get(_KIND)),
+            request_id=properties.get(_REQUEST, ""),
+            digest=properties.get(_DIGEST, ""),
+            actor=properties.get(_ACTOR, ""),
+            mask=() if mask is None else tuple(_parts(mask)),
+            base=properties.get(_BASE, ""),
+            etag=properties.get(_ETAG),
+            skip_if_absent=skip == "1",
+            reads={row[0]: row[1] for row in _rows(properties, _READS, 2)},
+            operands={
+                setting: (ListChange(change), _operand(setting, value)) for setting, change, value in _rows(properties, _OPERANDS, 3)
+            },
+            remembered=tuple(map(Remembered._make, seen)),
+            head_version=properties.get(_HEAD, ""),
+        )
+    except (ValueError, binascii.Error, DecodeError) as error:
+        raise MalformedStamp(str(error)) from error
+
+
+def _operand(setting: str, text: str) -> bytes:
+    """The elements of a list operation; nothing else gets as far as the fold."""
+    value = base64.b64decode(text, validate=True)
+    if split(TopicPolicies.FromString(value)) != {setting: value}:
+        raise MalformedStamp(f"the operand of {setting[:80]!r} is not made of its elements")
+    return value
+
+
+def _list(parts: Sequence[str]) -> str:
+    """Parts in one string. Escaping is paid for only where a part needs it."""
+    text = ",".join(parts)
+    if "%" in text or text.count(",") != len(parts) - 1:
+        return ",".join([part.replace("%", "%25").replace(",", "%2C") for part in parts])
+    return text
+
+
+def _parts(text: str) -> list[str]:
+    parts = text.split(",")
+    return list(map(unquote, parts)) if "%" in text else parts
+
+
+def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[str, ...]]:
+    """The parts of a list as rows of so many; none if there is no list."""
+    if name not in properties:
+        return []
+    parts = _parts(properties[name])
+    if len(parts) % columns:
+        raise MalformedStamp(f"{name} has {len(parts)} parts, which are no rows of {columns}")
+    return list(zip(*[iter(parts)] * columns, strict=True))

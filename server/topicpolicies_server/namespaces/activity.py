@@ -1,0 +1,117 @@
+"""What happens in a server's namespaces: counted, and what an operator should know kept for a while, with before and after.
+
+Plain numbers that belong to the event loop, because some of them are counted with every event. ``metrics/`` shows them to others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..core.documents import Setting, Settings
+from ..core.errors import PolicyError
+from ..core.events import Placed, Position
+from ..core.fold import Folded, Status
+from ..core.names import PolicyKey
+from ..core.sequencer import Result
+from .wording import difference, event_in_words
+
+_LOG = logging.getLogger(__name__)
+KEPT = 256
+"""How many doubtful events, and how many repairs, are kept; the oldest go first."""
+
+
+class Doubt(NamedTuple):
+    """A broker's event of which it can't be told for certain what it was meant to change."""
+
+    namespace: str
+    key: PolicyKey
+    kind: str
+    """``unexplained`` or ``ambiguous`` (see ``core.operation.Folded``)."""
+    placed: Placed
+    settings: tuple[Setting, ...]
+    """What it was taken to change."""
+    before: Settings | None
+    """The head before it."""
+    after: Settings | None
+    """The head after it."""
+
+
+class Repair(NamedTuple):
+    """A raw document that was not the head."""
+
+    namespace: str
+    key: PolicyKey
+    version: Position
+    """Of the head."""
+    before: Settings | None
+    """What brokers show."""
+    after: Settings | None
+    """The head: what they show once it is repaired."""
+    cause: Placed | None
+    """The event that made it due; None: it was due when the log was opened."""
+
+
+class Activity:
+    """What happened since the server started, in all its namespaces."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        """``kept``: how many doubtful events, and how many repairs, are kept."""
+        self.updates: Counter[str] = Counter()
+        """Answered updates, by outcome (``APPLIED``...) or by the reason of the error."""
+        self.events: Counter[tuple[str, str]] = Counter()
+        """Events that were folded after their namespace was loaded, by writer (``sidecar``, ``broker``) and by what became of them."""
+        self.conflicts: Counter[str] = Counter()
+        """Events that were computed from something else than the head that they met, by writer."""
+        self.ambiguous = 0
+        self.unexplained = 0
+        self.unreadable = 0
+        self.repairs: Counter[str] = Counter()
+        """``published``; ``cancelled``: brokers show the head again before it was published; ``withheld``: nothing may be written here;
+        ``refused``: the log can't take it."""
+        self.loads: Counter[str] = Counter()
+        """``loaded``, ``failed``."""
+        self.doubts: deque[Doubt] = deque(maxlen=kept)
+        """The last events that are doubtful."""
+        self.repaired: deque[Repair] = deque(maxlen=kept)
+        """The last repairs that were published, or withheld."""
+        self.on_repair: Callable[[Repair, bool], None] | None = None
+        """Told of each repair, and whether it is published (or withheld). Must not raise."""
+
+    def updated(self, answer: Result | PolicyError) -> None:
+        """An update was answered."""
+        self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
+
+    def folded(self, namespace: str, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
+        """An event was folded into the view that answers.
+
+        Args:
+            namespace: ``tenant/namespace``.
+            placed: the event.
+            folded: what it did.
+            before: the head before it.
+            after: the head after it.
+        """
+        event = placed.event
+        if event is None:
+            return
+        writer = "broker" if event.stamp is None else "sidecar"
+        self.events[writer, folded.status.value] += 1
+        if folded.stale and folded.status is not Status.DUPLICATE:
+            self.conflicts[writer] += 1
+        if folded.unexplained or folded.ambiguous:
+            kind = "unexplained" if folded.unexplained else "ambiguous"
+            self.unexplained += folded.unexplained
+            self.ambiguous += folded.ambiguous
+            self.doubts.append(Doubt(namespace, event.key, kind, placed, folded.settings, before, after))
+            level = logging.WARNING if folded.unexplained else logging.INFO
+            _LOG.log(level, "%s event: %s; the document: %s", kind, event_in_words(placed, folded.settings), difference(before, after))
+
+    def repair(self, repair: Repair, *, published: bool) -> None:
+        """A repair was handed to the log, or would have been if anything might be written here."""
+        self.repairs["published" if published else "withheld"] += 1
+        self.repaired.append(repair)
+        if self.on_repair is not None:
+            self.on_repair(repair, published)

@@ -1,0 +1,54 @@
+"""The deadlines of a namespace's requests: all have the same time, so they end in the order in which they began; one timer serves all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from ..core.errors import PolicyError
+from ..core.sequencer import Request, Result
+
+_GRAIN = 0.1
+"""How late a deadline may be noticed, as a part of the time that a request has."""
+
+
+class Deadlines:
+    """What has not been answered yet, the oldest first."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Request], None]) -> None:
+        """Begins without requests.
+
+        Args:
+            loop: whose clock counts.
+            seconds: the time that each request has.
+            expire: told of a request whose time is over.
+        """
+        self._loop = loop
+        self._seconds = seconds
+        self._expire = expire
+        self._open: deque[tuple[float, Request, asyncio.Future[Result | PolicyError]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, request: Request, answer: asyncio.Future[Result | PolicyError]) -> None:
+        """A request begins to wait for its answer."""
+        self._open.append((self._loop.time() + self._seconds, request, answer))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
+
+    def close(self) -> None:
+        """Nothing expires any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._open.clear()
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        waiting = self._open
+        while waiting and (waiting[0][2].done() or waiting[0][0] <= now):
+            _, request, answer = waiting.popleft()
+            if not answer.done():
+                self._expire(request)
+        if waiting:
+            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

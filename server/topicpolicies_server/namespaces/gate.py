@@ -1,0 +1,100 @@
+"""The gate that every repair of a server passes: so many a second, none while it is shut.
+
+Repairs are never lost at the gate. They wait, the oldest first, and those that are not needed any more leave without taking anybody's
+turn. A bound on the rate keeps a surprise (a broker that falls far behind, another program that rewrites documents) from becoming a storm;
+shutting the gate is for an operator who wants to look first. Heads, and with them all answers and watches, are right all the while: it
+is the brokers that go on showing what is in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from ..core.names import PolicyKey
+
+BURST_SECONDS = 1.0
+"""So many seconds' worth of repairs may pass at once after a quiet time."""
+
+
+class Visitor(Protocol):
+    """Whoever has repairs to publish."""
+
+    def proceed(self, key: PolicyKey) -> bool:
+        """It is the turn of a key. Returns whether something was published."""
+
+
+class Gate:
+    """Lets repairs through."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, per_second: float, *, paused: bool = False) -> None:
+        """Nobody waits yet.
+
+        Args:
+            loop: whose clock counts.
+            per_second: the most repairs in a second, on average.
+            paused: whether to begin shut.
+        """
+        self._loop = loop
+        self._interval = 1 / per_second
+        self._tolerance = max(BURST_SECONDS - self._interval, 0.0)
+        self._paused = paused
+        self._next = 0.0
+        """When the next repair would pass if they came evenly."""
+        self._waiting: dict[tuple[Visitor, PolicyKey], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def paused(self) -> bool:
+        """Whether it is shut."""
+        return self._paused
+
+    @property
+    def waiting(self) -> int:
+        """Repairs before the gate."""
+        return len(self._waiting)
+
+    def pause(self) -> None:
+        """Shuts it. What has passed is not called back."""
+        self._paused = True
+        self._stop_timer()
+
+    def resume(self) -> None:
+        """Opens it again."""
+        self._paused = False
+        self._admit()
+
+    def enter(self, visitor: Visitor, key: PolicyKey) -> None:
+        """A repair is ready; its visitor is told when it may proceed, perhaps before this returns."""
+        self._waiting[visitor, key] = None
+        self._admit()
+
+    def leave(self, visitor: Visitor, key: PolicyKey) -> None:
+        """A repair is not needed any more."""
+        self._waiting.pop((visitor, key), None)
+
+    def close(self) -> None:
+        """Nobody passes any more."""
+        self._waiting.clear()
+        self._stop_timer()
+
+    def _admit(self) -> None:
+        while self._waiting and not self._paused and self._timer is None:
+            now = self._loop.time()
+            early = self._next - self._tolerance - now
+            if early > 1e-9:
+                self._timer = self._loop.call_later(early, self._on_time)
+                return
+            visitor, key = next(iter(self._waiting))
+            del self._waiting[visitor, key]
+            if visitor.proceed(key):
+                self._next = max(self._next, now) + self._interval
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._admit()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,1 @@
+"""The gRPC side: messages in and out, one error mapper, the server."""

@@ -1,0 +1,73 @@
+"""The one mapper from the domain's errors to gRPC: status code, sentence, and ``google.rpc`` details."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import grpc
+from google.protobuf.any_pb2 import Any
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.status_pb2 import Status as RpcStatus
+
+from topicpolicies.v1.service_pb2 import Status
+
+from ..core.errors import Kind, PolicyError, Violation
+
+DOMAIN = "topicpolicies.v1"
+"""The domain of every ``google.rpc.ErrorInfo``."""
+DETAILS_KEY = "grpc-status-details-bin"
+
+_CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kind in Kind}
+_VIOLATION_BYTES = 3_500
+"""Of the violations that an answer names. It stands in the call's metadata, with the message twice (once with three bytes for each that is
+not ASCII); above 8 KiB of it peers put RESOURCE_EXHAUSTED in place of the error."""
+
+
+def internal() -> PolicyError:
+    """What a caller is told when the fault is ours; the log says more."""
+    return PolicyError(Kind.INTERNAL, "INTERNAL", "The sidecar failed on this request; its log says why.")
+
+
+def code(error: PolicyError) -> grpc.StatusCode:
+    """The gRPC status code of an error."""
+    return _CODES[error.kind]
+
+
+def status(error: PolicyError) -> Status:
+    """The error as a message inside an answer."""
+    return Status(code=_number(error), message=error.message, details=_details(error))
+
+
+def trailing_metadata(error: PolicyError) -> tuple[tuple[str, bytes], ...]:
+    """The error's details as the trailing metadata of a call."""
+    return ((DETAILS_KEY, RpcStatus(code=_number(error), message=error.message, details=_details(error)).SerializeToString()),)
+
+
+def _number(error: PolicyError) -> int:
+    number: int = _CODES[error.kind].value[0]
+    return number
+
+
+def _details(error: PolicyError) -> list[Any]:
+    info = Any()
+    info.Pack(ErrorInfo(domain=DOMAIN, reason=error.reason, metadata=error.metadata))
+    details = [info]
+    if error.violations:
+        bad = Any()
+        bad.Pack(BadRequest(field_violations=_named(error.violations)))
+        details.append(bad)
+    return details
+
+
+def _named(violations: Sequence[Violation]) -> list[BadRequest.FieldViolation]:
+    """As many of the violations as there is room for; the last one says how many are left out."""
+    named: list[BadRequest.FieldViolation] = []
+    room = _VIOLATION_BYTES
+    for index, each in enumerate(violations):
+        violation = BadRequest.FieldViolation(field=each.field, reason=each.reason, description=each.description)
+        room -= violation.ByteSize() + 3
+        if room < 0:
+            problem = f"{len(violations) - index} more violations are not named here."
+            return [*named, BadRequest.FieldViolation(reason="MORE_VIOLATIONS", description=problem)]
+        named.append(violation)
+    return named

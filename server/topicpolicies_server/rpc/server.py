@@ -1,0 +1,245 @@
+"""The server: the log, the namespaces and gRPC, from the first accepted call to the last answered one."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+
+from ..cluster.admission import Admission
+from ..cluster.opening import open_admission
+from ..config import EmbeddedLogConfig, HistoryConfig, LogConfig, PulsarLogConfig, ServerConfig, TlsConfig
+from ..core.fold import FoldContext
+from ..guard import Guard, tell_of_healing
+from ..history import Bounds, History, open_history
+from ..logs.change_log import ChangeLog
+from ..metrics import Endpoint, ServerCollector
+from ..namespaces.registry import Registry
+from ..signals import until_told_to_stop
+from .servicer import SERVICE, Servicer, handlers
+
+if TYPE_CHECKING:
+    from ..guard.discovery import Discovery
+
+_LOG = logging.getLogger(__name__)
+_GC_ALLOCATIONS = 50_000
+"""New containers after which the youngest are collected; the interpreter's default of 700 runs a collection for every few requests."""
+
+
+class Server:
+    """A running server. ``async with Server(config) as server: ...`` starts and stops it."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        """``config``: everything that it is told."""
+        self.config = config
+        self.address = str(config.listen)
+        """Where it listens; with the port that the system chose, once started."""
+        self._log: ChangeLog | None = None
+        self._registry: Registry | None = None
+        self._history: History | None = None
+        self._servicer: Servicer | None = None
+        self._admission: Admission | None = None
+        self._guard: Guard | None = None
+        self._discovery: Discovery | None = None
+        self._metrics: Endpoint | None = None
+        self._health = HealthServicer()
+        self._grpc: grpc.aio.Server | None = None
+
+    @property
+    def registry(self) -> Registry:
+        """The namespaces."""
+        assert self._registry is not None, "started"
+        return self._registry
+
+    async def start(self) -> None:
+        """Opens the log and listens.
+
+        Raises:
+            LogError: the log can't be opened, for example because another process holds the file.
+            PolicyError: the history can't be opened, for such a reason.
+            OSError: the address can't be listened on.
+        """
+        config = self.config
+        self._log = await open_log(config.log, lambda: config.advertise or self.address)
+        sole_writer = isinstance(config.log, EmbeddedLogConfig)
+        context = FoldContext(sole_writer=sole_writer)
+        try:
+            self._history = _open_history(config.history)
+        except BaseException:
+            await self._log.close()
+            raise
+        self._registry = Registry(
+            self._log,
+            config.limits,
+            context,
+            read_only=config.read_only,
+            pause_repairs=config.pause_repairs,
+            history=self._history,
+        )
+        try:
+            self._admission = await open_admission(config.log, missing_topics=config.missing_topics)
+        except BaseException:
+            await self.stop()
+            raise
+        self._servicer = Servicer(self._registry, config.limits, admission=self._admission, show_secrets=config.show_secrets)
+        limits = config.limits
+        self._grpc = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", limits.max_message_bytes),
+                ("grpc.so_reuseport", 0),
+                ("grpc.keepalive_time_ms", int(limits.keepalive_seconds * 1000)),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+            ],
+            maximum_concurrent_rpcs=limits.max_concurrent_calls,
+        )
+        self._grpc.add_generic_rpc_handlers((handlers(self._servicer),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
+        reflection.enable_server_reflection(
+            (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), self._grpc
+        )
+        try:
+            self._listen(self._grpc)
+            await self._grpc.start()
+            self._guard_and_show(config, self._registry)
+        except BaseException:
+            await self.stop()
+            raise
+        # What was made until now lives as long as the process: collections need not look at it again, nor run as often.
+        gc.freeze()
+        gc.set_threshold(_GC_ALLOCATIONS)
+        for service in ("", SERVICE):
+            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self) -> None:
+        """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
+        await self._health.enter_graceful_shutdown()
+        if self._servicer is not None:
+            self._servicer.stop_watches()
+        if self._grpc is not None:
+            await self._grpc.stop(self.config.limits.drain_seconds)
+        if self._metrics is not None:
+            await self._metrics.close()
+        if self._guard is not None:
+            await self._guard.stop()
+        if self._registry is not None:
+            await self._registry.close()
+        if self._log is not None:
+            await self._log.close()
+        if self._history is not None:
+            await self._history.close()
+        if self._admission is not None:
+            await self._admission.close()
+        if self._discovery is not None:
+            await self._discovery.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
+        if config.guard and isinstance(config.log, PulsarLogConfig):
+            from ..guard.discovery import Discovery  # noqa: PLC0415 - as in open_log
+
+            self._discovery = Discovery(config.log, config.guard)
+            self._guard = Guard(registry, self._discovery.find, config.limits.guard_refresh_seconds)
+            registry.activity.on_repair = tell_of_healing
+            self._guard.start()
+        if config.metrics_listen is not None:
+            self._metrics = Endpoint(config.metrics_listen, ServerCollector(registry, self._guard))
+            _LOG.info("metrics at http://%s/metrics", self._metrics.address)
+
+    def _listen(self, server: grpc.aio.Server) -> None:
+        config = self.config
+        if config.tls is not None:
+            port = server.add_secure_port(str(config.listen), _credentials(config.tls))
+        else:
+            port = server.add_insecure_port(str(config.listen))
+        if not config.listen.path:
+            self.address = str(config.listen._replace(port=port))
+
+
+def _open_history(config: HistoryConfig | None) -> History | None:
+    if config is None:
+        return None
+    return open_history(config.path, Bounds(config.max_age_seconds, config.max_bytes))
+
+
+async def open_log(config: LogConfig, advertised: Callable[[], str]) -> ChangeLog:
+    """The change log that a configuration names. Each backend is imported only where it is used.
+
+    Args:
+        config: which, and how.
+        advertised: where clients reach this server, asked for when it has begun to listen.
+
+    Raises:
+        LogError: it can't be opened.
+    """
+    if isinstance(config, PulsarLogConfig):
+        from ..logs.pulsar.opening import pulsar_log  # noqa: PLC0415
+
+        return pulsar_log(config, advertised)
+    if config.path is None:
+        from ..logs.memory import MemoryLog  # noqa: PLC0415
+
+        return MemoryLog()
+    from ..logs.sqlite import SqliteLog  # noqa: PLC0415
+
+    log = SqliteLog(config.path)
+    await log.start()
+    return log
+
+
+async def run(config: ServerConfig, started: Callable[[Server], None] = lambda _: None) -> None:
+    """Serves until SIGTERM or SIGINT, then stops gracefully. A second signal ends it at once. SIGUSR1 and SIGUSR2 pause and resume repairs.
+
+    Raises:
+        LogError: the log can't be opened.
+    """
+    server = Server(config)
+    await server.start()
+    try:
+        started(server)
+        await until_told_to_stop(server.registry.gate)
+    finally:
+        await server.stop()
+
+
+def serve(config: ServerConfig, started: Callable[[Server], None] = lambda _: None) -> None:
+    """Serves in this thread until it is told to stop, on uvloop where there is one.
+
+    Args:
+        config: everything that the server is told.
+        started: called when it listens.
+
+    Raises:
+        LogError: the log can't be opened.
+    """
+    try:
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        asyncio.run(run(config, started))
+    else:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(config, started))
+
+
+def _credentials(tls: TlsConfig) -> grpc.ServerCredentials:
+    pair = (_read(tls.key_file), _read(tls.certificate_file))
+    authority = _read(tls.client_ca_file) if tls.client_ca_file is not None else None
+    return grpc.ssl_server_credentials([pair], root_certificates=authority, require_client_auth=authority is not None)
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes()

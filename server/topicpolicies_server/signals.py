@@ -1,0 +1,47 @@
+"""What a running process is told by signals: SIGTERM and SIGINT to stop, SIGUSR1 to pause repairs, SIGUSR2 to go on with them.
+
+Signals, and no call of the service: pausing is for whoever operates the process, in a moment in which he may not trust what it does, and
+the system lets nobody else send them. Both can be sent twice; what holds is shown in the log and in the metrics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+
+from .namespaces.gate import Gate
+
+_LOG = logging.getLogger(__name__)
+
+
+async def until_told_to_stop(gate: Gate) -> None:
+    """Returns at SIGTERM or SIGINT, and pauses and resumes repairs meanwhile. A second signal to stop then has its usual effect.
+
+    Where the system has no such signals (Windows), it waits until it is cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def pause() -> None:
+        _LOG.warning("repairs are paused until SIGUSR2 (%d wait)", gate.waiting)
+        gate.pause()
+
+    def resume() -> None:
+        _LOG.warning("repairs go on (%d have waited)", gate.waiting)
+        gate.resume()
+
+    handlers = {signal.SIGTERM: asked.set, signal.SIGINT: asked.set}
+    if hasattr(signal, "SIGUSR1"):
+        handlers |= {signal.SIGUSR1: pause, signal.SIGUSR2: resume}
+    with contextlib.suppress(NotImplementedError):
+        for each, handler in handlers.items():
+            loop.add_signal_handler(each, handler)
+    try:
+        await asked.wait()
+        _LOG.info("stopping: finishing what was accepted")
+    finally:
+        with contextlib.suppress(NotImplementedError):
+            for each in handlers:
+                loop.remove_signal_handler(each)

@@ -1,0 +1,1 @@
+"""Tests; the rooms mirror those of the server."""

@@ -1,0 +1,90 @@
+"""Servers with a bug that was planted on purpose: ``python -m tests.bench.planted BUG serve ...``.
+
+Each is a mistake that somebody might make, in a server that otherwise is the real one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from topicpolicies_server.cli.app import main
+from topicpolicies_server.core.events import Event, StampKind
+from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.sequencer import Sequencer
+from topicpolicies_server.core.view import Change
+from topicpolicies_server.core.watch import Batch, Watcher
+from topicpolicies_server.namespaces.namespace import Namespace
+
+EVERY = 10
+"""So many updates go well between two that do not."""
+BEHIND_SECONDS = 0.05
+
+
+def loses_an_update() -> None:
+    """Now and then an update writes a whole document in which somebody else's setting is missing."""
+    original = Sequencer._event
+    count = 0
+
+    def planted(self: Sequencer, *arguments: Any) -> Event:
+        nonlocal count
+        event = original(self, *arguments)
+        stamp = event.stamp
+        assert stamp is not None
+        if stamp.kind is not StampKind.UPDATE or not event.document:
+            return event
+        others = [name for name in event.document if not any(path.startswith(name.partition(".")[0]) for path in stamp.mask)]
+        count += bool(others)
+        if not others or count % EVERY:
+            return event
+        document = {name: value for name, value in event.document.items() if name != others[0]}
+        return event._replace(document=document, stamp=stamp._replace(mask=("*",), reads={}, operands={}))
+
+    Sequencer._event = planted  # type: ignore[method-assign, assignment]
+
+
+def answers_before_read_back() -> None:
+    """Updates are answered, and the view that reads are answered from comes to it a little later."""
+    original = Namespace.get
+    shown: dict[tuple[Namespace, PolicyKey], tuple[Change | None, Change | None, float]] = {}
+
+    async def planted(self: Namespace, key: PolicyKey, at_least: str = "") -> Change | None:
+        head, now = await original(self, key, at_least), time.monotonic()
+        old, new, since = shown.get((self, key), (head, head, now))
+        if new is not head:
+            old, new, since = (new if now - since >= BEHIND_SECONDS else old), head, now
+        if now - since >= BEHIND_SECONDS:
+            old = new
+        shown[self, key] = old, new, since
+        return old
+
+    Namespace.get = planted  # type: ignore[method-assign]
+
+
+def reorders_a_watch() -> None:
+    """What a watcher takes at once, it gets in the wrong order."""
+    original = Watcher.take
+
+    def planted(self: Watcher, most: int) -> Batch:
+        batch = original(self, most)
+        return batch._replace(changes=batch.changes[::-1])
+
+    Watcher.take = planted  # type: ignore[method-assign]
+
+
+def drops_a_bookmark() -> None:
+    """Nobody is told that his snapshot is complete."""
+    original = Watcher.take
+
+    def planted(self: Watcher, most: int) -> Batch:
+        return original(self, most)._replace(synced=False)
+
+    Watcher.take = planted  # type: ignore[method-assign]
+
+
+BUGS = {bug.__name__: bug for bug in (loses_an_update, answers_before_read_back, reorders_a_watch, drops_a_bookmark)}
+
+if __name__ == "__main__":
+    BUGS[sys.argv.pop(1)]()
+    main()

@@ -1,0 +1,39 @@
+"""What an auditor missed is in the history: the same changes, documents and links."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.harness.plan import Plan
+from bench.harness.records import Record
+from bench.harness.scenarios import SCENARIOS
+from bench.harness.targets import sqlite
+from bench.harness.watching import AUDITOR, Watcher
+from bench.harness.worker import work
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+def _told(records: list[Record], kind: str) -> dict[tuple[str | None, str | None], tuple[object, ...]]:
+    return {
+        (each.topic, each.version): (each.previous, each.document, each.request_id, each.position)
+        for each in records
+        if each.kind == kind and each.client == AUDITOR and each.position
+    }
+
+
+def test_the_history_tells_what_the_auditor_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest = Watcher.rest
+
+    def rest_and_have_missed(watcher: Watcher) -> None:
+        watcher.missed = True
+        rest(watcher)
+
+    monkeypatch.setattr(Watcher, "rest", rest_and_have_missed)
+    scenario = SCENARIOS["mixed"].scaled(600, 4, 1)
+    with sqlite() as target:
+        plan = Plan(target=target.kind, address=target.address, namespace=target.namespace, prefix="recalled", scenario=scenario, workers=1)
+        records = work(plan, 0, lambda: None)
+    told = _told(records, "change")
+    assert len(told) > 100 and any(document is None for _, document, *_ in told.values()), "deletions too"
+    assert _told(records, "head") == told

@@ -1,0 +1,48 @@
+"""The figures of a document are what its commands printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.record import DOCUMENT, commands_of, record
+
+ECHO = "python3 -c 'print(\"one  \"); print(6 * 7)'"
+MISSED = "python3 -c 'print(\"not reached\"); raise SystemExit(1)'"
+BROKEN = "python3 -c 'print(6 * 7); raise SystemExit(3)'"
+SILENT = "python3 -c pass"
+
+
+def document(path: Path, *commands: str) -> Path:
+    blocks = [f"Before {number}.\n\n<!-- measured: {command} -->\nold {number}\n<!-- end -->\n" for number, command in enumerate(commands)]
+    path.write_text("# Title\n\n" + "\n".join(blocks) + "\nAfter.\n")
+    return path
+
+
+def test_a_block_holds_what_its_command_printed_and_the_rest_stays(tmp_path: Path) -> None:
+    path = document(tmp_path / "figures.md", ECHO, MISSED)
+    assert record(path, []) == 0
+    text = path.read_text()
+    assert "\none\n42\n```\n<!-- end -->" in text and "\nnot reached\n```\n<!-- end -->" in text
+    assert "old" not in text and " cores, load average " in text
+    assert text.startswith("# Title\n\nBefore 0.\n") and text.endswith("<!-- end -->\n\nAfter.\n") and "Before 1.\n" in text
+    assert commands_of(text) == [ECHO, MISSED]
+    assert record(path, []) == 0  # it can be done again
+
+
+def test_a_command_that_fails_or_prints_nothing_leaves_its_block(tmp_path: Path) -> None:
+    path = document(tmp_path / "figures.md", BROKEN, SILENT, ECHO)
+    assert record(path, []) == 2
+    text = path.read_text()
+    assert "old 0" in text and "old 1" in text and "old 2" not in text and text.count("42") == 1
+
+
+def test_only_the_commands_with_a_word_are_run(tmp_path: Path) -> None:
+    path = document(tmp_path / "figures.md", ECHO, MISSED)
+    assert record(path, ["raise"]) == 0
+    assert "old 0" in path.read_text() and "old 1" not in path.read_text()
+
+
+def test_the_benchmarks_of_the_documentation_can_be_measured_again() -> None:
+    commands = commands_of(DOCUMENT.read_text())
+    assert commands and len(set(commands)) == len(commands)
+    assert all(command.startswith("python3 dev.py bench") for command in commands)

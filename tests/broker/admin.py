@@ -1,0 +1,164 @@
+"""The admin API of a broker, as far as tests need it: the other side of everything that the sidecar does."""
+
+import ssl
+import time
+import uuid
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+CHANGE_EVENTS = "__change_events"
+"""The local name of a namespace's system topic of policy events."""
+
+_POLL_S = 0.1
+_CONFLICT = 409
+
+
+class AdminError(Exception):
+    """The broker refused a call.
+
+    Attributes:
+        status: the HTTP status.
+        reason: what the broker said.
+    """
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"{status}: {reason}")
+        self.status = status
+        self.reason = reason
+
+
+class Admin:
+    """A client of the admin API. Blocking: in asyncio code, call it through ``asyncio.to_thread``."""
+
+    def __init__(self, url: str, *, token: str | None = None, trust: Path | None = None) -> None:
+        """Connects on first use.
+
+        Args:
+            url: of the broker's web service.
+            token: sent as a bearer token.
+            trust: the certificate of the authority to trust, for ``https``.
+        """
+        self._http = httpx.Client(
+            base_url=f"{url}/admin/v2/",
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            timeout=30,
+            verify=False if trust is None else ssl.create_default_context(cafile=trust),
+            trust_env=False,
+        )
+
+    def call(self, method: str, path: str, body: object = None, **query: str) -> Any:
+        """One call below ``/admin/v2``; the answer's JSON, or its text, or None if it is empty.
+
+        Raises:
+            AdminError: the broker answered with 400 or above.
+        """
+        answer = self._http.request(method, path, json=body, params=query)
+        if answer.is_error:
+            raise AdminError(answer.status_code, _reason(answer))
+        if not answer.content:
+            return None
+        try:
+            return answer.json()
+        except ValueError:  # some calls answer with bare text and label it JSON
+            return answer.text
+
+    def headers(self, path: str, **query: str) -> dict[str, str]:
+        """The headers of the answer to a GET below ``/admin/v2``, in lower case: there the broker tells of single messages.
+
+        Raises:
+            AdminError: the broker answered with 400 or above.
+        """
+        answer = self._http.get(path, params=query)
+        if answer.is_error:
+            raise AdminError(answer.status_code, _reason(answer))
+        return {name.lower(): value for name, value in answer.headers.items()}
+
+    def ready(self) -> bool:
+        """Whether the broker has made ``public/default``, and a message goes through it to the bookie and back."""
+        try:
+            if "public/default" not in self.call("GET", "namespaces/public"):
+                return False
+            self.call("GET", "brokers/health")
+            return True
+        except (AdminError, httpx.TransportError):
+            return False
+
+    def create_namespace(self, prefix: str = "test") -> str:
+        """A new namespace of the tenant ``public``, of a name that nobody used before: ``public/prefix-...``."""
+        namespace = f"public/{prefix}-{uuid.uuid4().hex[:12]}"
+        self.call("PUT", f"namespaces/{namespace}", {"replication_clusters": ["standalone"]})
+        return namespace
+
+    def create_topic(self, topic: str, *, partitions: int = 0) -> None:
+        """Creates a topic, given as ``tenant/namespace/topic``; partitioned if partitions are asked for."""
+        if partitions:
+            self.call("PUT", f"persistent/{topic}/partitions", partitions)
+        else:
+            self.call("PUT", f"persistent/{topic}")
+
+    def partition_change_events(self, namespace: str, partitions: int) -> None:
+        """Gives a namespace a partitioned system topic; before anything else is done there, for the first topic that loads creates it."""
+        self.create_topic(f"{namespace}/{CHANGE_EVENTS}", partitions=partitions)
+
+    def partitions_of(self, topic: str) -> list[str]:
+        """The topics behind a topic, each as ``tenant/namespace/topic``: its partitions, or itself if it has none."""
+        count = self.call("GET", f"persistent/{topic}/partitions")["partitions"]
+        return [f"{topic}-partition-{number}" for number in range(count)] or [topic]
+
+    def compact_change_events(self, namespace: str, *, timeout_s: float = 30) -> None:
+        """Compacts the system topic of a namespace, every partition of it, and returns when that is done.
+
+        Raises:
+            TimeoutError: it was not done in time.
+        """
+        for topic in self.partitions_of(f"{namespace}/{CHANGE_EVENTS}"):
+            self.compact(topic, timeout_s=timeout_s)
+
+    def compact(self, topic: str, *, timeout_s: float = 30) -> None:
+        """Compacts one topic, up to what it holds now, and returns when that is done.
+
+        Raises:
+            AdminError: the compaction failed.
+            TimeoutError: it was not done in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not self._started(topic):
+            self._await_compacted(topic, deadline)  # one that runs already may have begun too early
+        self._await_compacted(topic, deadline)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _started(self, topic: str) -> bool:
+        try:
+            self.call("PUT", f"persistent/{topic}/compaction")
+        except AdminError as error:
+            if error.status != _CONFLICT:
+                raise
+            return False
+        return True
+
+    def _await_compacted(self, topic: str, deadline: float) -> None:
+        while (state := self.call("GET", f"persistent/{topic}/compaction"))["status"] == "RUNNING":
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} was not compacted in time")
+            time.sleep(_POLL_S)
+        if state["status"] == "ERROR":
+            raise AdminError(500, state["lastError"])
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["reason"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text

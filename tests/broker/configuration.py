@@ -1,0 +1,143 @@
+"""What a standalone broker is told: its ``standalone.conf``, its command line, its logging."""
+
+import random
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.broker.credentials import Authority, TokenKey
+
+SUPERUSER = "admin"
+"""The role that may do everything on a broker that asks for tokens."""
+
+_LOOPBACK = "127.0.0.1"
+
+# Below the range from which Linux takes the ports of outgoing connections, so that none of those can take ours between probe and use.
+_PORTS = range(20_000, 32_000)
+
+_OPENED = (
+    "java.base/sun.net",
+    "java.base/java.lang",
+    "java.base/java.io",
+    "java.base/java.nio",
+    "java.base/java.util.zip",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.platform",
+    "java.management/sun.management",
+    "jdk.management/com.sun.management.internal",
+)
+
+LOGGING = """<Configuration status="WARN">
+  <Appenders>
+    <Console name="out" target="SYSTEM_OUT"><PatternLayout pattern="%d{ISO8601} %-5p [%t] %c{1} - %m%n"/></Console>
+  </Appenders>
+  <Loggers>
+    <!-- Says twice per bookie and call that the loopback address has no rack. -->
+    <Logger name="org.apache.bookkeeper.client.TopologyAwareEnsemblePlacementPolicy" level="ERROR"/>
+    <Root level="WARN"><AppenderRef ref="out"/></Root>
+  </Loggers>
+</Configuration>
+"""
+
+
+def free_port() -> int:
+    """A port of the loopback interface on which nobody listens now."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind((_LOOPBACK, port))
+            except OSError:
+                continue
+            return port
+    raise OSError("every port is taken")
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where a broker listens. They stay the same over restarts: the bookie's is part of its identity."""
+
+    service: int = field(default_factory=free_port)
+    web: int = field(default_factory=free_port)
+    service_tls: int = field(default_factory=free_port)
+    web_tls: int = field(default_factory=free_port)
+    bookie: int = field(default_factory=free_port)
+
+
+@dataclass(frozen=True)
+class Security:
+    """How a broker is secured: tokens, TLS, or both; plain ports stay open beside the TLS ones."""
+
+    tokens: TokenKey | None = None
+    authority: Authority | None = None
+
+
+def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping[str, str]) -> str:
+    """The text of ``standalone.conf``: one small bookie, no load balancer, no transactions, topic policies on; ``extra`` wins."""
+    lines = {
+        "clusterName": "standalone",
+        "brokerServicePort": str(ports.service),
+        "webServicePort": str(ports.web),
+        "bindAddress": _LOOPBACK,
+        "advertisedAddress": _LOOPBACK,
+        "managedLedgerDefaultEnsembleSize": "1",
+        "managedLedgerDefaultWriteQuorum": "1",
+        "managedLedgerDefaultAckQuorum": "1",
+        "allowLoopback": "true",
+        "systemTopicEnabled": "true",
+        "topicLevelPoliciesEnabled": "true",
+        "numIOThreads": "2",
+        "numHttpServerThreads": "8",
+        "transactionCoordinatorEnabled": "false",
+        "loadBalancerEnabled": "false",
+        "brokerShutdownTimeoutMs": "5000",
+        "allowEphemeralPorts": "true",  # without it the bookie takes a port of its own choice (BKCluster)
+    }
+    if security.tokens is not None:
+        secret = home / "token.secret"
+        secret.write_bytes(security.tokens.secret)
+        lines |= {
+            "authenticationEnabled": "true",
+            "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
+            "tokenSecretKey": secret.as_uri(),
+            "authorizationEnabled": "true",
+            "superUserRoles": SUPERUSER,
+            "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
+            "brokerClientAuthenticationParameters": f"token:{security.tokens.token(SUPERUSER)}",
+        }
+    if security.authority is not None:
+        server = security.authority.issue("broker")
+        lines |= {
+            "brokerServicePortTls": str(ports.service_tls),
+            "webServicePortTls": str(ports.web_tls),
+            "tlsCertificateFilePath": str(server.certificate),
+            "tlsKeyFilePath": str(server.key),
+            "tlsTrustCertsFilePath": str(security.authority.trust),
+            "brokerClientTrustCertsFilePath": str(security.authority.trust),
+        }
+    return "".join(f"{name}={value}\n" for name, value in (lines | dict(extra)).items())
+
+
+def command(java: Path, class_path: str, home: Path, ports: Ports, *, heap_mb: int, wipe: bool) -> list[str]:
+    """The command line of the broker, whose memory is bounded: the heap, and half as much outside of it."""
+    return [
+        str(java),
+        f"-Xms{heap_mb // 4}m",
+        f"-Xmx{heap_mb}m",
+        f"-XX:MaxDirectMemorySize={heap_mb // 2}m",
+        "-XX:+ExitOnOutOfMemoryError",
+        f"-Djava.io.tmpdir={home / 'tmp'}",
+        f"-Dlog4j.configurationFile={home / 'log4j2.xml'}",
+        "-Djava.net.preferIPv4Stack=true",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+        "--class-path",
+        class_path,
+        "org.apache.pulsar.PulsarStandaloneStarter",
+        f"--config={home / 'standalone.conf'}",
+        "--no-functions-worker",
+        "--no-stream-storage",
+        "--num-bookies=1",
+        f"--bookkeeper-port={ports.bookie}",
+        *(["--wipe-data"] if wipe else []),
+    ]

@@ -1,0 +1,95 @@
+"""Fixtures for tests that need a real broker, and how such tests are run.
+
+A broker that cannot be had is an error, never a skipped test.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.broker.admin import Admin
+from tests.broker.jars import LATEST
+from tests.broker.pulsar_broker import Broker
+
+_STARTING_A_BROKER = frozenset({"broker", "broker_of", "make_broker"})
+_TIMEOUT_S = 300
+
+BrokerOf: TypeAlias = Callable[[str], Broker]
+MakeBroker: TypeAlias = Callable[..., Broker]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs a broker, gives it time to start one, and keeps all of it in one process, where there is one broker.
+
+    A test is known to need a broker by its fixtures, or by the marker ``broker`` where fixtures do not show it.
+    """
+    for item in items:
+        if _STARTING_A_BROKER.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.broker)
+        if item.get_closest_marker("broker"):
+            item.add_marker(pytest.mark.xdist_group("broker"))
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+
+
+@pytest.fixture(scope="session")
+def broker_of() -> Iterator[BrokerOf]:
+    """The running broker of a version, shared by all tests of the session: leave it running, and use namespaces of your own."""
+    running: dict[str, Broker] = {}
+
+    def of(version: str) -> Broker:
+        if version not in running:
+            made = Broker(version)
+            try:
+                made.start()
+            except BaseException:
+                made.close()
+                raise
+            running[version] = made
+        return running[version]
+
+    yield of
+    for made in running.values():
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def broker(broker_of: BrokerOf) -> Broker:
+    """The running broker of the newest version, shared by all tests of the session."""
+    return broker_of(LATEST)
+
+
+@pytest.fixture
+def make_broker() -> Iterator[MakeBroker]:
+    """Makes brokers of this test's own, with the arguments of ``Broker``; they are not started, and closed when the test is over."""
+    made: list[Broker] = []
+
+    def make(version: str = LATEST, **options: Any) -> Broker:
+        made.append(Broker(version, **options))
+        return made[-1]
+
+    yield make
+    for own in made:
+        own.close()
+
+
+@pytest.fixture(scope="session")
+def admin(broker: Broker) -> Iterator[Admin]:
+    """The admin API of the shared broker."""
+    with broker.admin() as client:
+        yield client
+
+
+@pytest.fixture
+def namespace(admin: Admin) -> str:
+    """A new namespace on the shared broker, as ``tenant/namespace``; its system topic will have no partitions."""
+    return admin.create_namespace()
+
+
+@pytest.fixture
+def partitioned_namespace(admin: Admin) -> str:
+    """A new namespace on the shared broker, as ``tenant/namespace``, whose system topic has three partitions."""
+    made = admin.create_namespace()
+    admin.partition_change_events(made, 3)
+    return made

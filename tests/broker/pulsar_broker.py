@@ -1,0 +1,224 @@
+"""A real Pulsar broker as a child process: started on free loopback ports, with a data directory of its own.
+
+Used by tests and by measurements. Everything that a run leaves behind lies in the cache directory (``jars.cache``): the log and the
+configuration of the last runs stay there, the data goes when the broker is closed.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.broker import configuration
+from tests.broker.admin import Admin
+from tests.broker.configuration import SUPERUSER, Ports, Security
+from tests.broker.jars import LATEST, BrokerUnavailableError, cache, jars, java
+
+_KEPT_RUNS = 10
+_TAIL_LINES = 40
+_POLL_S = 0.1
+
+
+class Broker:
+    """One broker, with its bookie and its metadata store, in one Java process.
+
+    It can be stopped, killed, paused and started again; ports and data stay the same until ``close``. It does not outlive this process,
+    however this process ends.
+    """
+
+    def __init__(
+        self,
+        version: str = LATEST,
+        *,
+        settings: Mapping[str, str] | None = None,
+        security: Security | None = None,
+        ports: Ports | None = None,
+        heap_mb: int = 1000,
+        plugins: Sequence[Path] = (),
+    ) -> None:
+        """Prepares a broker; nothing runs yet.
+
+        Args:
+            version: a release of ``jars.LOG4J_OF``.
+            settings: lines of ``standalone.conf`` beside or instead of the harness's own.
+            security: tokens, TLS, or both; none by default.
+            ports: where to listen; free ports by default.
+            heap_mb: bound of the Java heap, in MB; half as much may be used outside of it.
+            plugins: further jars on the class path.
+
+        Raises:
+            BrokerUnavailableError: Java, Maven or the jars are not to be had.
+        """
+        self.version = version
+        self.ports = ports or Ports()
+        self.security = security or Security()
+        self._java = java()
+        self._class_path = os.pathsep.join([f"{jars(version)}/*", *map(str, plugins)])
+        self._heap_mb = heap_mb
+        self.home = _new_home(version)
+        self.log = self.home / "broker.log"
+        (self.home / "tmp").mkdir()
+        (self.home / "log4j2.xml").write_text(configuration.LOGGING)
+        (self.home / "standalone.conf").write_text(configuration.standalone_conf(self.home, self.ports, self.security, settings or {}))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    @property
+    def service_url(self) -> str:
+        """Where clients connect, in clear."""
+        return f"pulsar://127.0.0.1:{self.ports.service}"
+
+    @property
+    def admin_url(self) -> str:
+        """Where the admin API is, in clear."""
+        return f"http://127.0.0.1:{self.ports.web}"
+
+    @property
+    def service_url_tls(self) -> str:
+        """Where clients connect through TLS, if there is an authority."""
+        return f"pulsar+ssl://127.0.0.1:{self.ports.service_tls}"
+
+    @property
+    def admin_url_tls(self) -> str:
+        """Where the admin API is through TLS, if there is an authority."""
+        return f"https://127.0.0.1:{self.ports.web_tls}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return None if self._process is None else self._process.pid
+
+    def token(self, role: str = SUPERUSER) -> str | None:
+        """A token for a role, if the broker asks for tokens."""
+        return None if self.security.tokens is None else self.security.tokens.token(role)
+
+    def admin(self, role: str = SUPERUSER) -> Admin:
+        """A client of the admin API."""
+        return Admin(self.admin_url, token=self.token(role))
+
+    def start(self, *, wipe: bool = False, timeout_s: float = 120) -> None:
+        """Starts the broker and returns when it is ready: the admin API answers and ``public/default`` is there.
+
+        Args:
+            wipe: begin without the data of earlier runs of this object.
+            timeout_s: how long to wait.
+
+        Raises:
+            BrokerUnavailableError: it ended or was not ready in time; the message has the end of its log. It does not run then.
+        """
+        if self._process is not None:
+            raise RuntimeError("this broker is running")
+        arguments = configuration.command(self._java, self._class_path, self.home, self.ports, heap_mb=self._heap_mb, wipe=wipe)
+        with self.log.open("ab") as log:
+            # A session of its own: Ctrl-C in a terminal is for the tests, which then stop the broker in order.
+            self._process = subprocess.Popen(
+                arguments,
+                cwd=self.home,
+                env={name: value for name, value in os.environ.items() if not name.startswith("PULSAR_")},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._watchdog = _watchdog(self._process.pid)
+        try:
+            self._await_ready(self._process, timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self, *, timeout_s: float = 30) -> None:
+        """Shuts the broker down in order, or kills it when that takes too long; does nothing if it does not run."""
+        self._end(signal.SIGTERM, timeout_s)
+
+    def kill(self) -> None:
+        """Ends the broker at once (SIGKILL), as a crash would; does nothing if it does not run."""
+        self._end(signal.SIGKILL, 10)
+
+    def pause(self) -> None:
+        """Stops the process where it is (SIGSTOP): its connections stay open and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a paused process go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Ends the broker and removes its data; its log stays until later runs push it out."""
+        self.kill()
+        for part in ("data", "tmp"):
+            shutil.rmtree(self.home / part, ignore_errors=True)
+
+    def tail(self, lines: int = _TAIL_LINES) -> str:
+        """The end of the broker's log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None:
+            raise RuntimeError("this broker is not running")
+        self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+        process, self._process = self._process, None
+        watchdog, self._watchdog = self._watchdog, None
+        if process is None or watchdog is None:
+            return
+        process.send_signal(number)
+        process.send_signal(signal.SIGCONT)  # a paused process does not act on SIGTERM
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        finally:
+            watchdog.kill()
+            watchdog.communicate()
+
+    def _await_ready(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        with self.admin() as admin:
+            while not admin.ready():
+                if process.poll() is not None:
+                    raise BrokerUnavailableError(f"The broker ended with {process.returncode}; the end of {self.log}:\n{self.tail()}")
+                if time.monotonic() > deadline:
+                    raise BrokerUnavailableError(f"The broker was not ready in {timeout_s:.0f} s; the end of {self.log}:\n{self.tail()}")
+                time.sleep(_POLL_S)
+
+
+def _watchdog(pid: int) -> subprocess.Popen[bytes]:
+    """Kills the broker when this process is gone, even by SIGKILL: nobody else holds the pipe's other end."""
+    script = f"read -r _; kill -KILL {pid} 2>/dev/null"
+    return subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+
+
+def _new_home(version: str) -> Path:
+    """A directory for one broker, with the number of the process it belongs to; all but the newest of the abandoned ones go."""
+    parent = cache() / "brokers"
+    parent.mkdir(parents=True, exist_ok=True)
+    abandoned = [home for home in parent.iterdir() if not _owned(home)]
+    for home in sorted(abandoned, key=lambda found: found.stat().st_mtime, reverse=True)[_KEPT_RUNS:]:
+        shutil.rmtree(home, ignore_errors=True)
+    home = Path(tempfile.mkdtemp(prefix=f"{version}-", dir=parent))
+    (home / "owner").write_text(str(os.getpid()))
+    return home
+
+
+def _owned(home: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        os.kill(int((home / "owner").read_text()), 0)
+        return True
+    return False

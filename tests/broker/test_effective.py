@@ -1,0 +1,179 @@
+"""Effective policies, field by field, on a real broker with other values at each level: what it enforces, and what its admin API says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.broker.admin import Admin
+from tests.broker.enforcement import Agent, document
+from tests.broker.fixtures import BrokerOf
+from tests.broker.jars import LATEST
+from tests.broker.levels_case import BROKER_SETTINGS, NAMESPACE_CALLS, topic_document
+from tests.broker.policy_case import SUBSCRIPTION, Case, comparable
+from tests.broker.policy_cases import CASES
+from tests.broker.pulsar_broker import Broker
+from tests.promises.server_process import ServerProcess
+from topicpolicies import Client, PolicySource, Scope
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies_server.core.documents import family, split
+from topicpolicies_server.core.names import Scope as OurScope
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+_SECONDS = 60
+_ASIDE = ("offload_policies", "subscription_policies")
+"""Not among the values that a broker keeps per topic: offload policies are merged into its ledger's configuration, and of subscriptions the
+broker is asked one by one."""
+TOPICS: Mapping[str, tuple[Scope, ...]] = {
+    "nothing": (),
+    "local": (Scope.LOCAL,),
+    "global": (Scope.GLOBAL,),
+    "both": (Scope.LOCAL, Scope.GLOBAL),
+}
+"""Topics by the scopes in which they have documents."""
+
+
+class Levels(NamedTuple):
+    """A broker with settings of its own, two namespaces, topics in both, and a server."""
+
+    broker: Broker
+    admin: Admin
+    client: Client
+    agent: Agent
+    namespaces: Mapping[str, str]
+    """One that says nothing, one that says everything."""
+
+    def topic(self, namespace: str, topic: str) -> str:
+        """``tenant/namespace/topic``."""
+        return f"{self.namespaces[namespace]}/{topic}"
+
+
+@pytest.fixture(scope="module")
+def levels(broker_of: BrokerOf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Levels]:
+    """Values at all four levels."""
+    home = tmp_path_factory.mktemp("levels")
+    own = Broker(LATEST, settings=BROKER_SETTINGS)
+    with contextlib.ExitStack() as stack:
+        stack.callback(own.close)
+        own.start()
+        process = ServerProcess(["--pulsar", own.service_url, "--admin-url", own.admin_url], home / "server.log")
+        stack.callback(process.kill)
+        asyncio.run(process.start())
+        with own.admin() as admin, Client(process.address) as client:
+            (home / "agent").mkdir()
+            made = Levels(
+                own, admin, client, Agent(LATEST, home / "agent"), {kind: admin.create_namespace(kind) for kind in ("bare", "full")}
+            )
+            _plant(made)
+            yield made
+
+
+@pytest.mark.parametrize("namespace", ["bare", "full"])
+@pytest.mark.parametrize("topic", TOPICS)
+def test_effective_policies_are_what_the_broker_enforces(levels: Levels, namespace: str, topic: str) -> None:
+    name = levels.topic(namespace, topic)
+    found = levels.client.effective(name)
+    told = levels.agent.ask(levels.broker, [f"persistent://{name}"])[f"persistent://{name}"]
+    ours, theirs = _fields(found.policies), _fields(document(told))
+    assert {setting: value for setting, value in ours.items() if family(setting) not in _ASIDE} == theirs
+    assert len(theirs) > 28
+    assert told["keptByLedger"]["retentionSizeInMB"] == found.policies.retention_policies.retention_size_in_mb
+    for key, subscription in (("ofSubscription", SUBSCRIPTION), ("ofOtherSubscription", "other")):
+        own = found.policies.subscription_policies
+        rate = own[subscription].dispatch_rate if subscription in own else found.policies.subscription_dispatch_rate
+        assert told[key] == _json(rate)
+
+
+@pytest.mark.parametrize("namespace", ["bare", "full"])
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("scope", Scope, ids=lambda scope: scope.name)
+def test_the_applied_view_is_what_the_admin_api_answers(levels: Levels, namespace: str, topic: str, scope: Scope) -> None:
+    name = levels.topic(namespace, topic)
+    found = levels.client.effective(name, applied=True, scope=scope).policies
+    for case in CASES:
+        call = case.reading_call(OurScope(scope))
+        query = {**call.query, "applied": "true"}
+        answer = levels.admin.call("GET", f"persistent/{name}/{call.path}", **query)
+        assert _fields(_only(case, found)) == _fields(comparable(case.read(answer))), case.setting
+
+
+def test_each_value_names_the_level_that_it_comes_from(levels: Levels) -> None:
+    both = levels.client.effective(levels.topic("full", "both")).sources
+    assert {both[field] for field in ("max_producer_per_topic", "retention_policies", "dispatch_rate")} == {PolicySource.TOPIC_LOCAL}
+    global_ = levels.client.effective(levels.topic("full", "global")).sources
+    assert global_["max_producer_per_topic"] is PolicySource.TOPIC_GLOBAL
+    assert global_[f"subscription_policies.{SUBSCRIPTION}"] is PolicySource.TOPIC_GLOBAL
+    assert global_["auto_subscription_creation_override"] is PolicySource.NAMESPACE, "the GLOBAL one is ignored"
+    nothing = levels.client.effective(levels.topic("full", "nothing")).sources
+    assert nothing["back_log_quota_map.destination_storage"] is PolicySource.NAMESPACE
+    assert nothing["back_log_quota_map.message_age"] is PolicySource.BROKER
+    bare = levels.client.effective(levels.topic("bare", "nothing")).sources
+    assert {bare[field] for field in ("max_producer_per_topic", "retention_policies", "publish_rate")} == {PolicySource.BROKER}
+
+
+def _plant(levels: Levels) -> None:
+    """Gives every level its values, and waits until the broker has taken them over."""
+    for method, target, body in NAMESPACE_CALLS:
+        path, _, query = target.partition("?")
+        parameters = dict([query.split("=")]) if query else {}
+        levels.admin.call(method, f"namespaces/{levels.namespaces['full']}/{path}", body, **parameters)
+    names = [(levels.topic(namespace, topic), scopes) for namespace in levels.namespaces for topic, scopes in TOPICS.items()]
+    for name, _ in names:
+        levels.admin.create_topic(name)
+        levels.admin.call("GET", f"persistent/{name}/stats")  # loads it
+    for scope in (Scope.GLOBAL, Scope.LOCAL):  # one after the other: the broker may apply the later of two at once first
+        wanted, changed = topic_document(OurScope(scope)), [name for name, scopes in names if scope in scopes]
+        for name in changed:
+            levels.client.update(name, wanted, scope=scope)
+        _await_ledgers(levels, changed, wanted, scope)
+
+
+def _await_ledgers(levels: Levels, topics: list[str], wanted: pb.TopicPolicies, scope: Scope) -> None:
+    """Waits until the broker has taken over a document, which ends with the ledger's settings.
+
+    These it takes over beside, once for each event, and of two that are close together the earlier may come last and stand. Another event
+    makes it look again.
+    """
+    retention = wanted.retention_policies
+    kept = {"retentionTimeInMinutes": retention.retention_time_in_minutes, "retentionSizeInMB": retention.retention_size_in_mb}
+    names = [f"persistent://{topic}" for topic in topics]
+    deadline = time.monotonic() + _SECONDS
+    while waiting := {name: told for name, told in levels.agent.ask(levels.broker, names).items() if told["keptByLedger"] != kept}:
+        assert time.monotonic() < deadline, f"the broker has not taken over {kept}: {waiting}"
+        time.sleep(1)
+        for name in waiting:
+            levels.client.update(name, compaction_threshold=1, scope=scope)
+            levels.client.update(name, compaction_threshold=wanted.compaction_threshold, scope=scope)
+
+
+def _fields(policies: pb.TopicPolicies) -> dict[str, str]:
+    """A document's settings, legibly; a quota's older name of its size left out, which some answers lack."""
+    policies = comparable(policies)
+    for quota in policies.back_log_quota_map.values():
+        quota.ClearField("limit")
+    return {setting: str(pb.TopicPolicies.FromString(value)) for setting, value in split(policies).items()}
+
+
+def _only(case: Case, found: pb.TopicPolicies) -> pb.TopicPolicies:
+    """What an answer about one policy shows of a document."""
+    name, _, key = case.setting.partition("/")
+    if name == "subscription_policies" and key not in found.subscription_policies and found.HasField("subscription_dispatch_rate"):
+        only = pb.TopicPolicies()
+        only.subscription_policies[key].dispatch_rate.CopyFrom(found.subscription_dispatch_rate)
+        return only
+    value = split(found).get(case.setting)
+    return pb.TopicPolicies.FromString(value) if value is not None else pb.TopicPolicies()
+
+
+def _json(rate: pb.DispatchRate) -> dict[str, Any]:
+    return {
+        "dispatchThrottlingRateInMsg": rate.dispatch_throttling_rate_in_msg,
+        "dispatchThrottlingRateInByte": rate.dispatch_throttling_rate_in_byte,
+        "relativeToPublishRate": rate.relative_to_publish_rate,
+        "ratePeriodInSecond": rate.rate_period_in_second,
+    }

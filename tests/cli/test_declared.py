@@ -1,0 +1,170 @@
+"""The file of declared policies: what is read of it, what is wrong with it, and that what is exported is read back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from tests.core.policies import policies
+from topicpolicies import Document, InvalidArgument, Scope, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED
+from topicpolicies_server.cli.declared import Declared, export, leaves, parse
+from topicpolicies_server.cli.planning import steps, topics_of
+
+TOPIC = "persistent://public/a/orders"
+
+
+def wrong(text: str) -> dict[str, str]:
+    with pytest.raises(InvalidArgument) as caught:
+        parse(text, "file.yaml")
+    return {violation.field: violation.reason for violation in caught.value.violations}
+
+
+def test_everything_that_can_be_declared_is_read() -> None:
+    declared = parse(
+        """
+version: 1
+namespaces: [public/a]
+policies:
+  - pattern: public/a/ord*
+    set:
+      subscription_types_enabled: [shared, key_shared]
+      retention_policies: {retention_time_in_minutes: 10, retention_size_in_mb: -1}
+  - topic: persistent://public/a/orders-partition-3
+    scope: Global
+    set:
+      message_ttl_in_seconds: null
+      subscription_policies:
+        my.sub: {dispatch_rate: {dispatch_throttling_rate_in_msg: 9}}
+      back_log_quota_map.destination_storage.policy: producer_exception
+      deduplication_enabled: false
+""",
+        "file.yaml",
+    )
+    pattern, topic = declared.declarations
+    assert (declared.namespaces, pattern.namespace, topic.namespace) == (("public/a",), "public/a", "public/a")
+    assert (pattern.topic, pattern.pattern, pattern.scope) == ("persistent://public/a/ord*", True, Scope.LOCAL)
+    assert pattern.covers(TOPIC)
+    assert not pattern.covers("persistent://public/a/invoices")
+    assert (topic.topic, topic.pattern, topic.scope) == (TOPIC, False, Scope.GLOBAL)
+    assert topic.unset == (("message_ttl_in_seconds",),)
+    assert set(topic.leaves) == {
+        ("subscription_policies", "my.sub", "dispatch_rate", "dispatch_throttling_rate_in_msg"),
+        ("back_log_quota_map", "destination_storage", "policy"),
+        ("deduplication_enabled",),
+    }
+
+
+def test_all_that_is_wrong_is_said_at_once_with_its_line() -> None:
+    assert wrong(
+        """version: 2
+colour: red
+namespaces: [public]
+policies:
+  - topic: public/a/orders
+    set:
+      max_producer_per_topic: many
+      max_producers: 5
+  - pattern: public/*/orders
+    scope: everywhere
+    set: {}
+  - topic: orders
+    pattern: public/a/*
+  - 7
+"""
+    ) == {
+        "file.yaml:1": "UNKNOWN_VERSION",
+        "file.yaml:2": "UNKNOWN_KEY",
+        "file.yaml:3": "MALFORMED_NAME",
+        "file.yaml:7": "WRONG_TYPE",
+        "file.yaml:8": "UNKNOWN_PATH",
+        "file.yaml:9": "MALFORMED_NAME",
+        "file.yaml:10": "UNKNOWN_SCOPE",
+        "file.yaml:12": "WRONG_TYPE",
+        "file.yaml:14": "WRONG_TYPE",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("version: 1\nversion: 1\n", "file.yaml:2"),
+        ("version: 1\npolicies: [\n", "file.yaml:3"),
+        ("version: 1\npolicies:\n  - topic: public/a/b\n    set: {max_producer_per_topic: 1, max_producer_per_topic: 2}\n", "file.yaml:4"),
+    ],
+)
+def test_what_is_no_yaml_and_keys_that_are_given_twice_are_refused(text: str, place: str) -> None:
+    assert wrong(text) == {place: "NOT_YAML"}
+
+
+def test_words_are_not_taken_for_true_or_false() -> None:
+    assert set(wrong("version: 1\npolicies:\n  - topic: public/a/b\n    set:\n      deduplication_enabled: no\n").values()) == {
+        "WRONG_TYPE"
+    }
+
+
+@pytest.mark.parametrize("text", ["", "7", "[]", "version: 1\npolicies: {}\n", "version: 1\npolicies: text\n"])
+def test_a_file_of_another_shape_is_refused(text: str) -> None:
+    assert set(wrong(text).values()) <= {"WRONG_TYPE", "UNKNOWN_VERSION"}
+
+
+@given(policies())
+def test_what_is_exported_declares_the_document_as_it_is(document: TopicPolicies) -> None:
+    here = Document(TOPIC, Scope.GLOBAL, document, "v1")
+    declared = parse(export([here], ["public/a"]), "file.yaml")
+    (declaration,) = declared.declarations
+    assert declared.namespaces == ("public/a",)
+    assert set(declaration.leaves) == set(leaves(document))
+    assert not steps(topics_of(declared, [TOPIC]), {(TOPIC, Scope.GLOBAL): here}, prune=("public/a",))
+
+
+def plan(text: str, present: TopicPolicies | None, prune: tuple[str, ...] | None = None) -> list[tuple[str, tuple[str, ...]]]:
+    declared: Declared = parse(f"version: 1\npolicies:\n{text}", "file.yaml")
+    here = {(TOPIC, Scope.LOCAL): Document(TOPIC, Scope.LOCAL, present, "v1")}
+    found = steps(topics_of(declared, [TOPIC]), here, prune=prune)
+    return [(step.document.topic, step.mask) for step in found]
+
+
+ENTRY = "  - topic: public/a/orders\n    set: "
+
+
+def test_only_leaves_that_differ_are_named() -> None:
+    present = TopicPolicies(max_producer_per_topic=5, subscription_types_enabled=[SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED])
+    present.retention_policies.retention_size_in_mb = 100
+    present.retention_policies.retention_time_in_minutes = 10
+    declared = "{max_producer_per_topic: 5, subscription_types_enabled: [shared, exclusive], message_ttl_in_seconds: null, "
+    assert plan(f"{ENTRY}{declared}retention_policies: {{retention_size_in_mb: 100}}}}\n", present) == []
+    changed = plan(f"{ENTRY}{declared}retention_policies: {{retention_size_in_mb: 200}}}}\n", present)
+    assert changed == [(TOPIC, ("retention_policies.retention_size_in_mb",))]
+
+
+def test_a_later_declaration_goes_before_an_earlier_one_and_a_topic_before_a_pattern() -> None:
+    present = TopicPolicies(max_producer_per_topic=3, message_ttl_in_seconds=60)
+    text = (
+        "  - {topic: public/a/orders, set: {max_producer_per_topic: 3}}\n"
+        "  - {pattern: public/a/*, set: {max_producer_per_topic: 1, message_ttl_in_seconds: 1, compaction_threshold: 1}}\n"
+        "  - {pattern: public/a/o*, set: {message_ttl_in_seconds: 60, compaction_threshold: null}}\n"
+        "  - {pattern: public/a/x*, set: {message_ttl_in_seconds: 61}}\n"
+    )
+    assert plan(text, present) == []
+
+
+def test_an_entry_of_a_map_is_declared_by_itself_and_pruned_by_itself() -> None:
+    present = TopicPolicies()
+    for name in ("a", "b"):
+        present.subscription_policies[name].dispatch_rate.dispatch_throttling_rate_in_msg = 5
+    present.max_message_size = 7
+    text = f"{ENTRY}{{subscription_policies: {{a: {{dispatch_rate: {{dispatch_throttling_rate_in_msg: 5}}}}}}}}\n"
+    assert plan(text, present) == []
+    assert plan(text, present, prune=()) == [(TOPIC, ("max_message_size", "subscription_policies.b"))]
+
+
+def test_documents_that_nobody_declares_are_deleted_only_in_namespaces_that_are_named() -> None:
+    other = "persistent://public/a/other"
+    declared = parse(f"version: 1\npolicies:\n{ENTRY}{{max_producer_per_topic: 1}}\n", "file.yaml")
+    here = {(topic, Scope.LOCAL): Document(topic, Scope.LOCAL, TopicPolicies(max_producer_per_topic=1), "v1") for topic in (TOPIC, other)}
+    by_key = topics_of(declared, [TOPIC, other])
+    assert not steps(by_key, here, prune=None)
+    assert not steps(by_key, here, prune=())
+    (step,) = steps(by_key, here, prune=("public/a",))
+    assert (step.document.topic, step.deletes) == (other, True)

@@ -1,0 +1,96 @@
+"""The command about what holds for a topic, with a server that knows its cluster from a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.promises.server_process import ServerProcess
+from topicpolicies import Client, Scope
+from topicpolicies_server.cli.app import app
+
+TOPIC = "persistent://acme/orders/one"
+CLUSTER = """
+cluster = "us"
+[broker]
+[namespaces."acme/orders"]
+max_consumers_per_topic = 6
+[namespaces."acme/off"]
+properties = { __topic_policies_disabled = "true" }
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with some documents."""
+    home: Path = tmp_path_factory.mktemp("effective")
+    (home / "cluster.toml").write_text(CLUSTER)
+    process = ServerProcess(["--data", str(home / "policies.db"), "--cluster-file", str(home / "cluster.toml")], home / "server.log")
+    try:
+        asyncio.run(process.start())
+        with Client(process.address) as client:
+            client.update(
+                TOPIC, {"max_producer_per_topic": 5, "subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg": 9}
+            )
+            client.update(TOPIC, max_producer_per_topic=7, max_message_size=800, scope=Scope.GLOBAL)
+        yield process.address
+    finally:
+        process.kill()
+
+
+def run(server: str, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["--server", server, *arguments])
+
+
+def rows(result: Result) -> dict[str, tuple[str, str]]:
+    """Value and source, by setting."""
+    assert result.exit_code == 0, result.output
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in result.stdout.splitlines() if line.startswith("│")]
+    return {setting: (value, source) for setting, value, source in cells}
+
+
+def test_every_value_has_its_source(server: str) -> None:
+    shown = rows(run(server, "effective", TOPIC))
+    assert shown["max_producer_per_topic"] == ("5", "topic, local")
+    assert shown["max_message_size"] == ("800", "topic, global")
+    assert shown["max_consumer_per_topic"] == ("6", "namespace")
+    assert shown["max_unacked_messages_on_consumer"] == ("50000", "broker")
+    assert shown["retention_policies.retention_size_in_mb"] == ("0", "broker")
+    assert shown["subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg"] == ("9", "topic, local")
+    assert all(source for _, source in shown.values())
+
+
+def test_the_heading_names_both_versions(server: str) -> None:
+    with Client(server) as client:
+        versions = [client.get(TOPIC, scope=scope).version for scope in Scope]
+    assert run(server, "effective", TOPIC).stdout.splitlines()[0] == f"{TOPIC}  local version {versions[0]}, global version {versions[1]}"
+
+
+def test_what_the_admin_api_calls_applied(server: str) -> None:
+    shown = rows(run(server, "effective", TOPIC, "--applied", "--scope", "global"))
+    assert shown["max_producer_per_topic"] == ("7", "topic, global")
+    assert "subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg" not in shown
+
+
+def test_for_programs(server: str) -> None:
+    told = json.loads(run(server, "effective", TOPIC, "--output", "json").stdout)
+    assert told["policies"]["max_producer_per_topic"] == 5
+    assert {"path": "max_producer_per_topic", "source": "POLICY_SOURCE_TOPIC_LOCAL"} in told["sources"]
+    assert told["version"] != told["global_version"]
+
+
+def test_a_disabled_topic_is_said_to_be(server: str) -> None:
+    result = run(server, "effective", "acme/off/one")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0].endswith("its own policies are disabled")
+
+
+def test_an_unknown_namespace_is_an_error(server: str) -> None:
+    result = run(server, "effective", "acme/unknown/one")
+    assert result.exit_code != 0
+    assert "--cluster-file" in result.output

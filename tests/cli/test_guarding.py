@@ -1,0 +1,97 @@
+"""The guard command, the server's options about repairs, and the signals that a running process takes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from topicpolicies_server.cli import guard as guard_module
+from topicpolicies_server.cli import serve as serve_module
+from topicpolicies_server.cli.app import app
+from topicpolicies_server.config import GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.namespaces.gate import Gate
+from topicpolicies_server.signals import until_told_to_stop
+
+CLUSTER = ("--pulsar", "pulsar://broker:6650", "--admin-url", "http://broker:8080")
+LOG = PulsarLogConfig(service_url="pulsar://broker:6650", admin_url="http://broker:8080")
+
+
+@pytest.fixture
+def configured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The configurations of what would have run."""
+    configurations: list[Any] = []
+    monkeypatch.setattr(serve_module, "run", configurations.append)
+    monkeypatch.setattr(guard_module, "run", configurations.append)
+    return configurations
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_a_guard_of_some_namespaces(configured: list[Any]) -> None:
+    assert run("guard", "acme/*", "beta/orders", *CLUSTER).exit_code == 0
+    assert configured == [GuardConfig(log=LOG, patterns=("acme/*", "beta/orders"))]
+
+
+def test_a_guard_with_everything(configured: list[Any], tmp_path: Path) -> None:
+    token, trust = tmp_path / "token", tmp_path / "trust"
+    for path in (token, trust):
+        path.write_text("x")
+    result = run(
+        *("guard", "acme/*", *CLUSTER, "--pulsar-token-file", str(token), "--pulsar-tls-trust-certs", str(trust), "--report-only"),
+        *("--pause-repairs", "--max-repairs-per-second", "5", "--metrics-listen", "127.0.0.1:9000", "--log-level", "debug"),
+    )
+    assert result.exit_code == 0, result.output
+    (config,) = configured
+    assert (config.report_only, config.pause_repairs, config.limits) == (True, True, Limits(max_repairs_per_second=5))
+    assert config.metrics_listen == parse_address("127.0.0.1:9000") and config.log.token_file == token
+
+
+def test_a_server_that_guards_and_one_that_writes_nothing(configured: list[Any], tmp_path: Path) -> None:
+    assert run("serve", *CLUSTER, "--guard", "acme/*", "--guard", "beta/*", "--metrics-listen", "localhost:0").exit_code == 0
+    assert run("serve", "--data", str(tmp_path / "p.db"), "--read-only", "--pause-repairs").exit_code == 0
+    guarding, reading = configured
+    assert guarding == ServerConfig(log=LOG, guard=("acme/*", "beta/*"), metrics_listen=parse_address("localhost:0"))
+    assert reading.read_only and reading.pause_repairs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("guard", *CLUSTER), "Missing argument"),
+        (("guard", "acme", *CLUSTER), "not a pattern of namespaces"),
+        (("guard", "acme/a/b", *CLUSTER), "not a pattern of namespaces"),
+        (("guard", "acme/*", "--pulsar", "x", "--admin-url", "y"), "Pulsar service URL"),
+        (("guard", "acme/*", *CLUSTER, "--metrics-listen", "unix:/tmp/m"), "over TCP only"),
+        (("guard", "acme/*", *CLUSTER, "--max-repairs-per-second", "0"), "max_repairs_per_second must be from"),
+        (("serve", "--data", "p.db", "--guard", "acme/*"), "nobody else writes the embedded log"),
+        (("serve", *CLUSTER, "--guard", "acme"), "not a pattern of namespaces"),
+        (("serve", *CLUSTER, "--guard", "acme/*", "--writer", "exclusive"), "goes with --writer shared"),
+    ],
+)
+def test_what_can_not_be_is_said(configured: list[Any], arguments: tuple[str, ...], said: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2 and said in " ".join(result.output.split())
+    assert configured == []
+
+
+async def test_signals_pause_and_resume_repairs_and_stop() -> None:
+    gate = Gate(asyncio.get_running_loop(), 10)
+    waiting = asyncio.get_running_loop().create_task(until_told_to_stop(gate))
+    await asyncio.sleep(0)
+    seen = []
+    for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR2):
+        os.kill(os.getpid(), number)
+        await asyncio.sleep(0.05 + random.random() / 100)
+        seen.append(gate.paused)
+    assert seen == [True, True, False, False] and not waiting.done()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(waiting, 5)

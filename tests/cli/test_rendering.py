@@ -1,0 +1,93 @@
+"""Documents for people: everything that is set, nothing that is secret."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.message import Message
+from hypothesis import given
+
+from tests.core.policies import policies
+from topicpolicies import OffloadPolicies, TopicPolicies
+from topicpolicies.masks import parse_path, paths_between
+from topicpolicies.secrets import REDACTED
+from topicpolicies_server.cli.rendering import compact, differences, lines, printable
+
+
+def leaves(message: Message) -> int:
+    """How many leaves are set, counted without the code under test."""
+    count = 0
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            count += 1
+        elif field.message_type.GetOptions().map_entry:
+            for key in value:
+                count += 1 if isinstance(value[key], str) else max(1, leaves(value[key]))
+        else:
+            count += max(1, leaves(value))
+    return count
+
+
+@given(policies())
+def test_every_leaf_is_shown_once_in_order(document: TopicPolicies) -> None:
+    shown = [path for path, _ in lines(document)]
+    assert len(shown) == len(set(shown)) == leaves(document)
+    assert [path[0] for path in shown] == sorted(path[0] for path in shown)
+
+
+@given(policies(), policies())
+def test_a_difference_names_every_changed_path(before: TopicPolicies, after: TopicPolicies) -> None:
+    told = differences(before, after)
+    if before == after:
+        assert told == "no settings changed"
+    for path in paths_between(before, after):
+        assert parse_path(path)[0] in told
+    for leaf, value in set(lines(after)) - set(lines(before)):
+        assert value in told, leaf
+
+
+def test_a_change_is_told_as_old_and_new() -> None:
+    before = TopicPolicies(max_producer_per_topic=1, shadow_topics=["a"])
+    after = TopicPolicies(max_producer_per_topic=2, deduplication_enabled=False)
+    told = differences(before, after).split(", ")
+    assert set(told) == {"max_producer_per_topic: 1 -> 2", "shadow_topics: a -> unset", "deduplication_enabled: unset -> false"}
+    assert differences(None, after) == "deduplication_enabled: unset -> false, max_producer_per_topic: unset -> 2"
+
+
+def test_a_document_in_one_line() -> None:
+    document = TopicPolicies(subscription_types_enabled=[2, 4], schema_compatibility_strategy=8)  # type: ignore[list-item, arg-type]
+    document.persistence.managed_ledger_max_mark_delete_rate = 0.5
+    document.subscription_policies["a.b"].SetInParent()
+    assert compact(document) == (
+        "persistence.managed_ledger_max_mark_delete_rate=0.5, schema_compatibility_strategy=full_transitive,"
+        " subscription_policies.`a.b`={}, subscription_types_enabled=shared, key_shared"
+    )
+    assert compact(TopicPolicies()) == "no settings"
+
+
+@pytest.mark.parametrize(
+    ("policies", "secrets"),
+    [
+        (OffloadPolicies(s3_managed_ledger_offload_credential_id="x", s3_managed_ledger_offload_credential_secret="x"), 2),
+        (OffloadPolicies(managed_ledger_extra_configurations={"azureStorageAccessKey": "x", "my.Password": "x", "sas-token": "x"}), 3),
+        (OffloadPolicies(managed_ledger_extra_configurations={"prefix": "x"}, managed_ledger_offload_bucket="x"), 0),
+        (OffloadPolicies(gcs_managed_ledger_offload_service_account_key_file="x"), 0),
+    ],
+)
+def test_secrets_of_the_object_storage_are_masked(policies: OffloadPolicies, secrets: int) -> None:
+    shown = [value for _, value in lines(TopicPolicies(offload_policies=policies))]
+    assert shown.count(REDACTED) == secrets
+    assert shown.count("x") == len(shown) - secrets
+    assert f"{REDACTED} -> unset" in differences(TopicPolicies(offload_policies=policies), TopicPolicies()) or not secrets
+
+
+def test_every_credential_field_of_the_definition_is_masked() -> None:
+    credentials = [field.name for field in OffloadPolicies.DESCRIPTOR.fields if "credential" in field.name]
+    assert len(credentials) >= 2
+    policies = OffloadPolicies()
+    for name in credentials:
+        setattr(policies, name, "x")
+    assert {value for _, value in lines(TopicPolicies(offload_policies=policies))} == {REDACTED}
+
+
+def test_control_characters_are_spelled_out() -> None:
+    assert printable("a\x1b[2J\n\u202eb\u00e4") == "a\\x1b[2J\\n\\u202eb\u00e4"

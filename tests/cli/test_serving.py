@@ -1,0 +1,211 @@
+"""The commands that run a server, and the one that asks after it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from topicpolicies_server.cli import serve as serve_module
+from topicpolicies_server.cli.app import app, hoist, wants_json
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
+
+ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
+
+
+@pytest.fixture
+def configured(monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig]:
+    """The configurations of the servers that would have run."""
+    configurations: list[ServerConfig] = []
+    monkeypatch.setattr(serve_module, "run", configurations.append)
+    return configurations
+
+
+def serve(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["serve", *arguments])
+
+
+def test_the_embedded_log_on_loopback(configured: list[ServerConfig], tmp_path: Path) -> None:
+    assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
+    history = HistoryConfig(path=tmp_path / "p.history.db")
+    assert configured == [ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history)]
+
+
+def test_secrets_are_shown_only_by_a_server_that_is_told_to(configured: list[ServerConfig], tmp_path: Path) -> None:
+    assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
+    assert serve("--data", str(tmp_path / "p.db"), "--show-secrets").exit_code == 0
+    assert [config.show_secrets for config in configured] == [False, True]
+
+
+def test_a_history_is_kept_where_and_for_as_long_as_it_is_said(configured: list[ServerConfig], tmp_path: Path) -> None:
+    pulsar = ("--pulsar", "pulsar://broker:6650", "--admin-url", "http://broker:8080")
+    assert serve(*pulsar).exit_code == 0
+    assert serve("--data", str(tmp_path / "p.db"), "--no-history").exit_code == 0
+    bounds = ("--history-days", "7", "--history-megabytes", "64")
+    assert serve(*pulsar, "--history", str(tmp_path / "h.db"), *bounds).exit_code == 0
+    kept = HistoryConfig(path=tmp_path / "h.db", max_age_seconds=7 * 86_400.0, max_bytes=64 << 20)
+    assert [config.history for config in configured] == [None, None, kept]
+    assert serve(*pulsar, "--history", str(tmp_path / "h.db"), "--no-history").exit_code == 2
+    assert serve(*pulsar, "--history", str(tmp_path / "none" / "h.db")).exit_code == 2
+
+
+def test_a_pulsar_with_everything(configured: list[ServerConfig], tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("token", "trust", "certificate", "key", "authority")}
+    for path in files.values():
+        path.write_text("x")
+    result = serve(
+        *("--pulsar", "pulsar+ssl://broker:6651", "--admin-url", "https://broker:8443"),
+        *("--pulsar-token-file", str(files["token"]), "--pulsar-tls-trust-certs", str(files["trust"])),
+        *("--listen", "0.0.0.0:7000", "--tls-certificate", str(files["certificate"]), "--tls-key", str(files["key"])),
+        *("--tls-client-ca", str(files["authority"]), "--log-level", "debug"),
+    )
+    assert result.exit_code == 0, result.output
+    (config,) = configured
+    assert config.log == PulsarLogConfig(
+        service_url="pulsar+ssl://broker:6651",
+        admin_url="https://broker:8443",
+        token_file=files["token"],
+        tls_trust_certs_file=files["trust"],
+    )
+    assert config.tls is not None
+    assert config.tls.client_ca_file == files["authority"]
+    assert str(config.listen) == "0.0.0.0:7000"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--data FILE.db or --pulsar"),
+        (("--data", "p.db", "--pulsar", "pulsar://a:1"), "--data FILE.db or --pulsar"),
+        (("--data", "p.db", "--admin-url", "http://a:1"), "go with --pulsar"),
+        (("--pulsar", "pulsar://a:1"), "admin URL"),
+        (("--pulsar", "pulsar://a:1", "--admin-url", "http://a:1", "--cluster-file", "c.toml"), "--cluster-file goes with --data"),
+        (("--data", "p.db", "--cluster-file", "missing.toml"), "can't be read"),
+        (("--data", "no-such-directory/p.db"), "does not exist"),
+        (("--data", "p.db", "--listen", "nowhere"), "not an address"),
+        (("--data", "p.db", "--listen", "0.0.0.0:1"), "--insecure-listen"),
+        (("--data", "p.db", "--tls-key", "k"), "belong together"),
+        (("--data", "p.db", "--tls-client-ca", "k"), "needs its --tls-certificate"),
+        (("--data", "p.db", "--tls"), "needs its --tls-certificate"),
+        (("--data", "p.db", "--tls-ca", "k"), "are for clients"),
+        (("--data", "p.db", "--tls-certificate", "c", "--tls-key", "k", "--tls-server-name", "n"), "are for clients"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_with_a_sentence(configured: list[ServerConfig], arguments: tuple[str, ...], said: str) -> None:
+    result = serve(*arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert not configured
+
+
+def test_another_address_needs_insecure_listen_to_be_said(configured: list[ServerConfig], tmp_path: Path) -> None:
+    assert serve("--data", str(tmp_path / "p.db"), "--listen", "0.0.0.0:1", "--insecure-listen").exit_code == 0
+    assert configured[0].insecure_listen
+
+
+def test_a_server_serves_says_so_and_stops_when_told(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "topicpolicies_server.cli", "serve", "--data", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().removeprefix("Listening on ").strip()
+
+        def ask(*arguments: str) -> tuple[int, str]:
+            result = CliRunner(env={"TOPICPOLICIES_SERVER": address}).invoke(app, list(arguments))
+            return result.exit_code, result.stdout
+
+        assert ask("health") == (0, "SERVING\n")
+        assert ask("health", "--service", "topicpolicies.v1.TopicPoliciesService", "-ojson") == (0, '{"status": "SERVING"}\n')
+        assert ask("health", "--service", "no.such.Service")[0] == 4
+        code, out = ask("update", "public/default/t", "max_producer_per_topic=5", "-ojson")
+        assert (code, json.loads(out)["outcome"]) == (0, "UPDATE_OUTCOME_APPLIED")
+        second = subprocess.run([*command[:-1], "127.0.0.1:0"], env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=30)
+        assert second.returncode == 1
+        assert "Error: the server could not start" in second.stderr
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert ask("health", "--timeout", "0.5")[0] == 5
+
+
+@pytest.mark.timeout(120)
+def test_the_demo_loses_nothing_and_says_how_much_it_did(tmp_path: Path) -> None:
+    arguments = ["demo", "--once", "--clients", "24", "--updates", "4", "--listen", "127.0.0.1:0", "--data", str(tmp_path), "-ojson"]
+    for _ in range(2):  # the second time over what the first left behind
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        report = json.loads(result.stdout)
+        assert report["problems"] == []
+        assert report["updates"] == report["links"] == report["watched"] == 96
+        assert report["conflicts"] > 0
+
+
+@pytest.mark.timeout(120)
+def test_the_demo_serves_on_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-m", "topicpolicies_server.cli", "demo", "--clients", "4", "--updates", "2", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = ""
+        while " update " not in (line := process.stderr.readline()):
+            address = line.split()[2] if line.startswith("Serving on ") else address
+        process.stderr.readline()
+        result = CliRunner().invoke(app, ["get", "public/default/demo", "--server", address])
+        assert result.exit_code == 0
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "updates lost" in out
+
+
+def without(*packages: str) -> str:
+    """A script's beginning after which these packages can't be imported."""
+    return f"""
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {set(packages)!r}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def script(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", text, *arguments], env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+def test_the_clients_commands_need_nothing_of_the_servers() -> None:
+    beginning = without("fastavro", "pulsar", "httpx", "uvloop", "grpc_reflection", "sortedcontainers")
+    code = beginning + "from topicpolicies_server.cli.app import main; main()"
+    for command in ("get", "update", "delete", "list", "watch", "health", "serve", "demo"):
+        assert script(code, command, "--help").returncode == 0
+    failed = script(code, "get", "public/default/t", "--server", "127.0.0.1:1", "--timeout", "0.2")
+    assert failed.returncode == 5, failed.stderr
+
+
+def test_without_its_packages_the_command_line_says_what_to_install() -> None:
+    hidden = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda name: None if name == 'typer' else find(name)\n"
+    failed = script(hidden + "import topicpolicies_server.cli.app")
+    assert "install topicpolicies[cli]" in failed.stderr
+
+
+OPTIONS = st.sampled_from(
+    ["--output", "--output=json", "-o", "json", "-ojson", "--tls", "--no-tls", "--server", "--", "get", "a=b", "-x", ""]
+)
+
+
+@given(st.lists(OPTIONS))
+def test_moving_options_to_the_front_loses_nothing_and_is_stable(arguments: list[str]) -> None:
+    moved = hoist(arguments)
+    assert sorted(moved) == sorted(arguments)
+    assert hoist(moved) == moved
+    assert wants_json(arguments) is wants_json(moved)

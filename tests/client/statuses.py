@@ -1,0 +1,57 @@
+"""Errors as the service sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc import error_details_pb2, status_pb2
+
+from topicpolicies.errors import DOMAIN, TopicPoliciesError, from_status
+
+Code = grpc.StatusCode
+
+
+class Refusal(NamedTuple):
+    """A status with its details."""
+
+    code: grpc.StatusCode
+    message: str = "It does not work."
+    reason: str = ""
+    """Set: the service's own error."""
+    metadata: Mapping[str, str] = {}
+    violations: Sequence[tuple[str, str, str]] = ()
+    domain: str = DOMAIN
+
+    @property
+    def details(self) -> list[AnyMessage]:
+        packed = []
+        if self.reason:
+            info = error_details_pb2.ErrorInfo(reason=self.reason, domain=self.domain, metadata=self.metadata)
+            packed.append(_packed(info))
+        if self.violations:
+            request = error_details_pb2.BadRequest()
+            for field, reason, description in self.violations:
+                request.field_violations.add(field=field, reason=reason, description=description)
+            packed.append(_packed(request))
+        return packed
+
+    @property
+    def trailing_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        if not self.details:
+            return (("x-other", "1"),)
+        status = status_pb2.Status(code=self.code.value[0], message=self.message, details=self.details)
+        return (("x-other", "1"), ("grpc-status-details-bin", status.SerializeToString()))
+
+    @property
+    def error(self) -> TopicPoliciesError:
+        """As the client raises it."""
+        return from_status(self.code.value[0], self.message, self.details)
+
+
+def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest) -> AnyMessage:
+    packed = AnyMessage()
+    packed.Pack(message)
+    return packed

@@ -1,0 +1,277 @@
+"""The clients against the real server on the embedded log: through cut connections, restarts and each other's changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import topicpolicies as tp
+from tests.client.cutting_proxy import CuttingProxy
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+NAMESPACE = "public/default"
+TOPIC = f"persistent://{NAMESPACE}/orders"
+HASTY = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
+LIMITS = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=1.0)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> EmbeddedLogConfig:
+    return EmbeddedLogConfig(path=None if request.param == "memory" else tmp_path / "policies.db")
+
+
+@pytest.fixture
+async def server(log: EmbeddedLogConfig) -> AsyncIterator[Server]:
+    async with Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=LIMITS)) as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[tp.AsyncClient]:
+    async with tp.AsyncClient(server.address, actor="tests", retries=HASTY) as client:
+        yield client
+
+
+def bump(policies: tp.TopicPolicies) -> None:
+    policies.max_producer_per_topic += 1
+
+
+def chain(results: list[tp.UpdateResult]) -> list[tuple[str, str]]:
+    """Distinct updates in the order of their versions, each with the version that it should have been applied to."""
+    links = sorted({(result.version, result.previous_version) for result in results})
+    return [(previous, before) for (_, previous), (before, _) in zip(links[1:], links, strict=False)]
+
+
+async def test_a_document_through_its_life(client: tp.AsyncClient) -> None:
+    absent = await client.get(TOPIC)
+    assert not absent.exists
+    first = await client.update(
+        TOPIC, {"subscription_policies.`a.b`": {"dispatch_rate": {"dispatch_throttling_rate_in_msg": 5}}}, etag=absent.version
+    )
+    assert first.outcome is tp.UpdateOutcome.APPLIED
+    assert first.policies is not None
+    assert first.policies.subscription_policies["a.b"].dispatch_rate.rate_period_in_second == 1, "Pulsar's own default"
+    second = await client.update(TOPIC, max_producer_per_topic=5, subscription_types_enabled=["shared"])
+    assert second.previous_version == first.version
+    union = {"subscription_types_enabled": tp.ListOperation.UNION}
+    third = await client.update(TOPIC, subscription_types_enabled=["key_shared", "shared"], list_operations=union)
+    assert third.policies is not None
+    assert list(third.policies.subscription_types_enabled) == [2, 4]
+    checked = await client.update(TOPIC, max_producer_per_topic=9, validate_only=True)
+    assert checked.version == third.version
+    cleared = await client.update(TOPIC, {"subscription_policies.`a.b`": None, "max_producer_per_topic": None})
+    assert cleared.policies == tp.TopicPolicies(subscription_types_enabled=[2, 4])  # type: ignore[list-item]
+    assert (await client.update(TOPIC, max_producer_per_topic=None)).outcome is tp.UpdateOutcome.UNCHANGED
+    assert [document async for document in client.list(NAMESPACE)] == [await client.get(TOPIC, at_least=cleared.version)]
+    deletion = await client.delete(TOPIC, scopes={tp.Scope.LOCAL: cleared.version, tp.Scope.GLOBAL: ""})
+    assert [each.outcome for each in deletion.scopes.values()] == [tp.DeleteOutcome.DELETED, tp.DeleteOutcome.ABSENT]
+    skipped = await client.update(TOPIC, max_producer_per_topic=1, skip_if_absent=True)
+    assert skipped.outcome is tp.UpdateOutcome.SKIPPED
+    assert not (await client.get(TOPIC)).exists
+
+
+async def test_refusals_say_what_is_wrong(client: tp.AsyncClient) -> None:
+    made = await client.update(TOPIC, max_producer_per_topic=1)
+    with pytest.raises(tp.Conflict) as conflict:
+        await client.update(TOPIC, max_producer_per_topic=2, etag="0")
+    assert conflict.value.metadata["version"] == made.version
+    with pytest.raises(tp.InvalidArgument) as refused:
+        await client.update("not a topic", mask=["no_such_field", "neither.this"])
+    assert refused.value.from_service
+    assert {"update_mask.paths[0]", "update_mask.paths[1]"} <= {violation.field for violation in refused.value.violations}
+    with pytest.raises(tp.InvalidArgument):
+        await client.update(TOPIC, max_producer_per_topic=3, request_id="not a uuid")
+    again = await client.update(TOPIC, max_producer_per_topic=1, request_id=made.request_id)
+    assert again.repeated
+    assert again.version == made.version
+    with pytest.raises(tp.InvalidArgument):
+        await client.update(TOPIC, max_producer_per_topic=4, request_id=made.request_id)
+
+
+async def test_a_repeat_gets_the_first_answer_however_busy_the_topic_was_meanwhile(client: tp.AsyncClient) -> None:
+    first = await client.update(TOPIC, max_producer_per_topic=1)
+    async for settled in client.update_many(tp.Update(TOPIC, {"max_consumer_per_topic": value}) for value in range(1, 201)):
+        assert settled.unwrap().outcome is tp.UpdateOutcome.APPLIED
+    await client.update(TOPIC, max_producer_per_topic=2)
+    again = await client.update(TOPIC, max_producer_per_topic=1, request_id=first.request_id)
+    assert (again.repeated, again.version, again.previous_version) == (True, first.version, first.previous_version)
+    assert (await client.get(TOPIC)).policies == tp.TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=200)
+    with pytest.raises(tp.InvalidArgument):
+        await client.update(TOPIC, max_producer_per_topic=3, request_id=first.request_id)
+
+
+async def test_edits_of_many_clients_all_count(server: Server) -> None:
+    clients = [tp.AsyncClient(server.address, retries=HASTY) for _ in range(6)]
+    runs = 0
+
+    def counted(policies: tp.TopicPolicies) -> None:
+        nonlocal runs
+        runs += 1
+        bump(policies)
+
+    async def several(client: tp.AsyncClient) -> list[tp.UpdateResult]:
+        return [await client.edit(TOPIC, counted) for _ in range(5)]
+
+    results = [each for some in await asyncio.gather(*map(several, clients)) for each in some]
+    document = await clients[0].get(TOPIC)
+    await asyncio.gather(*(client.close() for client in clients))
+    assert document.policies == tp.TopicPolicies(max_producer_per_topic=30)
+    assert all(previous == before for previous, before in chain(results))
+    assert runs > 30, "they met conflicts"
+
+
+async def test_both_clients_read_what_the_other_wrote(server: Server, client: tp.AsyncClient) -> None:
+    def synchronous() -> tuple[list[tp.Settled], list[tp.Document]]:
+        with tp.Client(server.address, actor="threads") as other:
+            other.edit(TOPIC, bump)
+            with other.edit(TOPIC) as policies:
+                bump(policies)
+            updates = [tp.Update(f"{TOPIC}-{number % 3}", {"max_producer_per_topic": number}) for number in range(60)]
+            return list(other.update_many(updates, max_in_flight=16)), list(other.list(NAMESPACE, page_size=2))
+
+    settled, documents = await asyncio.to_thread(synchronous)
+    assert sorted(each.sequence for each in settled) == list(range(60))
+    assert all(each.unwrap().outcome is tp.UpdateOutcome.APPLIED for each in settled[1:])
+    assert [document async for document in client.list(NAMESPACE)] == documents
+    assert {document.policies.max_producer_per_topic for document in documents if document.policies} == {2, 57, 58, 59}
+
+
+async def test_a_watch_tells_every_version_and_who_made_it(client: tp.AsyncClient) -> None:
+    async with client.watch(topics=[TOPIC], scopes=[tp.Scope.LOCAL], mode=tp.WatchMode.EVERY) as watch:
+        absent = await anext(watch)
+        while isinstance(absent, tp.NamespaceLoading):
+            absent = await anext(watch)
+        assert isinstance(absent, tp.Deleted)
+        assert absent.snapshot
+        assert isinstance(await anext(watch), tp.Synced)
+        results = [await client.update(TOPIC, max_producer_per_topic=value) for value in range(1, 20)]
+        told: list[tp.Changed] = []
+        while len(told) < len(results):
+            event = await anext(watch)
+            if isinstance(event, tp.Changed):
+                told.append(event)
+    assert [(event.version, event.previous_version, event.policies) for event in told] == [
+        (result.version, result.previous_version, result.policies) for result in results
+    ]
+    assert {(event.origin.actor, event.origin.update_mask) for event in told} == {("tests", ("max_producer_per_topic",))}
+
+
+class Traffic:
+    """Clients that each change a setting of their own, one of them over a stream, and a watch of it all."""
+
+    def __init__(self, topics: int) -> None:
+        self._topics = topics
+        self.results: list[tp.UpdateResult] = []
+        self.interrupted: list[tp.Interrupted] = []
+        self.told: list[tuple[str, str]] = []
+        """Topics and versions that the watch told of."""
+
+    def topic(self, number: int) -> str:
+        return f"{TOPIC}-{number % self._topics}"
+
+    async def run(self, clients: list[tp.AsyncClient]) -> None:
+        streaming, *working = clients
+        work = (self._work(client, number) for number, client in enumerate(working, 1))
+        await asyncio.gather(self._stream(streaming, 0), *work)
+
+    async def _work(self, client: tp.AsyncClient, number: int) -> None:
+        setting = f"subscription_policies.s{number}.dispatch_rate.dispatch_throttling_rate_in_msg"
+        for value in range(1, 41):
+            self.results.append(await client.update(self.topic(number), {setting: value}))
+
+    async def _stream(self, client: tp.AsyncClient, number: int) -> None:
+        updates = [tp.Update(self.topic(number), {"max_producer_per_topic": value}) for value in range(1, 301)]
+        async for settled in client.update_many(updates, max_in_flight=10):
+            self.results.append(settled.unwrap())
+
+    async def follow(self, watch: tp.AsyncWatch) -> None:
+        async for event in watch:
+            if isinstance(event, tp.Interrupted):
+                self.interrupted.append(event)
+            elif isinstance(event, tp.Changed) and not event.snapshot:
+                self.told.append((event.topic, event.version))
+
+    def check(self) -> None:
+        """No update was lost, each was applied once, and the watch missed and repeated nothing."""
+        for name in {result.topic for result in self.results}:
+            mine = [result for result in self.results if result.topic == name]
+            assert all(previous == before for previous, before in chain(mine))
+            assert [version for topic, version in self.told if topic == name] == sorted(result.version for result in mine)
+
+
+@pytest.mark.parametrize("topics", [6, 1])
+async def test_cut_connections_lose_and_repeat_nothing(server: Server, topics: int) -> None:
+    """A proxy between the clients and the server cuts every connection again and again."""
+    chance = random.Random(7)
+    proxy = CuttingProxy(server.address)
+    traffic = Traffic(topics)
+
+    async def cut() -> None:
+        while True:
+            await asyncio.sleep(chance.uniform(0.01, 0.08))
+            proxy.cut()
+
+    async with proxy.serving(), contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(tp.AsyncClient(proxy.address, retries=HASTY)) for _ in range(6)]
+        watch = clients[0].watch(namespaces=[NAMESPACE], mode=tp.WatchMode.EVERY)
+        while not isinstance(await anext(watch), tp.Synced):
+            pass
+        following = asyncio.ensure_future(traffic.follow(watch))
+        cutting = asyncio.ensure_future(cut())
+        await traffic.run(clients)
+        cutting.cancel()
+        await asyncio.gather(cutting, return_exceptions=True)
+        async with asyncio.timeout(30):
+            while len(traffic.told) < len(traffic.results):  # noqa: ASYNC110 - nobody could tell of it
+                await asyncio.sleep(0.01)
+        await watch.close()
+        await following
+    assert len(traffic.results) == 500
+    traffic.check()
+    for number in range(6):
+        final = (await _read(server, traffic.topic(number))).policies
+        assert final is not None
+        rate = final.subscription_policies[f"s{number}"].dispatch_rate.dispatch_throttling_rate_in_msg
+        assert (final.max_producer_per_topic if number == 0 else rate) == (300 if number == 0 else 40)
+    assert proxy.cuts > 5
+    assert traffic.interrupted
+
+
+async def test_a_watch_and_an_update_outlive_a_restart_of_the_server(tmp_path: Path) -> None:
+    config = ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "policies.db"), listen=parse_address("127.0.0.1:0"), limits=LIMITS)
+    first = Server(config)
+    await first.start()
+    address = first.address
+    async with tp.AsyncClient(address, retries=HASTY) as client:
+        before = await client.update(TOPIC, max_producer_per_topic=1)
+        watch = client.watch(namespaces=[NAMESPACE], mode=tp.WatchMode.EVERY)
+        events: list[tp.WatchEvent] = []
+        while not isinstance(events[-1] if events else None, tp.Synced):
+            events.append(await anext(watch))
+        await first.stop()
+        pending = asyncio.ensure_future(client.update(TOPIC, max_producer_per_topic=2))
+        await asyncio.sleep(0.05)
+        async with Server(replace(config, listen=parse_address(address))):
+            after = await pending
+            events.clear()
+            while not isinstance(events[-1] if events else None, tp.Changed):
+                events.append(await asyncio.wait_for(anext(watch), 20))
+            await watch.close()
+    assert after.previous_version == before.version
+    change = events[-1]
+    assert isinstance(change, tp.Changed)
+    assert change.version == after.version
+    assert any(isinstance(event, tp.Interrupted) for event in events)
+    assert not any(isinstance(event, tp.Restarted) for event in events), "it was resumed, not begun anew"
+
+
+async def _read(server: Server, topic: str) -> tp.Document:
+    async with tp.AsyncClient(server.address) as client:
+        return await client.get(topic)

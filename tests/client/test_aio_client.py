@@ -1,0 +1,362 @@
+"""The asyncio client against a real gRPC service that breaks on request; and the synchronous one's streams against the same."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+import topicpolicies as tp
+from tests.client.clocks import FakeClock
+from tests.client.fault_service import BROKEN, Fault, FaultService, serving
+from tests.client.statuses import Code, Refusal
+
+TOPIC = "persistent://public/default/orders"
+A, B = "public/a", "public/b"
+HASTY = tp.RetryPolicy(first_delay_seconds=0.001, longest_delay_seconds=0.01, attempt_timeout_seconds=0.3)
+LOST = Fault(BROKEN, after=1)
+HANGS = Fault(None)
+
+
+@pytest.fixture
+def service() -> FaultService:
+    return FaultService(A, B)
+
+
+@pytest.fixture
+async def address(service: FaultService) -> AsyncIterator[str]:
+    async with serving(service) as address:
+        yield address
+
+
+@pytest.fixture
+async def client(address: str) -> AsyncIterator[tp.AsyncClient]:
+    async with tp.AsyncClient(address, actor="tests", retries=HASTY) as client:
+        yield client
+
+
+def bump(policies: tp.TopicPolicies) -> None:
+    policies.max_producer_per_topic += 1
+
+
+async def test_an_update_whose_answer_was_lost_is_made_once(client: tp.AsyncClient, service: FaultService) -> None:
+    service.faults.extend([Fault(), LOST, Fault(Refusal(Code.CANCELLED), after=1), Fault(Refusal(Code.DEADLINE_EXCEEDED))])
+    result = await client.update(TOPIC, max_producer_per_topic=5)
+    assert result.repeated
+    assert result.version == "v1"
+    assert service.documents[TOPIC][1] == 1
+    assert service.met["UpdatePolicy"] == 4
+    assert service.metadata["topicpolicies-actor"] == "tests"
+
+
+async def test_an_update_that_hangs_is_repeated_before_its_deadline(client: tp.AsyncClient, service: FaultService) -> None:
+    service.faults.append(HANGS)
+    began = time.monotonic()
+    result = await client.update(TOPIC, max_producer_per_topic=5)
+    assert result.outcome is tp.UpdateOutcome.APPLIED
+    assert 0.2 < time.monotonic() - began < 10
+    assert service.met["UpdatePolicy"] == 1
+
+
+async def test_an_update_that_is_never_answered_is_unknown(client: tp.AsyncClient, service: FaultService) -> None:
+    service.faults.extend([HANGS] * 10)
+    with pytest.raises(tp.OutcomeUnknown) as caught:
+        await client.update(TOPIC, max_producer_per_topic=5, timeout=0.5)
+    assert service.met["UpdatePolicy"] >= 1
+    service.faults.clear()
+    again = await client.update(TOPIC, max_producer_per_topic=5, request_id=caught.value.request_id)
+    assert again.outcome is tp.UpdateOutcome.APPLIED
+
+
+async def test_without_a_service_a_change_is_unavailable_and_not_unknown() -> None:
+    async with tp.AsyncClient("127.0.0.1:1", retries=HASTY) as client:
+        with pytest.raises(tp.Unavailable):
+            await client.update(TOPIC, max_producer_per_topic=5, timeout=0.3)
+
+
+async def test_cancelling_a_call_ends_it(client: tp.AsyncClient, service: FaultService) -> None:
+    service.faults.append(HANGS)
+    call = asyncio.ensure_future(client.get(TOPIC))
+    await until(lambda: service.met["GetPolicy"] == 1)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert service.met["GetPolicy"] == 1
+    assert (await client.get(TOPIC)).version == "v0"
+
+
+async def test_edits_of_many_at_once_all_count(address: str, service: FaultService) -> None:
+    clients = [tp.AsyncClient(address, retries=HASTY) for _ in range(8)]
+
+    async def several(client: tp.AsyncClient) -> None:
+        for _ in range(5):
+            await client.edit(TOPIC, bump)
+
+    await asyncio.gather(*map(several, clients))
+    for client in clients:
+        await client.close()
+    assert service.documents[TOPIC][0].max_producer_per_topic == 40
+    assert service.met["conflict"] > 0
+
+
+async def test_an_edit_may_be_a_coroutine(client: tp.AsyncClient) -> None:
+    async def later(policies: tp.TopicPolicies) -> None:
+        await asyncio.sleep(0)
+        policies.max_producer_per_topic = 3
+
+    result = await client.edit(TOPIC, later)
+    assert result.policies == tp.TopicPolicies(max_producer_per_topic=3)
+
+
+async def test_a_block_sends_what_it_changed_unless_somebody_was_faster(client: tp.AsyncClient, service: FaultService) -> None:
+    edit = client.edit(TOPIC)
+    async with edit as policies:
+        bump(policies)
+    assert edit.result is not None
+    with pytest.raises(tp.Conflict):
+        async with client.edit(TOPIC) as policies:
+            bump(policies)
+            await client.edit(TOPIC, bump)
+    assert service.documents[TOPIC][0].max_producer_per_topic == 2
+    with pytest.raises(KeyError):
+        async with client.edit(TOPIC) as policies:
+            bump(policies)
+            raise KeyError
+    assert service.documents[TOPIC][1] == 2
+    assert service.met["conflict"] == 1
+
+
+@pytest.mark.parametrize("source", ["iterable", "async iterable"])
+async def test_many_updates_survive_broken_streams_and_are_made_once(client: tp.AsyncClient, service: FaultService, source: str) -> None:
+    topics = ("p", "q", "r")
+
+    def updates() -> list[tp.Update]:
+        return [tp.Update(f"persistent://{A}/{topics[value % 3]}", {"max_producer_per_topic": value}) for value in range(200)]
+
+    async def slowly() -> AsyncIterator[tp.Update]:
+        for update in updates():
+            await asyncio.sleep(0)
+            yield update
+
+    service.faults.extend([Fault(after=count) for count in (0, 3, 10, 1, 40)])
+    settled = [each async for each in client.update_many(updates() if source == "iterable" else slowly(), max_in_flight=8)]
+    assert sorted(each.sequence for each in settled) == list(range(200))
+    assert all(each.unwrap().outcome is tp.UpdateOutcome.APPLIED for each in settled)
+    assert sum(version for _, version in service.documents.values()) == 200
+    for topic, last in zip(topics, (198, 199, 197), strict=True):
+        assert service.documents[f"persistent://{A}/{topic}"][0].max_producer_per_topic == last, "in order"
+    assert service.met["UpdatePolicies"] == 5
+    assert any(each.unwrap().repeated for each in settled)
+    assert 1 <= service.most_unanswered <= 8
+
+
+async def test_results_come_while_the_source_is_slow(client: tp.AsyncClient) -> None:
+    goes_on = asyncio.Event()
+
+    async def updates() -> AsyncIterator[tp.Update]:
+        yield tp.Update(TOPIC, {"max_producer_per_topic": 1})
+        await goes_on.wait()
+        yield tp.Update(TOPIC, {"max_producer_per_topic": 2})
+
+    results = client.update_many(updates())
+    first = await asyncio.wait_for(anext(results), 10)
+    assert first.sequence == 0
+    goes_on.set()
+    assert [each.sequence async for each in results] == [1]
+
+
+async def test_a_list_goes_through_its_pages(client: tp.AsyncClient, service: FaultService) -> None:
+    for local in "pqrst":
+        await client.update(f"persistent://{A}/{local}", max_producer_per_topic=1)
+    service.faults.append(Fault())
+    assert [each.topic[-1] async for each in client.list(A)] == list("pqrst")
+    assert service.met["ListPolicies"] == 1
+
+
+async def test_a_deletion_gives_each_scope_its_result(client: tp.AsyncClient, service: FaultService) -> None:
+    await client.update(TOPIC, max_producer_per_topic=1)
+    service.faults.append(Fault())
+    deletion = await client.delete(TOPIC, scopes=[tp.Scope.GLOBAL, tp.Scope.LOCAL])
+    assert [result.outcome for result in deletion.scopes.values()] == [tp.DeleteOutcome.ABSENT, tp.DeleteOutcome.DELETED]
+    refused = await client.delete(TOPIC, scopes={tp.Scope.LOCAL: "v9"})
+    assert isinstance(refused.scopes[tp.Scope.LOCAL].error, tp.Conflict)
+    assert service.met["DeletePolicy"] == 1
+
+
+async def test_many_updates_may_be_left_early(client: tp.AsyncClient) -> None:
+    results = client.update_many(tp.Update(TOPIC, {"max_producer_per_topic": value}) for value in range(1000))
+    async for each in results:
+        assert each.sequence == 0
+        break
+    await results.aclose()  # type: ignore[attr-defined]
+
+
+async def test_many_updates_without_a_service_each_get_their_error() -> None:
+    taken = []
+    async with tp.AsyncClient("127.0.0.1:1", retries=HASTY) as client:
+        with pytest.raises(tp.Unavailable):
+            async for each in client.update_many([tp.Update(TOPIC, {"max_producer_per_topic": 1})] * 3, timeout=0.2):
+                taken.append(each)
+    assert [type(each.error) for each in taken] == [tp.Unavailable] * 3
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits until it holds; nobody could tell of it."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
+def known(cache: tp.PolicyCache) -> dict[str, int]:
+    return {document.topic: document.policies.max_producer_per_topic for document in cache if document.policies is not None}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_watch_sees_everything_through_any_faults(client: tp.AsyncClient, service: FaultService, seed: int) -> None:
+    chance = random.Random(seed)
+    codes = (Code.UNAVAILABLE, Code.CANCELLED, Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED)
+    service.faults.extend(Fault(Refusal(chance.choice(codes)), after=chance.randrange(12)) for _ in range(25))
+    cache = tp.PolicyCache()
+    versions: dict[str, list[str]] = {}
+    interrupted = 0
+
+    async def follow(watch: tp.AsyncWatch) -> None:
+        nonlocal interrupted
+        async for event in watch:
+            cache.apply(event)
+            interrupted += isinstance(event, tp.Interrupted)
+            if isinstance(event, (tp.Changed, tp.Deleted)) and not event.snapshot:
+                versions.setdefault(event.topic, []).append(event.version)
+
+    watch = client.watch(namespaces=[A, B], mode=tp.WatchMode.EVERY)
+    following = asyncio.ensure_future(follow(watch))
+    for step in range(150):
+        service.write(chance.choice([A, B]), chance.choice("pqrs"), chance.choice([None, *range(9)]))
+        if step == 75:
+            service.model.forget(A)
+        await asyncio.sleep(chance.choice([0, 0, 0.002]))
+    async with asyncio.timeout(20):
+        while service.met["WatchPolicies"] < 25:  # a fault waits for messages
+            service.write(A, "t", chance.randrange(9))
+            await asyncio.sleep(0.002)
+    await until(lambda: cache.synced(A) and cache.synced(B) and known(cache) == service.model.documents())
+    await watch.close()
+    await following
+    for told in versions.values():
+        assert told == sorted(set(told)), "versions only grow, and none is told twice"
+    assert interrupted >= service.met["WatchPolicies"] == 25
+    assert service.model.resumed > 0
+
+
+async def test_a_token_that_is_too_old_begins_anew(client: tp.AsyncClient, service: FaultService) -> None:
+    service.write(A, "t", 1)
+    async with client.watch(namespaces=[A]) as watch:
+        while not isinstance(await anext(watch), tp.Synced):
+            pass
+        token = watch.token
+    service.write(A, "u", 2)
+    service.model.forget(A)
+    async with client.watch(namespaces=[A], token=token) as watch:
+        kinds = [type(await anext(watch)).__name__ for _ in range(5)]
+    assert kinds == ["Interrupted", "Restarted", "Changed", "Changed", "Synced"]
+    assert service.met["refused"] == 1
+
+
+async def test_giving_up_the_wait_for_an_event_loses_nothing(client: tp.AsyncClient, service: FaultService) -> None:
+    async with client.watch(namespaces=[A]) as watch:
+        assert isinstance(await anext(watch), tp.Synced)
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(watch), 0.02)
+        service.write(A, "t", 1)
+        event = await asyncio.wait_for(anext(watch), 10)
+        assert isinstance(event, tp.Changed)
+        assert service.model.resumed == 0
+
+
+async def test_closing_ends_whoever_waits(client: tp.AsyncClient) -> None:
+    watch = client.watch(namespaces=[A])
+
+    async def collect() -> list[tp.WatchEvent]:
+        return [event async for event in watch]
+
+    collecting = asyncio.ensure_future(collect())
+    await asyncio.sleep(0.05)
+    await client.close()
+    assert [type(event) for event in await asyncio.wait_for(collecting, 10)] == [tp.Synced]
+    with pytest.raises(tp.TopicPoliciesError, match="closed"):
+        await client.get(TOPIC)
+
+
+async def test_closing_ends_a_pause(address: str, service: FaultService) -> None:
+    service.faults.append(Fault())
+    patient = tp.RetryPolicy(first_delay_seconds=3600, longest_delay_seconds=3600)
+    async with tp.AsyncClient(address, retries=patient) as client:
+        watch = client.watch(namespaces=[A])
+        assert isinstance(await anext(watch), tp.Interrupted)
+        waiting = asyncio.ensure_future(anext(watch, None))
+        await asyncio.sleep(0.01)
+        await watch.close()
+        assert await asyncio.wait_for(waiting, 10) is None
+    assert service.met["WatchPolicies"] == 1
+
+
+async def test_a_refused_watch_raises_and_is_over(client: tp.AsyncClient, service: FaultService) -> None:
+    service.faults.append(Fault(Refusal(Code.INVALID_ARGUMENT, "No.", "MALFORMED_NAME")))
+    watch = client.watch(namespaces=[A])
+    with pytest.raises(tp.InvalidArgument):
+        await anext(watch)
+    assert [event async for event in watch] == []
+
+
+async def test_patience_ends_a_watch_of_nobody() -> None:
+    clock = FakeClock()
+    async with tp.AsyncClient("127.0.0.1:1", clock=clock) as client:
+        with pytest.raises(tp.Unavailable):
+            async for event in client.watch(namespaces=[A], patience=30):
+                assert isinstance(event, tp.Interrupted)
+    assert 20 < sum(clock.waits) <= 30
+
+
+async def test_the_synchronous_watch_sees_everything_through_faults(address: str, service: FaultService) -> None:
+    service.faults.extend(Fault(after=count) for count in (0, 1, 2, 5, 3, 8, 1))
+    cache = tp.PolicyCache()
+    interrupted: list[tp.Interrupted] = []
+
+    def follow(watch: tp.Watch) -> None:
+        for event in watch:
+            cache.apply(event)
+            if isinstance(event, tp.Interrupted):
+                interrupted.append(event)
+
+    with tp.Client(address, retries=HASTY) as client:
+        watch = client.watch(namespaces=[A, B])
+        following = asyncio.ensure_future(asyncio.to_thread(follow, watch))
+        for value in range(60):
+            service.write(A if value % 3 else B, "pqrs"[value % 4], None if value % 7 == 0 else value)
+            await asyncio.sleep(0.001)
+        async with asyncio.timeout(20):
+            while service.met["WatchPolicies"] < 7:
+                service.write(B, "t", 1)
+                await asyncio.sleep(0.002)
+        await until(lambda: cache.synced(A) and cache.synced(B) and known(cache) == service.model.documents())
+        watch.close()
+        await following
+    assert len(interrupted) >= service.met["WatchPolicies"] == 7
+
+
+async def test_the_synchronous_stream_of_updates_survives_breaks(address: str, service: FaultService) -> None:
+    service.faults.extend([Fault(after=count) for count in (0, 3, 10, 1)])
+
+    def run() -> list[tp.Settled]:
+        with tp.Client(address, retries=HASTY) as client:
+            updates = [tp.Update(TOPIC, {"max_producer_per_topic": value}) for value in range(100)]
+            return list(client.update_many(updates, max_in_flight=8))
+
+    settled = await asyncio.to_thread(run)
+    assert sorted(each.sequence for each in settled) == list(range(100))
+    assert service.documents[TOPIC] == (tp.TopicPolicies(max_producer_per_topic=99), 100)
+    assert service.met["UpdatePolicies"] == 4

@@ -1,0 +1,101 @@
+"""How clients connect: without TLS on this machine, with it elsewhere, and only to whom they trust."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import topicpolicies as tp
+from tests.client.certificates import Authority
+from topicpolicies.channels import credentials_for, is_local
+from topicpolicies_server.cli.app import app
+from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+TOPIC = "persistent://public/default/orders"
+
+
+@pytest.mark.parametrize(
+    "target", ["localhost:6680", "localhost", "127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "unix:/run/s", "dns:localhost:1"]
+)
+def test_without_tls_on_this_machine(target: str) -> None:
+    assert is_local(target)
+    assert credentials_for(target, None) is None
+    assert credentials_for(target, False) is None
+    assert credentials_for(target, True) is not None
+
+
+@pytest.mark.parametrize(
+    "target", ["policies:6680", "10.0.0.1:1", "[2001:db8::1]:1", "dns:///policies:1", "0.0.0.0:1", "localhost.example.org:1"]
+)
+def test_with_tls_elsewhere(target: str) -> None:
+    assert not is_local(target)
+    assert credentials_for(target, None) is not None
+    assert credentials_for(target, False) is None
+
+
+def config(server: Authority, *, clients: Authority | None = None) -> ServerConfig:
+    identity = server.identity("policies.test")
+    tls = TlsConfig(
+        certificate_file=identity.certificate, key_file=identity.key, client_ca_file=clients.certificate if clients is not None else None
+    )
+    return ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), tls=tls)
+
+
+async def test_a_client_talks_to_a_server_that_it_trusts_and_to_no_other(tmp_path: Path) -> None:
+    ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
+    async with Server(config(ours)) as server:
+        trusting = tp.Tls(ca_file=ours.certificate, server_name="policies.test")
+        async with tp.AsyncClient(server.address, tls=trusting) as client:
+            assert (await client.update(TOPIC, max_producer_per_topic=1)).outcome is tp.UpdateOutcome.APPLIED
+
+        def synchronous() -> tp.Document:
+            with tp.Client(server.address, tls=trusting) as client:
+                return client.get(TOPIC)
+
+        assert (await asyncio.to_thread(synchronous)).exists
+        for wrong in (
+            tp.Tls(ca_file=others.certificate, server_name="policies.test"),
+            tp.Tls(ca_file=ours.certificate, server_name="somebody.else"),
+            False,
+        ):
+            async with tp.AsyncClient(server.address, tls=wrong, timeout=1.0) as client:
+                with pytest.raises(tp.Unavailable):
+                    await client.get(TOPIC)
+
+
+async def test_a_server_lets_in_whom_it_trusts_and_nobody_else(tmp_path: Path) -> None:
+    ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
+    known, unknown = ours.identity("known"), others.identity("unknown")
+    async with Server(config(ours, clients=ours)) as server:
+
+        def tls(certificate: Path | None, key: Path | None) -> tp.Tls:
+            return tp.Tls(ca_file=ours.certificate, certificate_file=certificate, key_file=key, server_name="policies.test")
+
+        async with tp.AsyncClient(server.address, tls=tls(known.certificate, known.key)) as client:
+            assert not (await client.get(TOPIC)).exists
+        for certificate, key in ((None, None), (unknown.certificate, unknown.key)):
+            async with tp.AsyncClient(server.address, tls=tls(certificate, key), timeout=1.0) as client:
+                with pytest.raises(tp.Unavailable):
+                    await client.get(TOPIC)
+
+        def command(*arguments: str) -> int:
+            options = [
+                "--server",
+                server.address,
+                "--tls-ca",
+                str(ours.certificate),
+                "--tls-server-name",
+                "policies.test",
+                "--timeout",
+                "2",
+            ]
+            return CliRunner().invoke(app, [*arguments, *options]).exit_code
+
+        identity = ["--tls-certificate", str(known.certificate), "--tls-key", str(known.key)]
+        assert await asyncio.to_thread(command, "health", *identity) == 0
+        assert await asyncio.to_thread(command, "list", "public/default", *identity) == 0
+        assert await asyncio.to_thread(command, "health") == 5

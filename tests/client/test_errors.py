@@ -1,0 +1,114 @@
+"""Statuses become exceptions that carry everything the service said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+import topicpolicies as tp
+from tests.client.statuses import Code, Refusal
+from topicpolicies.errors import TopicPoliciesError, Violation, from_rpc_error, from_status, outcome_unknown
+
+
+class _Failed(grpc.RpcError):
+    def __init__(self, refusal: Refusal, trailing: tuple[tuple[str, str | bytes], ...] | None) -> None:
+        self._refusal = refusal
+        self._trailing = trailing
+
+    def code(self) -> grpc.StatusCode:
+        return self._refusal.code
+
+    def details(self) -> str:
+        return self._refusal.message
+
+    def trailing_metadata(self) -> Any:
+        return self._trailing
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (Code.INVALID_ARGUMENT, tp.InvalidArgument),
+        (Code.NOT_FOUND, tp.NotFound),
+        (Code.ABORTED, tp.Conflict),
+        (Code.FAILED_PRECONDITION, tp.FailedPrecondition),
+        (Code.OUT_OF_RANGE, tp.OutOfRange),
+        (Code.RESOURCE_EXHAUSTED, tp.ResourceExhausted),
+        (Code.UNAUTHENTICATED, tp.PermissionDenied),
+        (Code.PERMISSION_DENIED, tp.PermissionDenied),
+        (Code.UNAVAILABLE, tp.Unavailable),
+        (Code.DEADLINE_EXCEEDED, tp.DeadlineExceeded),
+        (Code.INTERNAL, TopicPoliciesError),
+        (Code.UNIMPLEMENTED, TopicPoliciesError),
+    ],
+)
+def test_each_code_has_its_exception(code: grpc.StatusCode, kind: type[TopicPoliciesError]) -> None:
+    error = from_status(code.value[0], "no", ())
+    assert type(error) is kind
+    assert error.code is code
+    assert str(error) == error.message == "no"
+
+
+def test_reason_metadata_and_every_violation_are_read_from_the_details() -> None:
+    violations = [("update_mask.paths[0]", "UNKNOWN_PATH", "No such path."), ("topic", "", "No topic.")]
+    refusal = Refusal(Code.INVALID_ARGUMENT, "Two problems.", "UNKNOWN_PATH", {"path": "x"}, violations)
+    error = from_rpc_error(_Failed(refusal, refusal.trailing_metadata))
+    assert isinstance(error, tp.InvalidArgument)
+    assert isinstance(error, ValueError)
+    assert error.message == "Two problems."
+    assert error.reason == "UNKNOWN_PATH"
+    assert error.metadata == {"path": "x"}
+    assert error.violations == tuple(Violation(*each) for each in violations)
+    assert error.from_service
+
+
+def test_an_error_of_another_domain_is_not_the_services_own() -> None:
+    refusal = Refusal(Code.UNAVAILABLE, reason="PROXY", domain="proxy.example")
+    error = from_rpc_error(_Failed(refusal, refusal.trailing_metadata))
+    assert error.reason == "PROXY"
+    assert not error.from_service
+
+
+@pytest.mark.parametrize("trailing", [None, (), (("grpc-status-details-bin", b"\xff\xff"),), (("other", "x"),)])
+def test_missing_or_broken_details_do_not_hide_the_error(trailing: tuple[tuple[str, str | bytes], ...] | None) -> None:
+    error = from_rpc_error(_Failed(Refusal(Code.ABORTED, "changed"), trailing))
+    assert isinstance(error, tp.Conflict)
+    assert error.message == "changed"
+    assert not error.from_service
+
+
+def test_unknown_and_unreadable_details_are_passed_over() -> None:
+    stranger = AnyMessage(type_url="type.googleapis.com/no.such.Type", value=b"x")
+    broken = AnyMessage(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=b"\xff\xff")
+    error = from_status(10, "changed", [stranger, broken, *Refusal(Code.ABORTED, reason="ETAG_MISMATCH").details])
+    assert error.reason == "ETAG_MISMATCH"
+
+
+def test_a_code_that_this_client_does_not_know_is_unknown() -> None:
+    assert from_status(77, "new", ()).code is Code.UNKNOWN
+
+
+def test_an_unknown_outcome_names_the_request_to_repeat() -> None:
+    cause = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "PLACE_UNKNOWN", {"a": "b"}).error
+    error = outcome_unknown(cause, "id-1")
+    assert error.request_id == "id-1"
+    assert "id-1" in str(error)
+    assert error.__cause__ is cause
+    assert (error.code, error.reason, error.metadata) == (Code.DEADLINE_EXCEEDED, "PLACE_UNKNOWN", {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("refusal", "never"),
+    [
+        (Refusal(Code.UNAVAILABLE, "failed to connect to all addresses; last error: refused"), True),
+        (Refusal(Code.UNAVAILABLE, "DNS resolution failed for nowhere"), True),
+        (Refusal(Code.UNAVAILABLE, "Socket closed"), False),
+        (Refusal(Code.UNAVAILABLE, "failed to connect to all addresses", "LOG_UNREACHABLE"), False),
+        (Refusal(Code.DEADLINE_EXCEEDED, "failed to connect to all addresses"), False),
+    ],
+)
+def test_only_a_call_without_connection_was_certainly_never_sent(refusal: Refusal, never: bool) -> None:
+    assert refusal.error.never_sent is never

@@ -1,0 +1,145 @@
+"""Mask paths as text, and the mask between two messages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.policies import masks, policies
+from topicpolicies.masks import Path, PathError, format_path, parse_path, paths_between
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.masks import apply, read
+
+SEGMENTS = st.text() | st.text(alphabet="a_.`*/ ") | st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
+
+
+@given(st.lists(SEGMENTS).map(tuple))
+def test_every_path_is_read_back_from_its_text(path: Path) -> None:
+    assert parse_path(format_path(path)) == path
+
+
+@given(st.text(alphabet="a.`*") | st.text())
+def test_a_text_is_a_path_or_a_path_error(text: str) -> None:
+    reason, path = "", None
+    try:
+        path = parse_path(text)
+    except PathError as error:
+        reason = error.reason
+    if path is None:
+        assert reason in {"EMPTY_SEGMENT", "MALFORMED_PATH", "WILDCARD_NOT_ALONE"}
+    else:
+        assert parse_path(format_path(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("*", ()),
+        ("max_producer_per_topic", ("max_producer_per_topic",)),
+        ("subscription_policies.`my-sub`.dispatch_rate", ("subscription_policies", "my-sub", "dispatch_rate")),
+        ("subscription_policies.`a.b/c`", ("subscription_policies", "a.b/c")),
+        ("subscription_policies.`tick``ed`", ("subscription_policies", "tick`ed")),
+        ("subscription_policies.`*`", ("subscription_policies", "*")),
+        ("subscription_policies.``", ("subscription_policies", "")),
+        ("subscription_policies.````", ("subscription_policies", "`")),
+        ("subscription_policies.`\n`", ("subscription_policies", "\n")),
+    ],
+)
+def test_paths_are_written_in_one_way(text: str, path: Path) -> None:
+    assert parse_path(text) == path
+    assert format_path(path) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("subscription_policies.my-sub", ("subscription_policies", "my-sub")),
+        ("subscription_policies.a/ü b", ("subscription_policies", "a/ü b")),
+        ("`retention_policies`", ("retention_policies",)),
+        ("subscription_policies.a*", ("subscription_policies", "a*")),
+    ],
+)
+def test_backticks_may_be_left_out_or_added_where_nothing_is_ambiguous(text: str, path: Path) -> None:
+    assert parse_path(text) == path
+
+
+@pytest.mark.parametrize("text", ["a.`b", "`", "a`b`", "`a`b", "`a``", "a.`b`c.d", "`a`.`"])
+def test_unpaired_or_misplaced_backticks_are_malformed(text: str) -> None:
+    with pytest.raises(PathError) as caught:
+        parse_path(text)
+    assert caught.value.reason == "MALFORMED_PATH"
+
+
+@given(policies(), policies())
+def test_the_mask_between_two_documents_makes_one_of_the_other_and_every_path_is_needed(
+    before: TopicPolicies, after: TopicPolicies
+) -> None:
+    paths = paths_between(before, after)
+    assert (not paths) == (before == after)
+    mask, violations = read(paths, TopicPolicies.DESCRIPTOR)
+    assert violations == ()
+    assert len(mask) == len(paths)
+    result = TopicPolicies()
+    result.CopyFrom(before)
+    apply(mask, result, after)
+    assert result == after
+    for left_out in mask:
+        result.CopyFrom(before)
+        apply(tuple(path for path in mask if path != left_out), result, after)
+        assert result != after
+
+
+@given(policies(), policies(), masks(wildcard=False))
+def test_the_mask_between_names_no_more_than_what_was_changed(before: TopicPolicies, source: TopicPolicies, changed: list[str]) -> None:
+    after = TopicPolicies()
+    after.CopyFrom(before)
+    apply(read(changed, TopicPolicies.DESCRIPTOR)[0], after, source)
+    named = [parse_path(text) for text in changed]
+    for text in paths_between(before, after):
+        path = parse_path(text)
+        assert any(path[: len(other)] == other or other[: len(path)] == path for other in named)
+
+
+@given(policies(), policies())
+def test_comparing_leaves_both_documents_alone(before: TopicPolicies, after: TopicPolicies) -> None:
+    as_they_were = [message.SerializeToString(deterministic=True) for message in (before, after)]
+    paths_between(before, after)
+    assert [message.SerializeToString(deterministic=True) for message in (before, after)] == as_they_were
+
+
+def test_an_entry_that_is_zero_differs_from_one_that_is_absent() -> None:
+    before, after = TopicPolicies(), TopicPolicies()
+    before.offload_policies.managed_ledger_extra_configurations["k"] = ""
+    after.offload_policies.managed_ledger_extra_configurations["l"] = ""
+    assert sorted(paths_between(before, after)) == [
+        "offload_policies.managed_ledger_extra_configurations.k",
+        "offload_policies.managed_ledger_extra_configurations.l",
+    ]
+
+
+def test_objects_are_compared_by_leaves_and_maps_by_entries() -> None:
+    before = TopicPolicies(replication_clusters=["a"], max_producer_per_topic=1, max_consumer_per_topic=0)
+    before.retention_policies.retention_size_in_mb = 1
+    before.subscription_policies["gone"].dispatch_rate.rate_period_in_second = 1
+    before.subscription_policies["kept"].dispatch_rate.rate_period_in_second = 1
+    before.subscription_policies["my-sub"].dispatch_rate.rate_period_in_second = 1
+    after = TopicPolicies()
+    after.CopyFrom(before)
+    after.replication_clusters.append("b")
+    after.ClearField("max_consumer_per_topic")
+    after.retention_policies.retention_time_in_minutes = 2
+    del after.subscription_policies["gone"]
+    after.subscription_policies["my-sub"].dispatch_rate.rate_period_in_second = 2
+    after.publish_rate.publish_throttling_rate_in_msg = 1
+    after.offload_policies.managed_ledger_extra_configurations["k"] = "v"
+    assert sorted(paths_between(before, after)) == [
+        "max_consumer_per_topic",
+        "offload_policies",
+        "publish_rate",
+        "replication_clusters",
+        "retention_policies.retention_time_in_minutes",
+        "subscription_policies.`my-sub`.dispatch_rate.rate_period_in_second",
+        "subscription_policies.gone",
+    ]
+    assert paths_between(after, after) == []

@@ -1,0 +1,216 @@
+"""Many updates over one stream: each gets exactly one result, whatever breaks."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+import topicpolicies as tp
+from tests.client.statuses import Code, Refusal
+from topicpolicies.pipelining import Pipeline
+from topicpolicies.retries import RetryPolicy
+from topicpolicies.routes import Routes
+from topicpolicies.v1 import service_pb2
+
+TOPIC = "persistent://public/default/orders"
+OTHER = "persistent://public/other/orders"
+BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
+
+
+def pipeline(most: int = 4, patience: float = 10.0) -> Pipeline:
+    return Pipeline(RetryPolicy(), Routes(("here",)), max_in_flight=most, patience_seconds=patience, now=0.0)
+
+
+def update(value: int = 1, topic: str = TOPIC) -> tp.Update:
+    return tp.Update(topic, {"max_producer_per_topic": value})
+
+
+def added(pipe: Pipeline, value: int = 1, topic: str = TOPIC) -> service_pb2.UpdatePoliciesRequest:
+    request = pipe.add(update(value, topic), 0.0)
+    assert isinstance(request, service_pb2.UpdatePoliciesRequest)
+    return request
+
+
+def answer(request: service_pb2.UpdatePoliciesRequest) -> service_pb2.UpdatePoliciesResponse:
+    response = service_pb2.UpdatePolicyResponse(topic=TOPIC, scope=tp.Scope.LOCAL.number, request_id=request.update.request_id)
+    return service_pb2.UpdatePoliciesResponse(sequence=request.sequence, response=response)
+
+
+def failure(request: service_pb2.UpdatePoliciesRequest, refusal: Refusal) -> service_pb2.UpdatePoliciesResponse:
+    error = service_pb2.Status(code=refusal.code.value[0], message=refusal.message, details=refusal.details)
+    return service_pb2.UpdatePoliciesResponse(sequence=request.sequence, error=error)
+
+
+def test_updates_are_numbered_in_their_order_and_bounded() -> None:
+    pipe = pipeline(most=2)
+    assert [added(pipe).sequence, added(pipe).sequence] == [0, 1]
+    room = [pipe.has_room]
+    settled = pipe.settle(answer(pipe.outstanding[0]), 0.0)
+    assert settled is not None
+    assert settled.sequence == 0
+    assert settled.unwrap().topic == TOPIC
+    room.append(pipe.has_room)
+    assert room == [False, True]
+    assert not pipe.idle
+
+
+def test_an_update_that_fails_fails_alone() -> None:
+    pipe = pipeline()
+    first, second = added(pipe), added(pipe)
+    settled = pipe.settle(failure(first, Refusal(Code.ABORTED, "changed", "ETAG_MISMATCH", {"version": "v2"})), 0.0)
+    assert settled is not None
+    assert isinstance(settled.error, tp.Conflict)
+    assert settled.error.metadata == {"version": "v2"}
+    with pytest.raises(tp.Conflict):
+        settled.unwrap()
+    assert pipe.outstanding == [second]
+
+
+def test_an_update_without_a_place_in_time_is_unknown_and_names_its_id() -> None:
+    pipe = pipeline()
+    request = added(pipe)
+    settled = pipe.settle(failure(request, Refusal(Code.DEADLINE_EXCEEDED, "too late", "PLACE_UNKNOWN")), 0.0)
+    assert settled is not None
+    assert isinstance(settled.error, tp.OutcomeUnknown)
+    assert settled.error.request_id == settled.request_id == request.update.request_id
+
+
+def test_an_update_that_can_not_be_sent_is_settled_at_once() -> None:
+    pipe = pipeline()
+    settled = pipe.add(tp.Update(TOPIC, {"no_such": 1}), 0.0)
+    assert isinstance(settled, tp.Settled)
+    assert isinstance(settled.error, tp.InvalidArgument)
+    assert pipe.idle
+    assert added(pipe).sequence == 1
+
+
+def test_after_a_break_what_is_outstanding_is_sent_again_with_the_same_ids() -> None:
+    pipe = pipeline()
+    requests = [added(pipe, value) for value in range(3)]
+    pipe.settle(answer(requests[1]), 0.0)
+    assert pipe.broke(BROKEN.error, 1.0, 0.5)
+    assert pipe.outstanding == [requests[0], requests[2]]
+
+
+def test_an_answer_to_nothing_is_passed_over() -> None:
+    pipe = pipeline()
+    request = added(pipe)
+    assert pipe.settle(answer(request), 0.0) is not None
+    assert pipe.settle(answer(request), 0.0) is None
+
+
+def test_patience_counts_from_the_last_answer() -> None:
+    pipe = pipeline(patience=10.0)
+    first, _ = added(pipe), added(pipe)
+    assert pipe.broke(BROKEN.error, 9.0, 0.5) is not None
+    pipe.settle(answer(first), 9.5)
+    assert pipe.broke(BROKEN.error, 19.0, 0.5) is not None
+    assert pipe.broke(BROKEN.error, 19.5, 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("refusals", "kind"),
+    [
+        ([BROKEN], tp.OutcomeUnknown),
+        ([Refusal(Code.UNAVAILABLE, "failed to connect to all addresses")], tp.Unavailable),
+        ([BROKEN, Refusal(Code.PERMISSION_DENIED)], tp.OutcomeUnknown),
+        ([Refusal(Code.PERMISSION_DENIED, reason="NO")], tp.PermissionDenied),
+    ],
+)
+def test_giving_up_settles_everything_and_says_whether_it_may_have_been_done(refusals: list[Refusal], kind: type[Exception]) -> None:
+    pipe = pipeline(patience=0.01)
+    requests = [added(pipe), added(pipe)]
+    for refusal in refusals:
+        pipe.broke(refusal.error, 0.0, 0.5)
+    abandoned = pipe.abandon(refusals[-1].error)
+    assert [each.sequence for each in abandoned] == [request.sequence for request in requests]
+    assert all(isinstance(each.error, kind) for each in abandoned)
+    assert pipe.idle
+
+
+def test_a_refused_stream_is_given_up_at_once() -> None:
+    pipe = pipeline()
+    added(pipe)
+    assert pipe.broke(Refusal(Code.UNIMPLEMENTED).error, 0.0, 0.5) is None
+
+
+def led_by(leader: str) -> Refusal:
+    return Refusal(Code.UNAVAILABLE, "elsewhere", "NOT_LEADER", {"leader": leader} if leader else {})
+
+
+def test_what_another_sidecar_writes_is_sent_there_in_order_when_all_else_is_answered() -> None:
+    pipe = pipeline()
+    one, two, three = added(pipe, 1), added(pipe, 2, OTHER), added(pipe, 3)
+    assert pipe.connect() == ("here", [one, two, three])
+    assert pipe.settle(failure(one, led_by("there")), 0.0) is None
+    assert pipe.settle(failure(three, led_by("there")), 0.0) is None
+    done = [pipe.done_here]
+    assert pipe.settle(answer(two), 0.0) is not None
+    assert [*done, pipe.done_here] == [False, True]
+    assert pipe.connect() == ("there", [one, three])
+    assert not pipe.goes_here(added(pipe, 4, OTHER))
+    assert pipe.goes_here(added(pipe, 5))
+    for sequence in (0, 2, 4):
+        assert pipe.settle(answer(pipe.outstanding[[each.sequence for each in pipe.outstanding].index(sequence)]), 0.0) is not None
+    assert pipe.done_here
+    assert [request.sequence for request in pipe.connect()[1]] == [3]
+
+
+@pytest.mark.parametrize("leader", ["", "here"])
+def test_where_nobody_is_known_to_write_the_stream_ends_and_is_tried_again_later(leader: str) -> None:
+    pipe = pipeline()
+    request = added(pipe)
+    pipe.connect()
+    with pytest.raises(tp.Unavailable) as refused:
+        pipe.settle(failure(request, led_by(leader)), 0.0)
+    assert pipe.broke(refused.value, 0.0, 0.5)
+    assert pipe.connect() == ("here", [request])
+
+
+def test_two_that_name_each_other_are_not_asked_in_a_circle_without_a_pause() -> None:
+    pipe = pipeline()
+    request = added(pipe)
+    pipe.connect()
+    assert pipe.settle(failure(request, led_by("there")), 0.0) is None
+    assert pipe.connect() == ("there", [request])
+    with pytest.raises(tp.Unavailable):
+        pipe.settle(failure(request, led_by("here")), 0.0)
+
+
+def test_a_leader_that_is_gone_is_forgotten() -> None:
+    pipe = pipeline()
+    request = added(pipe)
+    pipe.connect()
+    pipe.settle(failure(request, led_by("there")), 0.0)
+    assert pipe.connect()[0] == "there"
+    assert pipe.broke(BROKEN.error, 0.0, 0.5)
+    assert pipe.connect() == ("here", [request])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_update_gets_exactly_one_result_and_is_applied_once(seed: int) -> None:
+    """Streams break before, between and after answers; the service remembers ids."""
+    chance = random.Random(seed)
+    pipe = pipeline(most=5, patience=1e9)
+    remaining, applied, results, breaks = list(range(50)), Counter[str](), Counter[int](), 0
+    while remaining or not pipe.idle:
+        while remaining and pipe.has_room:
+            added(pipe, remaining.pop())
+        for request in pipe.outstanding:
+            if chance.random() < 0.2:
+                break
+            applied[request.update.request_id] = 1  # a repeat is recognized
+            if chance.random() < 0.2:
+                break
+            settled = pipe.settle(answer(request), 0.0)
+            assert settled is not None
+            results[settled.sequence] += 1
+        else:
+            continue
+        breaks += 1
+        assert pipe.broke(BROKEN.error, 0.0, 0.5) is not None
+    assert results == Counter(range(50))
+    assert len(applied) == 50
+    assert breaks > 5

@@ -1,0 +1,143 @@
+"""What is repeated and what is not, when, and what is said in the end."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import topicpolicies as tp
+from tests.client.statuses import Code, Refusal
+from topicpolicies.retries import NO_RETRIES, Attempts, RetryPolicy
+
+NEVER_SENT = Refusal(Code.UNAVAILABLE, "failed to connect to all addresses")
+BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
+TOO_LATE = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "PLACE_UNKNOWN")
+REFUSED = Refusal(Code.UNAVAILABLE, "The log can't be reached.", "LOG_UNREACHABLE")
+CHANGE = "6b8f"
+
+
+def attempts(request_id: str | None, deadline: float = 100.0) -> Attempts:
+    return Attempts(RetryPolicy(), deadline, request_id)
+
+
+@pytest.mark.parametrize("code", [Code.UNAVAILABLE, Code.CANCELLED])
+def test_a_read_is_repeated_when_the_service_was_not_reached(code: grpc.StatusCode) -> None:
+    assert attempts(None).failed(Refusal(code).error, 0.0, 0.5) > 0
+
+
+@pytest.mark.parametrize("code", [Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED])
+def test_a_change_is_repeated_when_its_answer_was_lost(code: grpc.StatusCode) -> None:
+    assert attempts(CHANGE).failed(Refusal(code).error, 0.0, 0.5) > 0
+
+
+@pytest.mark.parametrize("change", [None, CHANGE])
+@pytest.mark.parametrize(
+    "code",
+    [
+        Code.INVALID_ARGUMENT,
+        Code.NOT_FOUND,
+        Code.ABORTED,
+        Code.FAILED_PRECONDITION,
+        Code.RESOURCE_EXHAUSTED,
+        Code.PERMISSION_DENIED,
+        Code.UNAUTHENTICATED,
+        Code.UNIMPLEMENTED,
+        Code.OUT_OF_RANGE,
+    ],
+)
+def test_what_can_not_help_is_never_repeated(code: grpc.StatusCode, change: str | None) -> None:
+    error = Refusal(code, reason="NO").error
+    with pytest.raises(type(error)) as caught:
+        attempts(change).failed(error, 0.0, 0.5)
+    assert caught.value is error
+
+
+def test_a_read_that_took_too_long_is_not_repeated() -> None:
+    with pytest.raises(tp.DeadlineExceeded):
+        attempts(None).failed(TOO_LATE.error, 0.0, 0.5)
+
+
+def test_pauses_grow_to_a_ceiling_and_are_never_shorter_than_half_of_it() -> None:
+    policy = RetryPolicy(first_delay_seconds=0.1, longest_delay_seconds=2.0, factor=2.0)
+    assert [policy.delay(attempt, 1.0) for attempt in range(1, 8)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
+    assert [policy.delay(attempt, 0.0) for attempt in (1, 6, 10_000)] == pytest.approx([0.05, 1.0, 1.0])
+
+
+@given(st.integers(1, 10**9), st.floats(0, 1, exclude_max=True))
+def test_no_pause_leaves_its_bounds(attempt: int, chance: float) -> None:
+    policy = RetryPolicy()
+    assert policy.first_delay_seconds / 2 <= policy.delay(attempt, chance) <= policy.longest_delay_seconds
+
+
+def run(refusals: list[Refusal], *, change: str | None, deadline: float) -> tuple[int, Exception]:
+    """Fails in turn, the last refusal again and again; gives how many attempts were made, and what was raised."""
+    tries = attempts(change, deadline)
+    now = 0.0
+    made = 0
+    while True:
+        refusal = refusals[min(made, len(refusals) - 1)]
+        made += 1
+        assert tries.timeout(now) <= max(deadline - now, 0.001)
+        try:
+            now += tries.failed(refusal.error, now, 0.5)
+        except tp.TopicPoliciesError as error:
+            return made, error
+        assert now < deadline
+
+
+def test_attempts_end_before_the_deadline() -> None:
+    made, error = run([REFUSED], change=None, deadline=10.0)
+    assert made > 3
+    assert isinstance(error, tp.Unavailable)
+
+
+@pytest.mark.parametrize("refusals", [[BROKEN], [TOO_LATE], [NEVER_SENT, BROKEN, NEVER_SENT], [BROKEN, REFUSED], [TOO_LATE, REFUSED]])
+def test_a_change_that_may_have_been_made_ends_as_unknown(refusals: list[Refusal]) -> None:
+    made, error = run(refusals, change=CHANGE, deadline=10.0)
+    assert made > 3
+    assert isinstance(error, tp.OutcomeUnknown)
+    assert error.request_id == CHANGE
+
+
+@pytest.mark.parametrize("refusals", [[NEVER_SENT], [REFUSED], [NEVER_SENT, REFUSED]])
+def test_a_change_that_was_certainly_not_made_ends_as_unavailable(refusals: list[Refusal]) -> None:
+    made, error = run(refusals, change=CHANGE, deadline=10.0)
+    assert made > 3
+    assert isinstance(error, tp.Unavailable)
+
+
+@pytest.mark.parametrize(("code", "kind"), [(Code.ABORTED, tp.Conflict), (Code.INVALID_ARGUMENT, tp.InvalidArgument)])
+def test_a_verdict_on_the_repeated_request_counts_although_an_answer_was_lost(code: grpc.StatusCode, kind: type[Exception]) -> None:
+    made, error = run([BROKEN, Refusal(code, reason="VERDICT")], change=CHANGE, deadline=10.0)
+    assert made == 2
+    assert isinstance(error, kind)
+
+
+@pytest.mark.parametrize("code", [Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED, Code.NOT_FOUND, Code.UNIMPLEMENTED])
+def test_a_refusal_that_says_nothing_of_the_lost_attempt_leaves_the_outcome_unknown(code: grpc.StatusCode) -> None:
+    made, error = run([BROKEN, Refusal(code)], change=CHANGE, deadline=10.0)
+    assert made == 2
+    assert isinstance(error, tp.OutcomeUnknown)
+
+
+@pytest.mark.parametrize("code", [Code.INTERNAL, Code.UNKNOWN])
+def test_a_change_that_broke_in_the_middle_is_unknown_at_once(code: grpc.StatusCode) -> None:
+    made, error = run([Refusal(code)], change=CHANGE, deadline=10.0)
+    assert made == 1
+    assert isinstance(error, tp.OutcomeUnknown)
+
+
+def test_one_attempt_of_a_change_does_not_use_up_all_the_time() -> None:
+    assert attempts(CHANGE, 100.0).timeout(0.0) == RetryPolicy().attempt_timeout_seconds
+    assert attempts(CHANGE, 100.0).timeout(95.0) == 5.0
+    assert attempts(None, 100.0).timeout(0.0) == 100.0
+
+
+@pytest.mark.parametrize("change", [None, CHANGE])
+def test_without_retries_every_call_is_made_once(change: str | None) -> None:
+    tries = Attempts(NO_RETRIES, 100.0, change)
+    assert tries.timeout(0.0) == 100.0
+    with pytest.raises(tp.Unavailable):
+        tries.failed(NEVER_SENT.error, 0.0, 0.0)

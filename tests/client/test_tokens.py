@@ -1,0 +1,55 @@
+"""Tokens survive being saved, and folding never goes back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import topicpolicies as tp
+
+tokens = st.builds(tp.WatchToken, st.text(), st.lists(st.text(), max_size=4).map(tuple))
+
+
+@given(st.dictionaries(st.text(), tokens, max_size=4))
+def test_a_token_is_read_back_from_what_was_saved(namespaces: dict[str, tp.WatchToken]) -> None:
+    token = tp.ResumeToken(namespaces)
+    saved = token.dumps()
+    assert "\n" not in saved
+    assert tp.ResumeToken.loads(saved) == token
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "null",
+        '{"namespaces":[]}',
+        '{"namespaces":{"a/b":{}}}',
+        '{"namespaces":{"a/b":{"log":1,"positions":[]}}}',
+        '{"namespaces":{"a/b":{"log":"x","positions":[1]}}}',
+        '{"namespaces":{"a/b":{"log":"x","positions":null}}}',
+        "[" * 100_000,
+    ],
+)
+def test_something_else_is_refused(text: str) -> None:
+    with pytest.raises(tp.InvalidArgument) as caught:
+        tp.ResumeToken.loads(text)
+    assert caught.value.reason == "MALFORMED_TOKEN"
+
+
+@given(tokens, st.integers(0, 6), st.text())
+def test_folding_takes_the_greater_position_and_touches_no_other(token: tp.WatchToken, partition: int, position: str) -> None:
+    folded = token.folded(partition, position)
+    assert folded.log == token.log
+    assert folded.at(partition) == max(position, token.at(partition))
+    assert all(folded.at(other) == token.at(other) for other in range(8) if other != partition)
+    assert folded.folded(partition, position) == folded
+
+
+@given(tokens)
+def test_a_token_is_the_same_as_a_message(token: tp.WatchToken) -> None:
+    assert tp.WatchToken.of(token.message()) == token

@@ -1,0 +1,57 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import topicpolicies.client.ClientOptions;
+import topicpolicies.client.ConflictException;
+import topicpolicies.client.Scope;
+import topicpolicies.client.TopicPoliciesClient;
+import topicpolicies.client.UpdateResult;
+import topicpolicies.v1.DispatchRate;
+import topicpolicies.v1.SubscriptionPolicies;
+import topicpolicies.v1.TopicPolicies;
+
+/** The Java part of the test with all languages at once: it changes its own settings of one topic, and tells of every change. */
+public final class Changer {
+    /** A key that needs backticks. */
+    private static final String ENTRY = "of java.1";
+
+    private Changer() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        String topic = arguments[1];
+        int turns = Integer.parseInt(arguments[2]);
+        AtomicInteger runs = new AtomicInteger();
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(arguments[0]).withActor("java"))) {
+            client.get(topic, Scope.LOCAL);
+            System.out.println("ready");
+            new BufferedReader(new InputStreamReader(System.in)).readLine();
+            for (int turn = 1; turn <= turns; turn++) {
+                UpdateResult result = change(client, topic, turn, runs);
+                System.out.printf("changed %d %s %s%n", turn, result.previousVersion(), result.document().version());
+                Thread.sleep(ThreadLocalRandom.current().nextInt(60));
+            }
+        }
+        System.out.println("runs " + runs);
+    }
+
+    /** Even turns are edits of an entry of a map, and odd ones updates of a field. */
+    private static UpdateResult change(TopicPoliciesClient client, String topic, int turn, AtomicInteger runs) {
+        if (turn % 2 == 1) {
+            TopicPolicies values = TopicPolicies.newBuilder().setMaxSubscriptionsPerTopic(turn).build();
+            return client.update(topic, values, "max_subscriptions_per_topic");
+        }
+        DispatchRate rate = DispatchRate.newBuilder().setDispatchThrottlingRateInMsg(turn).build();
+        while (true) {
+            try {
+                return client.edit(topic, policies -> {
+                    runs.incrementAndGet();
+                    policies.putSubscriptionPolicies(ENTRY, SubscriptionPolicies.newBuilder().setDispatchRate(rate).build());
+                });
+            } catch (ConflictException tooLate) {
+                continue; // that one was refused for good: nothing was lost
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+"""All languages change one topic at once, each its own settings, by updates and by edits: the links of all changes tell if one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.clients.changing import changed, commands
+from tests.promises.server_process import ServerProcess
+from tests.validators.links import Link, chain
+from topicpolicies import AsyncClient
+
+# After the build of the TypeScript client, in the same process.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("typescript")]
+
+_TOPIC = "persistent://public/default/all-at-once"
+_TURNS = 200
+_FIELDS = {
+    "go": "max_consumer_per_topic",
+    "java": "max_subscriptions_per_topic",
+    "python": "max_producer_per_topic",
+    "typescript": "max_consumers_per_subscription",
+}
+
+
+async def test_four_languages_at_once_lose_nothing(server: ServerProcess, tmp_path: Path) -> None:
+    programs = await asyncio.to_thread(commands, tmp_path)
+    told = await changed(programs, server.address, _TOPIC, _TURNS)
+    links: list[Link] = []
+    edits = {}
+    for name, lines in told.items():
+        *changes, last = lines
+        links += [Link(f"{name} {turn}", previous, version) for _, turn, previous, version in map(str.split, changes)]
+        edits[name] = int(last.removeprefix("runs "))
+    found = chain(links)
+    assert not found.broken
+    assert len(found.links) == len(told) * _TURNS
+    # Each found others' changes between its own, and each had edits that were too late and were made again.
+    order = [link.request_id.split()[0] for link in found.links]
+    overtaken = {name: sum(a == name != b for a, b in pairwise(order)) for name in told}
+    assert min(overtaken.values()) > 5, overtaken
+    conflicts = {name: count - _TURNS // 2 for name, count in edits.items()}
+    assert min(conflicts.values()) > 0, conflicts
+    print(f"changes overtaken by another language's: {overtaken}; edits repeated on conflict: {conflicts}")
+    async with AsyncClient(server.address) as client:
+        final = await client.get(_TOPIC)
+    assert final.policies is not None
+    assert final.version == found.links[-1].version
+    assert {name: getattr(final.policies, field) for name, field in _FIELDS.items()} == dict.fromkeys(_FIELDS, _TURNS - 1)
+    rates = {key: entry.dispatch_rate.dispatch_throttling_rate_in_msg for key, entry in final.policies.subscription_policies.items()}
+    assert rates == {f"of {name}.1": _TURNS for name in _FIELDS}

@@ -1,0 +1,42 @@
+"""A missing or old program is an error with a sentence, never a test that is passed over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from proto import tools
+
+
+def test_a_missing_program_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(tools.ToolMissingError, match=r"go is missing \(1\.24 or newer\): .*Install it"):
+        tools.go()
+    with pytest.raises(tools.ToolMissingError, match=r"node is missing \(20\.0 or newer\): .*Install it"):
+        tools.node_modules()
+
+
+@pytest.mark.parametrize(
+    ("said", "found"), [("go version go1.24.3 linux/amd64", True), ("go version go1.9 linux/amd64", False), ("oops", False)]
+)
+def test_an_old_program_is_refused_with_what_it_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, found: bool) -> None:
+    program = tmp_path / "go"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if found:
+        assert tools.go() == str(program)
+        return
+    with pytest.raises(tools.ToolMissingError, match=r"is too old: 1\.24 or newer is needed, and it says"):
+        tools.go()
+
+
+def test_packages_that_npm_can_not_install_are_refused_with_what_it_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, script in (("node", "echo v20.1.0"), ("npm", "echo 'no such package'; exit 1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr(tools, "_STAMP", tmp_path / "node_modules" / ".installed")
+    with pytest.raises(tools.ToolMissingError, match="no such package"):
+        tools.node_modules()

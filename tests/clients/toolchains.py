@@ -1,0 +1,57 @@
+"""The builds of the Go and TypeScript clients, each made once, with the errors that they end with if something is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from proto.tools import ROOT, TYPESCRIPT, go, node, node_modules
+
+GO = ROOT / "clients" / "go"
+
+
+def go_program(package: str, directory: Path) -> Path:
+    """Builds a program of the Go module.
+
+    Raises:
+        ToolMissingError: Go is missing.
+        AssertionError: it does not compile.
+    """
+    program = directory / package.rpartition("/")[2]
+    run([go(), "build", "-buildvcs=false", "-o", str(program), f"./{package}"], GO)
+    return program
+
+
+def typescript_program(name: str) -> list[str]:
+    """Compiles the TypeScript package, and gives the command that runs one of its programs.
+
+    Raises:
+        ToolMissingError: Node or npm is missing.
+        AssertionError: it does not compile.
+    """
+    run([node(), str(node_modules() / "typescript" / "bin" / "tsc"), "--project", str(TYPESCRIPT / "tsconfig.json")], TYPESCRIPT)
+    return [node(), str(TYPESCRIPT / "dist" / name)]
+
+
+def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str:
+    """Runs a command, with our interpreter for the servers that it starts; what it said on either channel.
+
+    Raises:
+        AssertionError: it failed; with the end of what it said.
+    """
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, "TOPICPOLICIES_PYTHON": sys.executable},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=seconds,
+    )
+    assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout[-8000:]}"
+    return done.stdout

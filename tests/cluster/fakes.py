@@ -1,0 +1,61 @@
+"""A source of facts that the test holds in its hands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.cluster.source import ClusterFacts, NamespaceFacts, TopicFacts
+from topicpolicies_server.core.facts import BrokerFacts
+from topicpolicies_server.logs.change_log import LogError
+
+
+class FakeSource:
+    """Answers what the test says, and counts the questions."""
+
+    def __init__(self) -> None:
+        self.facts = ClusterFacts("here", BrokerFacts(TopicPolicies(), max_message_size=1000))
+        self.properties: dict[str, dict[str, str]] = {}
+        self.missing: set[str] = set()
+        self.asked: Counter[str] = Counter()
+        self.down = False
+        self.gates: dict[str, asyncio.Event] = {}
+        """Questions about these wait."""
+        self.closed = False
+
+    async def cluster(self) -> ClusterFacts:
+        await self._answer("cluster")
+        return self.facts
+
+    async def clusters(self) -> Mapping[str, frozenset[str]] | None:
+        await self._answer("clusters")
+        return {"here": frozenset(), "there": frozenset()}
+
+    async def tenant(self, tenant: str) -> frozenset[str] | None:
+        await self._answer(tenant)
+        return frozenset({"here"})
+
+    async def namespace(self, namespace: str) -> NamespaceFacts:
+        await self._answer(namespace)
+        return NamespaceFacts(TopicPolicies(replication_clusters=["here"]), dict(self.properties.get(namespace, {})))
+
+    async def partitioned(self, namespace: str) -> frozenset[str]:
+        await self._answer(f"{namespace}/")
+        return frozenset(name for name in self.properties if f"://{namespace}/" in name)
+
+    async def topic(self, topic: str) -> TopicFacts:
+        await self._answer(topic)
+        return TopicFacts(topic not in self.missing, dict(self.properties.get(topic, {})))
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def _answer(self, about: str) -> None:
+        self.asked[about] += 1
+        if about in self.gates:
+            await self.gates[about].wait()
+        await asyncio.sleep(0)
+        if self.down:
+            raise LogError("PULSAR_ADMIN_UNREACHABLE", "The brokers do not answer.")

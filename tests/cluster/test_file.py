@@ -1,0 +1,119 @@
+"""A cluster file: what it says, what it leaves open, and what it gets wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.cluster.file import FileSource, parse
+from topicpolicies_server.cluster.source import NamespaceFacts, TopicFacts
+from topicpolicies_server.logs.change_log import LogError
+
+FULL = """
+cluster = "us"
+all_topics = true
+[clusters]
+us = []
+eu = ["asia"]
+[tenants]
+acme = ["us", "eu"]
+[broker]
+maxMessageSize = 1000
+installedEntryFilters = ["by-region"]
+[namespaces."acme/orders"]
+replication_clusters = ["us", "eu"]
+max_producers_per_topic = 5
+retention_policies = { retentionTimeInMinutes = 10, retentionSizeInMB = -1 }
+publishMaxMessageRate = { us = { publishThrottlingRateInMsg = 7 }, eu = { publishThrottlingRateInMsg = 8 } }
+properties = { a = "b" }
+[topics."persistent://acme/orders/one"]
+"""
+
+
+def write(path: Path, text: str) -> None:
+    """Another text, at another time."""
+    path.write_text(text)
+    os.utime(path, (1, 1))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "cluster.toml"
+    made.write_text(FULL)
+    return made
+
+
+async def test_a_file_says_what_brokers_would(path: Path) -> None:
+    source = FileSource(path)
+    cluster = await source.cluster()
+    assert cluster.name == "us"
+    assert cluster.broker is not None
+    assert (cluster.broker.max_message_size, cluster.broker.max_ensemble) == (1000, 5)
+    assert cluster.broker.entry_filters == frozenset({"by-region"})
+    assert await source.clusters() == {"us": frozenset(), "eu": frozenset({"asia"})}
+    assert await source.tenant("acme") == frozenset({"us", "eu"})
+    namespace = await source.namespace("acme/orders")
+    assert namespace.properties == {"a": "b"}
+    expected = TopicPolicies(replication_clusters=["eu", "us"], max_producer_per_topic=5)
+    expected.retention_policies.retention_time_in_minutes, expected.retention_policies.retention_size_in_mb = 10, -1
+    expected.publish_rate.publish_throttling_rate_in_msg = 7
+    assert namespace.policies == expected
+    assert await source.topic("persistent://acme/orders/one") == TopicFacts(True, {})
+    assert await source.topic("persistent://acme/orders/two") == TopicFacts(False, {})
+
+
+async def test_what_a_file_leaves_out_is_not_known(path: Path) -> None:
+    write(path, "")
+    source = FileSource(path)
+    assert (await source.cluster()).name == ""
+    assert (await source.cluster()).broker is None
+    assert await source.clusters() is None
+    assert await source.tenant("acme") is None
+    assert await source.namespace("acme/orders") == NamespaceFacts(None, {})
+    assert await source.topic("persistent://acme/orders/one") == TopicFacts(None, {})
+
+
+async def test_topics_without_properties_are_not_worth_asking_about(path: Path) -> None:
+    more = [f'[topics."persistent://{name}"]\nproperties = {{ a = "b" }}' for name in ("acme/orders/two", "acme/other/three")]
+    write(path, "\n".join([FULL, *more]))
+    assert await FileSource(path).partitioned("acme/orders") == frozenset({"persistent://acme/orders/two"})
+    assert await FileSource(path).partitioned("acme/elsewhere") == frozenset()
+
+
+async def test_a_file_is_read_again_when_it_changes(path: Path) -> None:
+    source = FileSource(path)
+    assert (await source.cluster()).name == "us"
+    write(path, 'cluster = "eu"')
+    assert (await source.cluster()).name == "eu"
+
+
+async def test_a_file_that_is_gone_or_wrong_is_an_error_and_no_guess(path: Path) -> None:
+    source = FileSource(path)
+    await source.cluster()
+    write(path, "cluster = ")
+    with pytest.raises(LogError):
+        await source.cluster()
+    await asyncio.to_thread(path.unlink)
+    with pytest.raises(LogError) as error:
+        await source.cluster()
+    assert str(path) in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("cluster = 5", "cluster is no text"),
+        ("clusters = 5", "clusters is no table"),
+        ("cluster_name = 'us'", "cluster_name"),
+        ("[broker]\nmaxMessageSize = 'many'", "many"),
+        ("[namespaces]\n'a/b' = 5", "wrong kind"),
+        ("[namespaces.'a/b']\nmax_producers_per_topic = 'many'", "wrong kind"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse(text)

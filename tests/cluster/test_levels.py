@@ -1,0 +1,67 @@
+"""Namespaces and brokers as documents. ``tests/broker/test_effective.py`` does the same with a real broker's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies_server.cluster.brokers import DEFAULTS, Configuration, broker_facts
+from topicpolicies_server.cluster.levels import namespace_level
+
+
+def test_brokers_answer_with_texts_and_files_with_values() -> None:
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value).replace("'", "") for name, value in DEFAULTS.items()}
+    texts["brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"] = ""
+    assert broker_facts(Configuration(texts)) == broker_facts(Configuration({}))
+    assert broker_facts(Configuration({"maxMessageSize": 5})) == broker_facts(Configuration({"maxMessageSize": "5"}))
+
+
+def test_inactive_topics_go_after_the_time_between_two_looks_unless_told_otherwise() -> None:
+    told = broker_facts(Configuration({"brokerDeleteInactiveTopicsFrequencySeconds": "61"})).policies.inactive_topic_policies
+    assert told.max_inactive_duration_seconds == 61
+    longer = {"brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": "7", "brokerDeleteInactiveTopicsFrequencySeconds": "61"}
+    assert broker_facts(Configuration(longer)).policies.inactive_topic_policies.max_inactive_duration_seconds == 7
+
+
+def test_a_default_quota_in_gigabytes_wins_over_one_in_bytes() -> None:
+    level = broker_facts(Configuration({"backlogQuotaDefaultLimitGB": "0.5", "backlogQuotaDefaultLimitBytes": "7"})).policies
+    assert {quota.limit_size for quota in level.back_log_quota_map.values()} == {2**29}
+
+
+@pytest.mark.parametrize("settings", [{"maxMessageSize": "many"}, {"delayedDeliveryEnabled": "perhaps"}])
+def test_a_setting_that_is_nothing_of_its_kind_is_no_guess(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings.values()))):
+        broker_facts(Configuration(settings))
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ({"schema_compatibility_strategy": "UNDEFINED"}, pb.SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED),
+        ({"schema_compatibility_strategy": "FULL"}, pb.SCHEMA_COMPATIBILITY_STRATEGY_FULL),
+        ({"schema_auto_update_compatibility_strategy": "Backward"}, pb.SCHEMA_COMPATIBILITY_STRATEGY_BACKWARD),
+        ({"schema_auto_update_compatibility_strategy": "AutoUpdateDisabled"}, pb.SCHEMA_COMPATIBILITY_STRATEGY_ALWAYS_INCOMPATIBLE),
+    ],
+)
+def test_a_namespaces_schema_strategy_may_be_said_in_the_older_way(
+    policies: dict[str, Any], expected: pb.SchemaCompatibilityStrategy.ValueType
+) -> None:
+    assert namespace_level(policies, "us").schema_compatibility_strategy == expected
+
+
+def test_a_namespaces_older_offload_settings_count_where_the_newer_say_nothing() -> None:
+    policies = {"offload_threshold": 5, "offload_threshold_in_seconds": -1, "offload_deletion_lag_ms": 7}
+    newer = {"offload_policies": {"managedLedgerOffloadDeletionLagInMillis": 9}}
+    level = namespace_level(policies | newer, "us").offload_policies
+    assert level.managed_ledger_offload_threshold_in_bytes == 5
+    assert not level.HasField("managed_ledger_offload_threshold_in_seconds")
+    assert level.managed_ledger_offload_deletion_lag_in_millis == 9
+
+
+def test_a_namespaces_rates_are_those_for_the_local_cluster() -> None:
+    rates = {"us": {"dispatchThrottlingRateInMsg": 5}, "eu": {"dispatchThrottlingRateInMsg": 6}}
+    assert namespace_level({"topicDispatchRate": rates}, "eu").dispatch_rate.dispatch_throttling_rate_in_msg == 6
+    assert namespace_level({"clusterDispatchRate": rates}, "us").dispatch_rate.dispatch_throttling_rate_in_msg == 5
+    assert not namespace_level({"topicDispatchRate": rates}, "asia").HasField("dispatch_rate")

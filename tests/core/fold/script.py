@@ -1,0 +1,132 @@
+"""Writes the log of one key by hand: each call is one event, folded at once."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+from topicpolicies_server.core.documents import Setting, Settings
+from topicpolicies_server.core.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
+from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, fold, repair_due, restatement
+from topicpolicies_server.core.names import PolicyKey, Scope
+
+KEY = PolicyKey("persistent://public/default/orders", Scope.LOCAL)
+TTL, RATE, SIZE = "message_ttl_in_seconds", "publish_rate", "max_message_size"
+SUB_A, SUB_B = "subscription_policies/a", "subscription_policies/b"
+CLUSTERS = "replication_clusters"
+
+
+class Seen(NamedTuple):
+    """What a writer had seen when it computed its event."""
+
+    document: Settings | None
+    base: str
+
+
+class Script:
+    """The log of a key as written so far, and its state."""
+
+    def __init__(self, context: FoldContext | None = None, *, state: KeyState | None = None) -> None:
+        self.state = state or KeyState()
+        self.context = context or FoldContext()
+        self.log: list[Placed] = []
+        self.now = 1_000_000
+        self._ids = itertools.count(1)
+
+    @property
+    def document(self) -> Settings | None:
+        """The head."""
+        return self.state.document
+
+    @property
+    def version(self) -> Position:
+        """The head's version."""
+        return self.state.version
+
+    def gone(self) -> bool:
+        """Whether there is no document."""
+        return self.state.document is None
+
+    def shown(self) -> Settings | None:
+        """What brokers show."""
+        return self.state.live
+
+    def kept(self) -> int:
+        """How many superseded events are kept."""
+        return len(self.state.older or ())
+
+    def due(self) -> bool:
+        """Whether a repair is."""
+        return repair_due(self.state)
+
+    def seen(self) -> Seen:
+        """What somebody sees who has read everything."""
+        return Seen(self.state.document, self.state.base)
+
+    def put(self, event: Event | None, *, wait: int = 1) -> Folded:
+        """Appends any event, some milliseconds after the one before."""
+        self.now += wait
+        placed = Placed(0, f"{len(self.log) + 1:06d}", event, self.now, "writer")
+        self.log.append(placed)
+        return fold(self.state, placed, self.context)
+
+    def update(self, values: dict[Setting, bytes | None], *, on: Seen | None = None, wait: int = 1, **stamp: Any) -> Folded:
+        """A sidecar sets and clears settings, and only those."""
+        on = on or self.seen()
+        document = change(on.document, values)
+        facts: dict[str, Any] = {"mask": tuple(name.replace("/", ".") for name in values), **stamp}
+        return self.put(self.event(document, on, **facts), wait=wait)
+
+    def event(self, document: Settings | None, on: Seen, **stamp: Any) -> Event:
+        """An operation's event."""
+        number = next(self._ids)
+        facts: dict[str, Any] = {
+            "event_id": f"event-{number}",
+            "kind": StampKind.UPDATE,
+            "request_id": f"request-{number}",
+            "digest": "digest",
+            "base": on.base,
+        }
+        facts.update(stamp)
+        return Event(KEY, Action.UPDATE, document, Stamp(**facts))
+
+    def delete(self, *, on: Seen | None = None, **stamp: Any) -> Folded:
+        """A sidecar deletes the document."""
+        return self.put(self.event({}, on or self.seen(), kind=StampKind.DELETE, **stamp))
+
+    def restate(self) -> Folded:
+        """A sidecar writes the repair that is due."""
+        assert self.due()
+        return self.put(restatement(KEY, self.state, f"repair-{len(self.log)}"))
+
+    def claim(self, document: Settings | None, version: Position, *, remembered: tuple[Remembered, ...] = (), **event: Any) -> Folded:
+        """Another sidecar restates a head, right or wrong."""
+        kind = StampKind.REPAIR if document is not None else StampKind.TOMBSTONE
+        stamp = Stamp(f"claim-{len(self.log)}", kind, head_version=version, remembered=remembered)
+        return self.put(Event(KEY, Action.UPDATE, document if document is not None else {}, stamp, **event))
+
+    def broker(self, values: dict[Setting, bytes | None], *, on: Settings | None = None, wait: int = 1, **event: Any) -> Folded:
+        """A broker sets and clears settings of the document that it shows, or of an older one."""
+        base = self.state.live if on is None else on
+        return self.write(change(base, values), wait=wait, **event)
+
+    def write(self, document: Settings | None, *, action: Action = Action.UPDATE, wait: int = 1, **event: Any) -> Folded:
+        """A broker writes a document; None removes it."""
+        return self.put(Event(KEY, action, document, **event), wait=wait)
+
+
+def change(document: Settings | None, values: dict[Setting, bytes | None]) -> dict[Setting, bytes]:
+    """A document with some settings set, or cleared."""
+    merged = {**(document or {}), **values}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def join(full: Script, *, last: int = 0, late: int = 0) -> Script:
+    """A sidecar that joins some milliseconds after the last event, and of a key's log reads the last events, or all."""
+    script = Script(FoldContext(full.context.window_ms, joining=True, joined_at=full.now + late))
+    for placed in full.log[-last:]:
+        fold(script.state, placed, script.context)
+    script.context = script.context._replace(joining=False)
+    script.log = list(full.log)
+    script.now = full.now + late
+    return script

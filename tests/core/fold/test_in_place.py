@@ -1,0 +1,123 @@
+"""A guard beside brokers that change their cached document in place: 4.0.0's own way of losing changes, and of carrying those of others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.core.fold.model.in_place import SETTINGS, InPlace
+from topicpolicies_server.core import fold, inference, overlap
+from topicpolicies_server.core.documents import Setting
+from topicpolicies_server.core.inference import infer
+from topicpolicies_server.core.keystate import Superseded
+from topicpolicies_server.core.overlap import infer_overlapping
+
+SEEDS, ROUNDS = 100, 10
+CHANGES = SEEDS * ROUNDS * len(SETTINGS)
+LAGS = {"quick": (1, 10), "usual": (3, 60), "slow": (20, 200)}
+"""How long brokers take to read what was written, in milliseconds."""
+
+
+def storm(*, seeds: int = SEEDS, **options: Any) -> tuple[int, Counter[str]]:
+    """How many changes are lost in many runs, and what happened."""
+    lost, counts = 0, Counter[str]()
+    for seed in range(seeds):
+        run = InPlace(seed, rounds=ROUNDS, **options).run()
+        lost += len(run.lost)
+        counts += run.counts
+    return lost, counts
+
+
+@pytest.mark.parametrize("lag", LAGS.values(), ids=LAGS)
+def test_without_a_guard_many_changes_are_lost_and_with_one_that_knows_none(lag: tuple[int, int]) -> None:
+    without, _ = storm(lag=lag, guard=False)
+    lost, counts = storm(lag=lag)
+    assert without > CHANGES / 100
+    assert lost == 0
+    assert counts["stale"] > CHANGES / 100 and counts["repairs"] > CHANGES / 200
+
+
+@pytest.mark.parametrize("lag", LAGS.values(), ids=LAGS)
+def test_beside_a_sidecar_that_writes_too_nobody_loses_anything(lag: tuple[int, int]) -> None:
+    lost, counts = storm(lag=lag, sidecar=True)
+    assert lost == 0
+    assert counts["stale"] > CHANGES / 100
+
+
+@pytest.mark.parametrize("spread", [400, 1_000])
+def test_a_broker_that_reads_nothing_for_up_to_a_second_loses_nothing(spread: int) -> None:
+    without, _ = storm(seeds=60, spread=spread, stalls=(300, 900), guard=False)
+    lost, counts = storm(seeds=60, spread=spread, stalls=(300, 900))
+    assert without > CHANGES / 200
+    assert lost == 0
+    assert counts["stale"] > CHANGES / 200
+
+
+def test_a_stalled_broker_sets_nothing_back_that_was_changed_while_it_did_not_read() -> None:
+    base: dict[Setting, bytes] = {"max_consumer_per_topic": b"1", "max_producer_per_topic": b"1", "max_subscriptions_per_topic": b"2"}
+    before = {**base, "max_producer_per_topic": b"2", "max_subscriptions_per_topic": b"1"}
+    live = {**base, "max_producer_per_topic": b"2"}
+    document = {**base, "max_consumer_per_topic": b"2"}  # computed from `base`, which was restated as `live` 388 ms ago
+    older = [Superseded(before, 1_000, ""), Superseded(base, 1_169, "")]
+    found = infer_overlapping(document, live, older, live, None, 1_557, 0, 0)
+    assert (found.changed, found.base, found.unexplained) == (["max_consumer_per_topic"], base, False)
+
+
+def test_a_guard_that_does_not_know_how_these_brokers_write_loses_some() -> None:
+    lost, counts = storm(known=False)
+    assert 0 < lost < CHANGES / 100
+    assert counts["unexplained"] > 0 and counts["ambiguous"] > 0
+
+
+@pytest.mark.parametrize("values", [2, 3])
+def test_settings_that_are_set_back_after_a_second_are_no_old_documents(values: int) -> None:
+    rests = (1_000, 2_000, 40_000)
+    without, _ = storm(values=values, rests=rests, guard=False, seeds=60)
+    lost, _ = storm(values=values, rests=rests, seeds=60)
+    stalled, _ = storm(values=values, rests=rests, seeds=60, lag=(100, 1_500))
+    assert without > 300
+    assert lost == stalled == 0
+
+
+def test_settings_that_are_set_back_while_documents_overlap_are_told_to_be_in_doubt() -> None:
+    lost, counts = storm(values=2, rests=(200,))
+    assert 0 < lost < counts["ambiguous"] + counts["unexplained"]
+    assert counts["rounds that lost and told a doubt"] >= 0.9 * counts["rounds that lost"] > 0
+
+
+@pytest.mark.parametrize(
+    ("planted", "value"),
+    [("_RETURN", 0), ("_CARRIED", 20), ("OWED_MS", -1), ("_LATE", 0)],
+)
+def test_each_part_of_the_story_counts(planted: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold if planted == "OWED_MS" else overlap, planted, value)
+    lost = sum(storm(seeds=60, values=values, rests=(1_000, 40_000))[0] for values in (2, 1_000))
+    assert lost > 0
+
+
+@pytest.mark.parametrize(("owed", "changed"), [(0, ["publish_rate"]), (1, [])])
+def test_a_document_without_a_change_of_its_own_is_an_old_one_only_if_its_event_is_owed(owed: int, changed: list[str]) -> None:
+    before = {"publish_rate": b"0"}
+    first = {"publish_rate": b"1"}
+    live = {"publish_rate": b"1", "dispatch_rate": b"1"}
+    document = {"publish_rate": b"0", "dispatch_rate": b"1"}  # set back; or encoded before the first, with what the second had carried
+    older = [Superseded(before, 1_000, ""), Superseded(first, 1_020, "")]
+    found = infer_overlapping(document, live, older, live, None, 1_040, 0, owed)
+    assert found.changed == changed
+
+
+def test_the_newest_document_as_the_base_of_what_is_unexplained_loses_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, _ = storm(known=False)
+    monkeypatch.setattr(inference, "_nearest", lambda document, raws, known: (inference._apart(raws[0], document, known), raws[0]))
+    planted, _ = storm(known=False)
+    assert planted > 3 * lost
+
+
+def test_the_nearest_document_is_the_base_of_what_nothing_explains() -> None:
+    base = {"publish_rate": b"1", "dispatch_rate": b"1"}
+    newer = {"publish_rate": b"2", "dispatch_rate": b"2"}
+    stale = {**base, "max_message_size": b"7", "subscribe_rate": b"7"}
+    found = infer(stale, newer, [Superseded(base, 1_000, "")], None, None, 0)
+    assert (sorted(found.changed), found.base, found.unexplained) == (["max_message_size", "subscribe_rate"], base, True)

@@ -1,0 +1,160 @@
+"""The bugs that these tests must catch, planted one by one.
+
+Each is put into the fold where a wrong idea would have put it; then a world must break. Without it the same runs pass, as
+``test_worlds`` shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.core.fold.model.clusters import Clusters
+from tests.core.fold.model.exhaustive import Search
+from tests.core.fold.model.kinds import WORLDS, WorldKind
+from tests.core.fold.model.world import Broken, World
+from topicpolicies_server.core import fold as rules
+from topicpolicies_server.core import inference, joining, operation
+from topicpolicies_server.core.change import touched_by
+from topicpolicies_server.core.documents import Setting, Settings, differing, family
+from topicpolicies_server.core.events import Event, Placed, Stamp
+from topicpolicies_server.core.fold import FoldContext, Folded, KeyState
+from topicpolicies_server.core.inference import Inference, infer
+from topicpolicies_server.core.keystate import Superseded
+
+SEEDS = 60
+UNDONE = "nothing acknowledged is undone"
+
+
+def broken(kind: WorldKind, seeds: int = SEEDS) -> str:
+    """The first promise that a world breaks; empty if it keeps them all."""
+    for seed in range(seeds):
+        try:
+            World(kind, seed).run()
+        except Broken as error:
+            return str(error)
+    return ""
+
+
+def of_families(changed: Iterable[Setting], *documents: Settings | None) -> list[Setting]:
+    """All settings of the fields to which some settings belong."""
+    touched = {family(name) for name in changed}
+    return sorted({name for document in documents for name in document or () if family(name) in touched} | set(changed))
+
+
+def test_whole_fields_as_the_unit_of_comparing_and_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_field_apart(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting] | None:
+        changed = [name for name in differing(raw, document) if inference.compares(name, known)]
+        return of_families(changed, raw, document) if len({family(name) for name in changed}) <= 1 else None
+
+    def touched_fields(paths: tuple[str, ...], head: Settings | None, document: Settings | None) -> list[Setting]:
+        return of_families(touched_by(paths, head, document), head, document)
+
+    with monkeypatch.context() as planted:
+        planted.setattr(inference, "one_apart", one_field_apart)
+        assert UNDONE in broken(WORLDS["guard"])
+    with monkeypatch.context() as planted:
+        planted.setattr(operation, "touched_by", touched_fields)
+        assert UNDONE in broken(WORLDS["sidecars"])
+
+
+def test_the_newest_raw_document_always_taken_as_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    def newest(document: Settings, live: Settings | None, *_: object) -> Inference:
+        return Inference(differing(live, document), live)
+
+    monkeypatch.setattr(rules, "infer", newest)
+    assert UNDONE in broken(WORLDS["mixed"])
+    assert UNDONE in broken(WORLDS["guard"])
+    search = Search(1, 1, chained=True)
+    search.run()
+    assert UNDONE in search.wrong[0]
+
+
+def test_a_repair_read_as_an_operation_which_only_a_guard_like_run_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, _: bool) -> Folded:
+        folded = operation.apply(state, placed, stamp, event.document)
+        state.advance(event.document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
+        state.due = False
+        return folded
+
+    monkeypatch.setattr(rules, "_restated", as_operation)
+    assert "a restatement changes no head" in broken(WORLDS["guard"])
+
+
+def test_a_window_that_is_shorter_than_the_brokers_lag() -> None:
+    assert UNDONE in broken(replace(WORLDS["guard"], window_ms=20))
+
+
+def test_provisional_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(state: KeyState, now: int, window_ms: int = 0) -> bool:
+        state.joined = None
+        return now > window_ms
+
+    for module in (rules, joining):
+        monkeypatch.setattr(module, "settle", at_once)
+    assert "all who read the same prefix agree" in broken(WORLDS["joining"])
+
+
+def test_heads_as_candidates_for_a_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_head(document: Settings, live: Settings | None, older: Iterable[Superseded], head: Settings | None, *rest: Any) -> Inference:
+        return infer(document, head, [*older, Superseded(live, 1 << 60, "")], head, *rest)
+
+    monkeypatch.setattr(rules, "infer", with_head)
+    assert "a broker that has read everything is understood" in broken(WORLDS["mixed"])
+
+
+def test_comparing_settings_that_the_writers_schema_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (rules, inference):
+        monkeypatch.setattr(module, "compares", lambda *_: True)
+    counts: Counter[str] = Counter()
+    message = ""
+    for seed in range(SEEDS):
+        try:
+            counts += World(WORLDS["schemas"], seed).run()
+        except Broken as error:
+            message = str(error)
+            break
+    assert UNDONE in message or counts["undone, unexplained"] > 0
+
+
+def test_repairs_replicated() -> None:
+    with pytest.raises(Broken, match="repairs do not loop"):
+        for seed in range(10):
+            Clusters(WORLDS["mixed"], seed, both=True, replicate_repairs=True).run()
+
+
+# -- and some of our own ---------------------------------------------------------------------------------------------------
+
+
+def test_a_stale_event_that_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = operation.judge
+
+    def skipping(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:
+        if stamp.base not in (state.base, state.head_event):
+            return Folded(rules.Status.REJECTED_ETAG, state.version, state.version)
+        return judge(state, placed, event, stamp)
+
+    monkeypatch.setattr(rules, "judge", skipping)
+    assert "an etag decides" in broken(WORLDS["sidecars"])
+
+
+def test_repeats_that_are_applied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeyState, "remembers", lambda *_: None)
+    assert "a request is applied once" in broken(WORLDS["sidecars"])
+
+
+def test_readings_that_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation, "digest", lambda _: "")
+    judge = operation.judge
+    monkeypatch.setattr(rules, "judge", lambda state, placed, event, stamp: judge(state, placed, event, stamp._replace(reads={})))
+    assert UNDONE in broken(WORLDS["sidecars"])
+
+
+def test_lists_taken_from_the_event_instead_of_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    operated: Callable[..., Settings] = operation.operated
+    monkeypatch.setattr(operation, "operated", lambda head, document, stamp: operated(head, document, stamp._replace(operands={})))
+    assert UNDONE in broken(WORLDS["sidecars"])

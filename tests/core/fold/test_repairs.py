@@ -1,0 +1,274 @@
+"""When a repair is due, what it carries, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.core.fold.script import KEY, RATE, SIZE, TTL, Script, Seen
+from topicpolicies_server.core.events import Action, Remembered, StampKind
+from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, Status, absent_since, fold, repair_due, restatement
+from topicpolicies_server.core.keystate import REMEMBERED_REQUESTS
+
+
+def stale_pair() -> Script:
+    """Two changes of one base: the newest document lacks the first."""
+    script = Script()
+    old = script.seen()
+    script.update({TTL: b"1"}, on=old)
+    script.update({RATE: b"2"}, on=old)
+    return script
+
+
+def test_none_is_due_while_the_newest_event_says_what_the_head_is() -> None:
+    script = Script()
+    assert not script.due()
+    for number in range(3):
+        script.update({TTL: b"%d" % number})
+        assert not script.due()
+    script.broker({RATE: b"1"})
+    assert not script.due()
+
+
+def test_one_is_due_after_a_stale_event_until_it_is_written() -> None:
+    script = stale_pair()
+    assert script.due()
+    script.restate()
+    assert not script.due()
+
+
+def test_a_clean_event_cancels_it() -> None:
+    script = stale_pair()
+    script.update({SIZE: b"3"})
+    assert not script.due()
+
+
+def test_it_carries_head_version_and_what_is_remembered() -> None:
+    script = stale_pair()
+    event = restatement(KEY, script.state, "id")
+    assert (event.key, event.action, event.document) == (KEY, Action.UPDATE, {TTL: b"1", RATE: b"2"})
+    assert event.stamp is not None
+    assert (event.stamp.event_id, event.stamp.kind, event.stamp.head_version) == ("id", StampKind.REPAIR, "000002")
+    assert event.stamp.remembered == script.state.remembered and len(event.stamp.remembered) == 2
+
+
+def test_it_is_no_version_and_no_change() -> None:
+    script = stale_pair()
+    folded = script.restate()
+    assert folded.status is Status.RESTATED and not folded.changed
+    assert folded.version == folded.previous == script.version == "000002"
+
+
+def test_a_copy_does_no_harm() -> None:
+    script = stale_pair()
+    event = restatement(KEY, script.state, "one")
+    script.put(event)
+    script.put(restatement(KEY, script.state, "two"))
+    assert not script.due() and script.version == "000002"
+
+
+def test_one_that_comes_too_late_undoes_nothing_and_makes_another_due() -> None:
+    script = stale_pair()
+    late = restatement(KEY, script.state, "late")
+    script.update({SIZE: b"3"})
+    script.put(late)
+    assert script.document == {TTL: b"1", RATE: b"2", SIZE: b"3"} and script.version == "000003" and script.due()
+    script.restate()
+    assert script.shown() == script.document and not script.due()
+
+
+def test_one_is_due_after_a_rejected_event_even_if_its_document_is_the_head_for_its_version_is_not() -> None:
+    script = Script()
+    script.update({TTL: b"1"})
+    script.update({TTL: b"1"}, etag="000000")
+    assert script.shown() == script.document and script.due()
+
+
+def test_one_is_due_after_a_copy_for_the_same_reason() -> None:
+    script = Script()
+    event = script.event({TTL: b"1"}, script.seen(), mask=(TTL,))
+    script.put(event)
+    script.put(event)
+    assert script.due()
+    script.restate()
+    assert not script.due()
+
+
+@pytest.mark.parametrize(("came", "due"), [(True, False), (False, True)])
+def test_one_is_due_after_an_event_that_carries_a_request_that_never_came(came: bool, due: bool) -> None:
+    script = Script()
+    script.update({TTL: b"1"})
+    if came:
+        script.update({TTL: b"2"}, request_id="on its way")
+    script.update({RATE: b"3"}, remembered=(*script.state.remembered[:1], Remembered("on its way", "digest", "", "")))
+    assert script.due() is due
+    if due:
+        script.restate()
+        assert not script.due()
+
+
+def test_a_delete_is_followed_by_a_tombstone_that_changes_nothing() -> None:
+    script = Script()
+    script.update({TTL: b"1"})
+    script.delete()
+    assert script.gone() and script.shown() == {} and script.due()
+    event = restatement(KEY, script.state, "t")
+    assert event.document is None and event.stamp is not None
+    assert (event.stamp.kind, event.stamp.head_version) == (StampKind.TOMBSTONE, "000002")
+    folded = script.restate()
+    assert folded.status is Status.RESTATED and not folded.changed and script.version == "000002"
+    assert script.shown() is None and not script.due()
+
+
+def test_a_tombstone_over_a_concurrent_change_loses_nothing() -> None:
+    script = Script()
+    script.update({TTL: b"1"})
+    script.delete()
+    late = restatement(KEY, script.state, "late")
+    script.update({RATE: b"2"})
+    script.put(late)
+    assert script.document == {RATE: b"2"} and script.shown() is None and script.due()
+    script.restate()
+    assert script.shown() == {RATE: b"2"} and not script.due()
+
+
+def test_where_brokers_show_a_document_that_is_gone_all_is_unset_before_the_tombstone() -> None:
+    script = Script()
+    script.update({TTL: b"1"})
+    late = restatement(KEY, script.state, "late")
+    script.delete()
+    script.put(late)
+    assert script.gone() and script.shown() == {TTL: b"1"} and script.due()
+    first = restatement(KEY, script.state, "first")
+    assert first.document == {} and first.action is Action.UPDATE and first.stamp is not None and first.stamp.kind is StampKind.TOMBSTONE
+    script.put(first)
+    assert script.due()
+    second = restatement(KEY, script.state, "second")
+    assert second.document is None
+    script.put(second)
+    assert script.gone() and script.version == "000002" and not script.due()
+
+
+def test_an_operation_that_was_skipped_must_not_stay_what_brokers_show() -> None:
+    script = Script()
+    script.update({TTL: b"1"}, skip_if_absent=True)
+    assert script.shown() == {TTL: b"1"} and script.due()
+    script.restate()
+    script.restate()
+    assert script.shown() is None and not script.due()
+
+
+def test_a_reader_of_the_newest_event_alone_gets_the_head_exactly_if_none_is_due() -> None:
+    script = Script()
+    old = script.seen()
+    outcomes: set[bool] = set()
+
+    def check() -> None:
+        alone = KeyState()
+        fold(alone, script.log[-1], FoldContext(joining=True))
+        same = alone.document == script.document and (script.gone() or alone.version == script.version)
+        assert (same and alone.live == script.document) == (not script.due())
+        outcomes.add(script.due())
+
+    script.update({TTL: b"1"})
+    check()
+    steps: list[Callable[[], Folded]] = [
+        lambda: script.update({RATE: b"2"}, on=old),
+        script.restate,
+        lambda: script.update({SIZE: b"2"}, etag="000000"),
+        script.restate,
+        lambda: script.broker({SIZE: b"3"}, on={TTL: b"1"}),
+        lambda: script.write(None),
+        lambda: script.update({TTL: b"1"}),
+        lambda: script.write({RATE: b"1"}, action=Action.NONE),
+        script.restate,
+        lambda: script.write({RATE: b"5"}, action=Action.INSERT),
+    ]
+    for step in steps:
+        step()
+        check()
+    assert outcomes == {True, False}
+
+
+def test_an_absence_that_only_this_process_remembers_needs_no_repair() -> None:
+    state = absent_since("000007")
+    assert state.document is None and state.version == "000007" and state.base == "" and not repair_due(state)
+
+
+def test_a_restatement_of_a_greater_version_is_believed_because_its_writer_saw_more() -> None:
+    script = Script()
+    script.update({TTL: b"1"})
+    folded = script.claim({TTL: b"9"}, "000001x")
+    assert folded.changed and (folded.version, folded.previous) == ("000001x", "000001")
+    assert script.document == {TTL: b"9"} and not script.due()
+
+
+def test_a_contradiction_of_a_version_whose_history_was_seen_is_not_believed() -> None:
+    script = stale_pair()
+    folded = script.claim({TTL: b"9"}, script.version)
+    assert not folded.changed and script.document == {TTL: b"1", RATE: b"2"} and script.due()
+
+
+def test_copies_of_a_contradiction_do_not_make_it_true() -> None:
+    script = stale_pair()
+    script.restate()
+    for _ in range(5):
+        script.claim({TTL: b"9"}, script.version)
+    assert script.document == {TTL: b"1", RATE: b"2"} and script.due()
+
+
+def test_two_sidecars_that_cannot_agree_do_not_repair_for_ever() -> None:
+    here, there = stale_pair(), stale_pair()
+    there.state.document = {TTL: b"9"}  # by other rules
+    repairs = 0
+    while here.due() or there.due():
+        writer, reader = (here, there) if here.due() else (there, here)
+        event = restatement(KEY, writer.state, f"repair-{repairs}")
+        repairs += 1
+        assert repairs < 20
+        for script in (writer, reader):
+            script.put(event)
+    assert here.document == there.document == here.shown()
+    assert repairs > 2
+
+
+def test_a_greater_version_wins_whoever_sees_what_first() -> None:
+    here, there = Script(), Script()
+    for script in (here, there):
+        script.update({TTL: b"1"}, event_id="same")
+    there.state.document, there.state.version = {TTL: b"2"}, "000002"
+    one, other = restatement(KEY, here.state, "one"), restatement(KEY, there.state, "other")
+    for script in (here, there):
+        script.put(one)
+        script.put(other)
+    assert here.document == there.document == {TTL: b"2"} and here.version == there.version
+
+
+def test_a_zombies_repair_of_a_key_that_nobody_knows_creates_nothing() -> None:
+    script = Script()
+    script.claim({TTL: b"1"}, "000000x")
+    assert script.gone() and script.due()
+    assert restatement(KEY, script.state, "t").document == {}
+
+
+def test_bases_name_the_version_or_nothing() -> None:
+    script = Script()
+    assert script.state.base == ""
+    script.update({TTL: b"1"})
+    assert script.seen() == Seen({TTL: b"1"}, "000001")
+    script.delete()
+    assert script.state.base == ""
+
+
+def test_an_older_absence_that_is_restated_late_takes_nothing_from_what_is_remembered() -> None:
+    script = Script()
+    script.update({TTL: b"1"}, request_id="first")
+    script.delete()
+    late = restatement(KEY, script.state, "tombstone")
+    for number in range(REMEMBERED_REQUESTS):
+        script.update({TTL: b"%d" % number}, request_id=f"later-{number}")
+    script.delete()
+    newest = script.state.remembered
+    script.put(late)
+    assert script.gone() and script.state.remembered == newest

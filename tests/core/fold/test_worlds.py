@@ -1,0 +1,111 @@
+"""Random worlds: nobody's change is undone, whoever writes, whenever they read.
+
+Each run checks itself after every event (``model/world``). Here it is asserted that the runs were as hostile as they were meant to be.
+A failure names its seed, and the command that shows it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.core.fold.model.clusters import Clusters
+from tests.core.fold.model.kinds import WORLDS
+from tests.core.fold.model.world import World
+
+SEEDS = 200
+CANNOT_BE_PROMISED = {
+    "undone, it changed nothing",  # somebody cleared what was clear already, in what he saw
+    "undone, it changed nothing and looked like a revert",
+    "undone, ambiguous",
+    "undone, unexplained",
+    "undone, several settings in one write",
+    "undone, a forgotten request was repeated",
+    "undone, nobody knew better",
+}
+
+
+def run(name: str, seeds: int = SEEDS) -> Counter[str]:
+    """Many runs of one world."""
+    counts: Counter[str] = Counter()
+    for seed in range(seeds):
+        counts += World(WORLDS[name], seed).run()
+    undone = {what for what in counts if what.startswith("undone")}
+    assert undone <= CANNOT_BE_PROMISED, undone - CANNOT_BE_PROMISED
+    return counts
+
+
+def assert_hostile(counts: Counter[str], *more: str) -> None:
+    for what in ("stale", "repair", *more):
+        assert counts[what] > 0, f"no {what}: {counts}"
+
+
+OURS = ("rejected-etag", "rejected-reads", "skipped-absent", "duplicate", "tombstone", "repeated requests")
+
+
+def test_sidecars_undo_nothing_of_each_other() -> None:
+    counts = run("sidecars")
+    assert_hostile(counts, *OURS)
+    assert not any(what.startswith("undone") for what in counts)
+
+
+def test_sidecars_and_brokers_of_both_kinds_undo_nothing_of_each_other() -> None:
+    counts = run("mixed")
+    assert_hostile(counts, *OURS)
+    assert counts["undone, unexplained"] == counts["flagged unexplained"] == 0
+
+
+def test_a_broker_of_an_older_schema_clears_nothing_that_it_does_not_know() -> None:
+    counts = run("schemas")
+    assert_hostile(counts, *OURS)
+    assert counts["flagged unexplained"] == 0
+
+
+def test_a_guard_heals_what_old_brokers_do_to_themselves() -> None:
+    counts = run("guard")
+    assert_hostile(counts)
+    assert counts["flagged unexplained"] == 0
+
+
+def test_a_guard_is_silent_beside_a_healthy_broker() -> None:
+    counts = run("quiet guard")
+    assert counts["applied"] > 1_000
+    assert counts["repair"] == counts["tombstone"] == counts["stale"] == 0
+
+
+def test_joined_sidecars_agree_with_those_that_saw_everything() -> None:
+    counts = run("joining late") + run("joining", 60)
+    assert_hostile(counts, "joined", "crashed", "asked of a joined sidecar")
+    assert counts["wrong guesses"] <= counts["joined"] / 100
+
+
+def test_writes_of_several_settings_are_the_only_ones_that_go_unexplained() -> None:
+    counts = run("foreign")
+    assert_hostile(counts, "flagged unexplained", "undone, several settings in one write")
+    assert counts["undone, unexplained"] == 0
+
+
+def test_joined_sidecars_agree_with_each_other_where_nobody_saw_everything() -> None:
+    counts = run("orphaned")
+    assert_hostile(counts, "joined", "wrong guesses")
+
+
+def test_clusters_that_are_written_one_at_a_time_show_their_heads_and_nothing_goes_to_and_fro() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(SEEDS // 2):
+        counts += Clusters(WORLDS["mixed"], seed).run()
+    assert counts["a: repair"] > 0 and counts["b: repair"] > 0
+    assert counts["keys in which the clusters differ"] < counts["keys"] / 4
+
+
+def test_clusters_that_are_written_at_once_still_come_to_rest() -> None:
+    for seed in range(SEEDS // 5):
+        Clusters(WORLDS["mixed"], seed, both=True).run()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", WORLDS)
+def test_many_more_worlds(name: str) -> None:
+    run(name, 1_000)

@@ -1,0 +1,136 @@
+"""Random documents and masks, for the properties of masks and changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from hypothesis import strategies as st
+
+from topicpolicies.masks import format_path
+from topicpolicies.v1.policies_pb2 import BacklogQuota, TopicPolicies
+from topicpolicies_server.core.completion import KINDS, MAP_KEYS
+from topicpolicies_server.core.documents import EXTRAS_FIELD, GROUPS, Settings, split
+from topicpolicies_server.core.shapes import Form, fields
+
+EXTRAS = bytes([0xFA, 0xFF, 0xFF, 0xFF, 0x0F])
+"""The tag of a newer broker's leaves inside an object (``documents.EXTRAS_FIELD``)."""
+assert EXTRAS_FIELD == 536_870_911
+
+KEYS = ("a", "b", "my-sub", "x.y", "`", "``", "a/b", "ü", "*", "a b")
+"""Few keys, so that random documents and masks meet; each means something to the syntax, or might."""
+_CONFIGURATION_KEYS = ("k", "k.l")
+_PLAIN = ("max_producer_per_topic", "schema_compatibility_strategy", *GROUPS)
+_FIELDS = [field for field in TopicPolicies.DESCRIPTOR.fields if field.message_type or field.is_repeated or field.name in _PLAIN]
+"""The fields that are drawn: of the many plain ones only some, so that random documents and masks meet."""
+
+
+def _values(field: FieldDescriptor, *, unspecified: bool) -> st.SearchStrategy[Any]:
+    if field.enum_type is not None:
+        return st.sampled_from([number for number in field.enum_type.values_by_number if unspecified or number])
+    match field.cpp_type:
+        case FieldDescriptor.CPPTYPE_BOOL:
+            return st.booleans()
+        case FieldDescriptor.CPPTYPE_STRING:
+            return st.sampled_from(["", "one", "two", "three"])
+        case FieldDescriptor.CPPTYPE_DOUBLE:
+            return st.sampled_from([0.0, 0.5, 8.0])
+        case _:
+            return st.integers(-1, 3)
+
+
+@st.composite
+def objects(draw: st.DrawFn, descriptor: Descriptor, *, complete: bool, extras: bool, make: type[Message]) -> Message:
+    """An object inside a document: complete, as documents have it, or with any leaves, as callers send it."""
+    message = make()
+    kind = KINDS[descriptor]
+    always = {*kind.required, *kind.defaults} if complete else set()
+    drawn = [field for field in descriptor.fields if field.name in always or draw(st.integers(0, 2)) == 0]
+    if complete and kind.optional and not drawn:
+        drawn = [draw(st.sampled_from(list(descriptor.fields)))]
+    for field in drawn:
+        form = fields(descriptor)[field.name].form
+        value = getattr(message, field.name)
+        if form is Form.OBJECT:
+            value.CopyFrom(draw(objects(value.DESCRIPTOR, complete=complete, extras=extras, make=type(value))))
+        elif form is Form.MAP:
+            entries = st.dictionaries(st.sampled_from(_CONFIGURATION_KEYS), st.sampled_from(["", "v"]), min_size=1)
+            value.update(draw(entries))
+        else:
+            setattr(message, field.name, draw(_values(field, unspecified=not complete)))
+    if isinstance(message, BacklogQuota) and (complete or (message.HasField("limit") and message.HasField("limit_size"))):
+        message.limit = message.limit_size
+    if extras and draw(st.integers(0, 3)) == 0:
+        message.MergeFromString(EXTRAS + b"\x07" + b'{"x":%d}' % draw(st.integers(0, 9)))
+    return message
+
+
+@st.composite
+def policies(draw: st.DrawFn, *, complete: bool = True, extras: bool = False) -> TopicPolicies:
+    """A document as a message: with complete objects, or as callers send it."""
+    message = TopicPolicies()
+    for field in draw(st.lists(st.sampled_from(_FIELDS), unique=True, max_size=8)):
+        shape = fields(TopicPolicies.DESCRIPTOR)[field.name]
+        value = getattr(message, field.name)
+        if shape.form is Form.OBJECT:
+            assert shape.object is not None
+            value.CopyFrom(draw(objects(shape.object, complete=complete, extras=extras, make=type(value))))
+        elif shape.form is Form.MAP:
+            assert shape.object is not None
+            for key in draw(st.lists(st.sampled_from(_keys(field)), unique=True, max_size=3)):
+                entry = value[key]
+                entry.CopyFrom(draw(objects(shape.object, complete=complete, extras=extras, make=type(entry))))
+        elif shape.form is Form.LIST:
+            value.extend(draw(st.lists(_values(field, unspecified=False), unique=complete, max_size=4)))
+        else:
+            setattr(message, field.name, draw(_values(field, unspecified=not complete)))
+    return message
+
+
+@st.composite
+def documents(draw: st.DrawFn, *, extras: bool = False) -> dict[str, bytes]:
+    """A document as settings; with ``extras`` also what only a newer broker knows."""
+    settings = split(draw(policies(extras=extras)))
+    if extras and draw(st.booleans()):
+        settings["?newerPolicy"] = b'{"a":1}'
+    return settings
+
+
+def heads(*, extras: bool = False) -> st.SearchStrategy[Settings | None]:
+    """A document, or none."""
+    return st.none() | documents(extras=extras)
+
+
+@st.composite
+def _path(draw: st.DrawFn, descriptor: Descriptor) -> tuple[str, ...]:
+    field = draw(st.sampled_from(_FIELDS if descriptor is TopicPolicies.DESCRIPTOR else list(descriptor.fields)))
+    shape = fields(descriptor)[field.name]
+    path: tuple[str, ...] = (field.name,)
+    if shape.form is Form.MAP:
+        if draw(st.integers(0, 3)) == 0:
+            return path
+        path = (*path, draw(st.sampled_from(_keys(field))))
+    if shape.form in (Form.OBJECT, Form.MAP) and shape.object is not None and draw(st.integers(0, 2)):
+        return path + draw(_path(shape.object))
+    return path
+
+
+def masks(*, wildcard: bool = True) -> st.SearchStrategy[list[str]]:
+    """Valid masks as texts, with overlaps; rarely ``*``."""
+    objects_only = st.sampled_from([name for name, field in fields(TopicPolicies.DESCRIPTOR).items() if field.form is Form.OBJECT])
+    paths = st.lists(_path(TopicPolicies.DESCRIPTOR), min_size=1, max_size=6).map(lambda found: [format_path(path) for path in found])
+    leaves = objects_only.map(_all_leaves)
+    return paths | leaves | (st.just(["*"]) if wildcard else st.nothing())
+
+
+def _all_leaves(name: str) -> list[str]:
+    descriptor = fields(TopicPolicies.DESCRIPTOR)[name].object
+    assert descriptor is not None
+    return [f"{name}.{leaf}" for leaf in fields(descriptor)]
+
+
+def _keys(field: FieldDescriptor) -> list[str]:
+    if field.full_name.startswith(f"{TopicPolicies.DESCRIPTOR.full_name}."):
+        return sorted(MAP_KEYS.get(field.full_name, KEYS))
+    return list(_CONFIGURATION_KEYS)

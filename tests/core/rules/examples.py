@@ -1,0 +1,64 @@
+"""Documents that rules take and refuse, written as texts of Protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.protobuf import text_format
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.documents import split
+from topicpolicies_server.core.facts import BrokerFacts, Facts
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.rules import judge
+
+TOPIC = "persistent://acme/orders/one"
+
+
+def policies(text: str) -> TopicPolicies:
+    """A document."""
+    return text_format.Parse(text, TopicPolicies())
+
+
+FACTS = Facts(
+    cluster="here",
+    clusters={"here": frozenset(), "there": frozenset({"peer"}), "peer": frozenset({"there"}), "forbidden": frozenset()},
+    allowed_clusters=frozenset({"here", "there", "peer"}),
+    namespace=policies('replication_clusters: "here" replication_clusters: "there" replication_clusters: "peer"'),
+    broker=BrokerFacts(
+        policies('back_log_quota_map { key: "destination_storage" value { limit_size: -1 limit_time: -1 } }'),
+        max_ensemble=5,
+        max_write_quorum=4,
+        max_ack_quorum=3,
+        max_message_size=1000,
+        entry_filters=frozenset({"known"}),
+    ),
+    missing_topics=frozenset({"persistent://acme/orders/missing", "non-persistent://acme/orders/shadow"}),
+)
+"""All that can be known."""
+
+
+def violated(
+    text: str,
+    *,
+    before: str | None = None,
+    scope: Scope = Scope.LOCAL,
+    facts: Facts | None = FACTS,
+    topic: str = TOPIC,
+    mask: Sequence[str] = ("*",),
+) -> dict[str, str]:
+    """What is wrong with an update: reasons by the request's fields.
+
+    Args:
+        text: its values.
+        before: the document that is there.
+        scope: whose.
+        facts: what is known.
+        topic: of which topic.
+        mask: its paths.
+    """
+    head = split(policies(before)) if before is not None else None
+    change = compile_change(policies(text), mask, {})
+    found = judge(PolicyKey(topic, scope), change, head, change.apply(head), facts)
+    return {violation.field: violation.reason for _, violation in found}

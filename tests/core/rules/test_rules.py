@@ -1,0 +1,293 @@
+"""The rules, one by one, and all together."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.rules.examples import FACTS, TOPIC, policies, violated
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import ListOperation
+from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.documents import split
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.facts import Need
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.rules import RULES, judge, needs, reads, refused
+from topicpolicies_server.core.shapes import fields
+
+KEY = PolicyKey(TOPIC, Scope.LOCAL)
+QUOTA = 'back_log_quota_map {{ key: "{}" value {{ limit: {} limit_size: {} limit_time: {} policy: 1 }} }}'
+GLOBAL = {"scope": Scope.GLOBAL}
+NUMBERS = sorted(rule.field for rule in RULES if rule.reason == "NEGATIVE")
+
+
+def quota(kind: str, size: int = -1, seconds: int = -1) -> str:
+    return QUOTA.format(kind, size, size, seconds)
+
+
+def retention(minutes: int, megabytes: int) -> str:
+    return f"retention_policies {{ retention_time_in_minutes: {minutes} retention_size_in_mb: {megabytes} }}"
+
+
+def persistence(ensemble: int, write: int, ack: int) -> str:
+    return f"persistence {{ bookkeeper_ensemble: {ensemble} bookkeeper_write_quorum: {write} bookkeeper_ack_quorum: {ack} }}"
+
+
+def clusters(*names: str) -> str:
+    return " ".join(f'replication_clusters: "{name}"' for name in names)
+
+
+def shadows(*names: str) -> str:
+    return " ".join(f'shadow_topics: "{name}"' for name in names)
+
+
+def offload(**leaves: str) -> str:
+    return "offload_policies { " + " ".join(f'{name}: "{value}"' for name, value in leaves.items()) + " }"
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+@pytest.mark.parametrize("scope", list(Scope))
+def test_numbers_are_not_negative(field: str, scope: Scope) -> None:
+    assert violated(f"{field}: -1", scope=scope) == {f"policies.{field}": "NEGATIVE"}
+    assert violated(f"{field}: 0", scope=scope) == {}
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+@pytest.mark.parametrize("value", [-(2**31), -2, -1, 0, 1, 2**31 - 1])
+def test_a_number_alone_is_judged_as_one_among_others(field: str, value: int) -> None:
+    alone = violated(f"{field}: {value}", mask=[field], facts=None)
+    assert alone == violated(f"{field}: {value} {retention(1, 1)}", mask=[field, "retention_policies"], facts=None)
+    assert bool(alone) == (value < 0)
+
+
+TAKEN = [
+    retention(-1, -1),
+    retention(0, 0),
+    retention(10, 100),
+    persistence(5, 4, 3),
+    persistence(1, 1, 1),
+    "max_message_size: 1000",
+    clusters("here"),
+    clusters("there", "here"),
+    shadows("persistent://acme/orders/shadow", "acme/orders/shadow"),
+    'entry_filters { entry_filter_names: "known" }',
+    'entry_filters { entry_filter_names: ", known ,," }',
+    offload(managed_ledger_offload_driver="AWS-S3", managed_ledger_offload_bucket="b"),
+    offload(managed_ledger_offload_driver="s3", s3_managed_ledger_offload_bucket="b"),
+    offload(managed_ledger_offload_driver="google-cloud-storage", gcs_managed_ledger_offload_bucket="b"),
+    offload(managed_ledger_offload_driver="filesystem"),
+    'subscription_policies { key: "s" value { dispatch_rate { dispatch_throttling_rate_in_msg: 1 } } }',
+    f"{retention(10, 100)} {quota('destination_storage', 100 * 1024 * 1024 - 1, 599)}",
+    f"{retention(-1, -1)} {quota('destination_storage', 2**40, 10**6)}",
+    "dispatch_rate { dispatch_throttling_rate_in_msg: -1 }",
+    "schema_compatibility_strategy: SCHEMA_COMPATIBILITY_STRATEGY_FULL",
+]
+
+REFUSED = [
+    (retention(-2, 5), {"retention_policies.retention_time_in_minutes": "BELOW_MINUS_ONE"}),
+    (retention(5, -2), {"retention_policies.retention_size_in_mb": "BELOW_MINUS_ONE"}),
+    (retention(0, 5), {"retention_policies": "HALF_ZERO"}),
+    (retention(5, 0), {"retention_policies": "HALF_ZERO"}),
+    (persistence(0, 0, 0), {f"persistence.bookkeeper_{leaf}": "NOT_POSITIVE" for leaf in ("ensemble", "write_quorum", "ack_quorum")}),
+    (persistence(2, 3, 1), {"persistence": "QUORUM_ORDER"}),
+    (persistence(3, 2, 3), {"persistence": "QUORUM_ORDER"}),
+    (persistence(6, 4, 3), {"persistence.bookkeeper_ensemble": "ABOVE_BROKER_MAXIMUM"}),
+    (persistence(5, 5, 3), {"persistence.bookkeeper_write_quorum": "ABOVE_BROKER_MAXIMUM"}),
+    (persistence(5, 4, 4), {"persistence.bookkeeper_ack_quorum": "ABOVE_BROKER_MAXIMUM"}),
+    ("max_message_size: 1001", {"max_message_size": "ABOVE_BROKER_MAXIMUM"}),
+    (clusters("there"), {"replication_clusters": "LOCAL_CLUSTER_MISSING"}),
+    (clusters("here", "nowhere"), {"replication_clusters": "CLUSTER_NOT_ALLOWED"}),
+    (clusters("here", "forbidden"), {"replication_clusters": "CLUSTER_NOT_ALLOWED"}),
+    (clusters("here", "there", "peer"), {"replication_clusters": "PEER_CLUSTERS"}),
+    (shadows("non-persistent://acme/orders/shadow"), {"shadow_topics": "SHADOW_NOT_PERSISTENT"}),
+    (shadows("x/y"), {"shadow_topics": "MALFORMED_NAME"}),
+    (shadows("persistent://acme/orders/missing"), {"shadow_topics": "SHADOW_NOT_FOUND"}),
+    ('entry_filters { entry_filter_names: " , " }', {"entry_filters.entry_filter_names": "BLANK"}),
+    ('entry_filters { entry_filter_names: "known,other" }', {"entry_filters.entry_filter_names": "UNKNOWN_ENTRY_FILTER"}),
+    (offload(managed_ledger_offload_bucket="b"), {"offload_policies.managed_ledger_offload_driver": "UNKNOWN_DRIVER"}),
+    (offload(managed_ledger_offload_driver="tape"), {"offload_policies.managed_ledger_offload_driver": "UNKNOWN_DRIVER"}),
+    (offload(managed_ledger_offload_driver="azureblob"), {"offload_policies.managed_ledger_offload_bucket": "NO_BUCKET"}),
+    (
+        offload(managed_ledger_offload_driver="S3", gcs_managed_ledger_offload_bucket="b"),
+        {"offload_policies.managed_ledger_offload_bucket": "NO_BUCKET"},
+    ),
+    (
+        'subscription_policies { key: "s.1" value { dispatch_rate { dispatch_throttling_rate_in_msg: 0 } } }',
+        {"subscription_policies.`s.1`.dispatch_rate": "NO_LIMIT"},
+    ),
+    (
+        f"{retention(10, 100)} {quota('destination_storage', 100 * 1024 * 1024)}",
+        {"back_log_quota_map.destination_storage": "QUOTA_ABOVE_RETENTION"},
+    ),
+    (f"{retention(10, -1)} {quota('message_age', seconds=600)}", {"back_log_quota_map.message_age": "QUOTA_ABOVE_RETENTION"}),
+]
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_what_keeps_the_rules_is_taken(text: str) -> None:
+    assert violated(text) == {}
+
+
+@pytest.mark.parametrize(("text", "expected"), REFUSED)
+def test_what_violates_a_rule_is_refused_with_its_reason(text: str, expected: dict[str, str]) -> None:
+    assert violated(text) == {f"policies.{field}": reason for field, reason in expected.items()}
+
+
+def test_a_global_list_of_clusters_is_within_the_namespaces() -> None:
+    assert violated(clusters("there"), **GLOBAL) == {}  # type: ignore[arg-type]
+    alone = FACTS._replace(namespace=policies(clusters("here")))
+    field = "policies.replication_clusters"
+    assert violated(clusters("here"), scope=Scope.GLOBAL, facts=alone) == {field: "NAMESPACE_NOT_REPLICATED"}
+    wide = FACTS._replace(allowed_clusters=None)
+    assert violated(clusters("forbidden"), scope=Scope.GLOBAL, facts=wide) == {field: "CLUSTER_NOT_IN_NAMESPACE"}
+
+
+@pytest.mark.parametrize(
+    "text", [shadows("persistent://acme/orders/shadow"), "schema_compatibility_strategy: SCHEMA_COMPATIBILITY_STRATEGY_FULL"]
+)
+def test_what_exists_locally_only_is_refused_globally(text: str) -> None:
+    assert list(violated(text, scope=Scope.GLOBAL).values()) == ["LOCAL_SCOPE_ONLY"]
+
+
+def test_only_persistent_topics_have_shadows() -> None:
+    found = violated(shadows("persistent://acme/orders/shadow"), topic="non-persistent://acme/orders/one")
+    assert found == {"policies.shadow_topics": "NOT_PERSISTENT"}
+
+
+def test_all_violations_are_told_at_once() -> None:
+    text = f"max_producer_per_topic: -1 max_message_size: 5000 {retention(0, 5)} {clusters('there')} {persistence(6, 0, 7)}"
+    change = compile_change(policies(text), ["*"], {})
+    found = judge(KEY, change, None, change.apply(None), FACTS)
+    error = refused(found)
+    assert error.kind is Kind.INVALID_ARGUMENT
+    assert error.reason == "INVALID_UPDATE"
+    assert sorted(violation.reason for violation in error.violations) == [
+        "ABOVE_BROKER_MAXIMUM",
+        "ABOVE_BROKER_MAXIMUM",
+        "ABOVE_BROKER_MAXIMUM",
+        "HALF_ZERO",
+        "LOCAL_CLUSTER_MISSING",
+        "NEGATIVE",
+        "NOT_POSITIVE",
+        "QUORUM_ORDER",
+    ]
+
+
+def test_violations_of_rules_are_told_beside_wrong_paths() -> None:
+    with pytest.raises(PolicyError) as refusal:
+        compile_change(TopicPolicies(max_producer_per_topic=-1), ["max_producer_per_topic", "no_such_field"], {})
+    assert {violation.reason for violation in refusal.value.violations} == {"UNKNOWN_PATH", "NEGATIVE"}
+
+
+def test_half_an_object_is_told_beside_violations_of_rules() -> None:
+    half = policies("max_producer_per_topic: -1 retention_policies { retention_size_in_mb: 5 }")
+    with pytest.raises(PolicyError) as refusal:
+        compile_change(half, ["max_producer_per_topic", "retention_policies"], {})
+    assert {violation.reason for violation in refusal.value.violations} == {"HALF_OBJECT", "NEGATIVE"}
+
+
+def test_what_only_the_cluster_stands_against_is_a_failed_precondition() -> None:
+    change = compile_change(policies("max_message_size: 5000"), ["*"], {})
+    error = refused(judge(KEY, change, None, change.apply(None), FACTS))
+    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "ABOVE_BROKER_MAXIMUM")
+
+
+def test_what_is_there_already_is_not_judged_again() -> None:
+    wrong = f"max_producer_per_topic: -1 {clusters('there')} {retention(0, 5)}"
+    assert violated(f"{wrong} max_consumer_per_topic: 1", before=wrong) == {}
+    assert violated("max_consumer_per_topic: 1", before=wrong, mask=["max_consumer_per_topic"]) == {}
+
+
+def test_clearing_is_always_allowed() -> None:
+    everything = f"max_producer_per_topic: -1 {clusters('there')} {retention(0, 5)} {persistence(0, 0, 0)} {shadows('x')}"
+    assert violated("", before=everything) == {}
+
+
+def test_without_facts_only_what_needs_none_is_refused() -> None:
+    for text in ("max_message_size: 5000", persistence(9, 8, 7), quota("message_age", seconds=10), shadows("persistent://a/b/c")):
+        assert violated(text, facts=None) == {}
+    assert violated("max_message_size: -1", facts=None) == {"policies.max_message_size": "NEGATIVE"}
+    assert violated(clusters("nowhere"), scope=Scope.GLOBAL, facts=None) == {}
+
+
+def test_a_local_list_of_clusters_needs_the_local_clusters_name_always() -> None:
+    assert violated(clusters("here"), facts=None) == {"policies.replication_clusters": "LOCAL_CLUSTER_UNKNOWN"}
+    assert violated(clusters("here"), facts=FACTS._replace(cluster="")) == {"policies.replication_clusters": "LOCAL_CLUSTER_UNKNOWN"}
+
+
+def test_retention_is_compared_with_quotas_of_the_document_then_the_namespace_then_the_broker() -> None:
+    large, small = quota("destination_storage", 2**30), quota("destination_storage", 2**10)
+    low = retention(-1, 1)
+    clash = {"policies.retention_policies": "RETENTION_BELOW_QUOTA"}
+
+    def known(namespace: str, broker: str) -> object:
+        assert FACTS.broker is not None
+        return FACTS._replace(namespace=policies(namespace), broker=FACTS.broker._replace(policies=policies(broker)))
+
+    def judged(before: str, namespace: str, broker: str) -> dict[str, str]:
+        return violated(low, before=before, facts=known(namespace, broker), mask=["retention_policies"])  # type: ignore[arg-type]
+
+    assert judged(large, small, small) == clash
+    assert judged(small, large, large) == {}
+    assert judged("", large, small) == clash
+    assert judged("", small, large) == {}
+    assert judged("", "", large) == clash
+    assert judged("", "", "") == {}
+
+
+def test_a_quota_is_compared_with_retention_of_the_document_then_the_namespace() -> None:
+    facts = FACTS._replace(namespace=policies(retention(10, 1)))
+    given, path = quota("message_age", seconds=600), ["back_log_quota_map.message_age"]
+    clash = {"policies.back_log_quota_map.message_age": "QUOTA_ABOVE_RETENTION"}
+    assert violated(given, facts=facts, mask=path) == clash
+    assert violated(given, before=retention(20, 1), facts=facts, mask=path) == {}
+    assert violated(given, before=retention(5, 1), facts=FACTS, mask=path) == clash
+
+
+def test_a_quota_that_is_removed_leaves_the_brokers_default_to_compare_with() -> None:
+    assert FACTS.broker is not None
+    facts = FACTS._replace(broker=FACTS.broker._replace(policies=policies(quota("message_age", seconds=600))))
+    before = f"{retention(10, -1)} {quota('message_age', seconds=60)}"
+    found = violated("", before=before, facts=facts, mask=["back_log_quota_map.message_age"])
+    assert found == {"policies.back_log_quota_map.message_age": "QUOTA_ABOVE_RETENTION"}
+
+
+def test_what_is_judged_together_is_what_the_event_depends_on() -> None:
+    before = split(policies(f"{retention(10, 1)} {quota('message_age', seconds=60)}"))
+
+    def relied(text: str, *mask: str) -> set[str]:
+        change = compile_change(policies(text), mask, {})
+        return set(reads(KEY, change, before, change.apply(before)))
+
+    assert relied(retention(20, 1), "retention_policies") == {"back_log_quota_map/destination_storage", "back_log_quota_map/message_age"}
+    assert relied(quota("message_age", seconds=30), "back_log_quota_map.message_age") == {"retention_policies"}
+    assert relied(retention(10, 1), "retention_policies") == set()
+    assert relied("max_producer_per_topic: 1", "max_producer_per_topic") == set()
+
+
+@pytest.mark.parametrize(("scope", "expected"), [(Scope.LOCAL, {"replication_clusters"}), (Scope.GLOBAL, set())])
+def test_list_operations_on_a_local_list_of_clusters_hold_for_that_list_only(scope: Scope, expected: set[str]) -> None:
+    before = split(policies(clusters("here", "there")))
+    change = compile_change(
+        policies(clusters("there")), ["replication_clusters"], {"replication_clusters": ListOperation.LIST_OPERATION_SUBTRACT}
+    )
+    assert set(reads(PolicyKey(TOPIC, scope), change, before, change.apply(before))) == expected
+
+
+def test_facts_are_asked_for_only_where_a_rule_needs_them() -> None:
+    def needed(*mask: str) -> Need:
+        return needs(compile_change(TopicPolicies(), mask, {}))
+
+    assert needed("max_producer_per_topic", "dispatch_rate") is Need.NOTHING
+    assert needed("max_message_size") == Need.BROKER
+    assert needed("retention_policies") == needed("back_log_quota_map") == Need.NAMESPACE | Need.BROKER
+    assert needed("replication_clusters") == Need.CLUSTER | Need.CLUSTERS | Need.TENANT | Need.NAMESPACE
+    assert needed("shadow_topics") == Need.SHADOWS
+    assert needed("*") == ~Need.NOTHING
+
+
+def test_the_table_names_fields_that_exist_and_no_reason_twice() -> None:
+    known = fields(TopicPolicies.DESCRIPTOR)
+    assert all(rule.field in known for rule in RULES)
+    assert len({(rule.field, rule.reason) for rule in RULES}) == len(RULES)
+    assert all(rule.needs is not Need.NOTHING for rule in RULES if rule.kind is Kind.FAILED_PRECONDITION)

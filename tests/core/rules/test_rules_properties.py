@@ -1,0 +1,83 @@
+"""What holds of the rules for every document, every change and all that may be known."""
+
+from __future__ import annotations
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from tests.core.policies import documents, heads, masks, policies
+from tests.core.rules.examples import FACTS, TOPIC
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.change import Change, compile_change
+from topicpolicies_server.core.documents import Settings, digest, family, join
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.facts import UNKNOWN, Facts, Need
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.rules import RULES, changed_settings, judge, needs, reads
+
+KEYS = st.sampled_from([PolicyKey(TOPIC, scope) for scope in Scope])
+KNOWN = st.sampled_from([None, UNKNOWN, FACTS, FACTS._replace(cluster=""), FACTS._replace(namespace=None), FACTS._replace(broker=None)])
+
+
+@st.composite
+def changes(draw: st.DrawFn, before: Settings | None) -> tuple[Change, Settings]:
+    """A change that can be applied to a document, and the document after it."""
+    source = draw(policies())
+    change = compile_change(source, draw(masks() | st.just(["*"])), {})
+    try:
+        return change, change.apply(before)
+    except PolicyError:
+        whole = compile_change(source, ["*"], {})
+        return whole, whole.apply(before)
+
+
+@given(st.data(), heads(), KEYS, KNOWN)
+def test_every_violation_blames_a_field_that_the_change_alters(
+    data: st.DataObject, before: Settings | None, key: PolicyKey, facts: Facts | None
+) -> None:
+    change, after = data.draw(changes(before))
+    found = judge(key, change, before, after, facts)
+    event("refused" if found else "taken")
+    altered = {family(setting) for setting in changed_settings(change, before, after)}
+    for rule, violation in found:
+        assert rule.field in altered
+        assert violation.field.startswith(f"policies.{rule.field}")
+        assert violation.description.endswith(".")
+
+
+@given(documents(), KEYS, KNOWN, masks())
+def test_reading_and_writing_back_is_never_refused(document: Settings, key: PolicyKey, facts: Facts | None, paths: list[str]) -> None:
+    change = compile_change(join(document), paths, {})
+    assert not judge(key, change, document, change.apply(document), facts)
+
+
+@given(documents(), KEYS, KNOWN)
+def test_clearing_everything_is_never_refused_where_brokers_have_no_default_quota(
+    document: Settings, key: PolicyKey, facts: Facts | None
+) -> None:
+    change = compile_change(TopicPolicies(), ["*"], {})
+    assert not judge(key, change, document, change.apply(document), facts)
+
+
+@given(st.data(), heads(), KEYS)
+def test_knowing_less_never_refuses_more_but_for_the_local_cluster(data: st.DataObject, before: Settings | None, key: PolicyKey) -> None:
+    change, after = data.draw(changes(before))
+    reasons = [{rule.reason for rule, _ in judge(key, change, before, after, facts)} for facts in (UNKNOWN, FACTS)]
+    assert reasons[0] - {"LOCAL_CLUSTER_UNKNOWN"} <= reasons[1]
+
+
+@given(st.data(), heads(), KEYS)
+def test_what_needs_facts_says_so(data: st.DataObject, before: Settings | None, key: PolicyKey) -> None:
+    change, after = data.draw(changes(before))
+    for rule, _ in judge(key, change, before, after, FACTS):
+        assert rule in RULES
+        assert rule.needs & needs(change) == rule.needs or rule.needs is Need.NOTHING
+
+
+@given(st.data(), heads(), KEYS)
+def test_what_was_relied_on_is_told_as_it_was_before(data: st.DataObject, before: Settings | None, key: PolicyKey) -> None:
+    change, after = data.draw(changes(before))
+    relied = reads(key, change, before, after)
+    assert relied == {setting: digest((before or {}).get(setting)) for setting in relied}
+    if any(family(setting) == "back_log_quota_map" for setting in changed_settings(change, before, after)):
+        assert "retention_policies" in relied

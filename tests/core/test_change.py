@@ -1,0 +1,439 @@
+"""Compiled changes: what is refused, and what they make of a document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.policies import EXTRAS
+from topicpolicies.masks import parse_path
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import ListOperation
+from topicpolicies_server.core import documents
+from topicpolicies_server.core.change import Change, compile_change, touched_by
+from topicpolicies_server.core.documents import Settings, join, split
+from topicpolicies_server.core.errors import Kind, PolicyError, Violation
+from topicpolicies_server.core.events import ListChange
+from topicpolicies_server.core.masks import MAX_PATHS
+
+UNION, SUBTRACT = ListOperation.LIST_OPERATION_UNION, ListOperation.LIST_OPERATION_SUBTRACT
+REPLACE, UNSPECIFIED = ListOperation.LIST_OPERATION_REPLACE, ListOperation.LIST_OPERATION_UNSPECIFIED
+RATE: dict[str, Any] = {
+    "dispatch_throttling_rate_in_byte": -1,
+    "dispatch_throttling_rate_in_msg": 5,
+    "rate_period_in_second": 1,
+    "relative_to_publish_rate": False,
+}
+
+
+def compiled(policies: TopicPolicies | None, *paths: str, lists: dict[str, int] | None = None) -> Change:
+    return compile_change(policies, paths, lists or {})
+
+
+def refused(policies: TopicPolicies | None, *paths: str, lists: dict[str, int] | None = None) -> PolicyError:
+    with pytest.raises(PolicyError) as caught:
+        compiled(policies, *paths, lists=lists)
+    assert caught.value.kind is Kind.INVALID_ARGUMENT
+    assert caught.value.violations
+    return caught.value
+
+
+def pairs(violations: tuple[Violation, ...]) -> list[tuple[str, str]]:
+    return [(violation.field, violation.reason) for violation in violations]
+
+
+def retention(time: int | None = None, size: int | None = None) -> TopicPolicies:
+    return TopicPolicies(retention_policies=pb.RetentionPolicies(retention_time_in_minutes=time, retention_size_in_mb=size))
+
+
+def subscription(name: str, rate: pb.DispatchRate | None = None) -> TopicPolicies:
+    policies = TopicPolicies()
+    policies.subscription_policies[name].CopyFrom(pb.SubscriptionPolicies(dispatch_rate=rate))
+    return policies
+
+
+def with_extras(policies: TopicPolicies, data: bytes = b"{}") -> TopicPolicies:
+    """The document, with a newer broker's leaf in its retention."""
+    policies.retention_policies.MergeFromString(EXTRAS + bytes([len(data)]) + data)
+    return policies
+
+
+# What is refused
+
+
+def test_without_anything_masked_or_set_there_is_nothing_to_do() -> None:
+    assert pairs(refused(None).violations) == [("update_mask", "EMPTY_MASK")]
+    nothing = TopicPolicies(schema_compatibility_strategy=pb.SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED)
+    nothing.subscription_policies["s"].SetInParent()
+    nothing.entry_filters.SetInParent()
+    assert refused(nothing).reason == "EMPTY_MASK"
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    policies = TopicPolicies(schema_compatibility_strategy=50)  # type: ignore[arg-type]
+    policies.retention_policies.retention_size_in_mb = 1
+    policies.dispatch_rate.MergeFromString(b"\xc0\x3e\x01")
+    error = refused(
+        policies,
+        "schema_compatibility_strategy",
+        "no_such_field",
+        "retention_policies",
+        "dispatch_rate",
+        "entry_filters..x",
+        lists={"shadow_topics": UNION},
+    )
+    assert sorted(pairs(error.violations)) == [
+        ("list_operations.shadow_topics", "NOT_IN_MASK"),
+        ("policies.dispatch_rate", "UNKNOWN_FIELD"),
+        ("policies.retention_policies", "HALF_OBJECT"),
+        ("policies.schema_compatibility_strategy", "UNKNOWN_ENUM_VALUE"),
+        ("update_mask.paths[1]", "UNKNOWN_PATH"),
+        ("update_mask.paths[4]", "EMPTY_SEGMENT"),
+    ]
+    assert error.reason == "INVALID_UPDATE"
+    assert all(violation.description in error.message for violation in error.violations)
+
+
+def test_an_error_of_one_kind_has_that_reason() -> None:
+    assert refused(None, "no_such_field", "neither_this").reason == "UNKNOWN_PATH"
+
+
+def test_what_is_not_masked_is_not_judged() -> None:
+    policies = TopicPolicies(max_producer_per_topic=1, schema_compatibility_strategy=50)  # type: ignore[arg-type]
+    policies.retention_policies.retention_size_in_mb = 1
+    policies.dispatch_rate.MergeFromString(b"\xc0\x3e\x01")
+    change = compiled(policies, "max_producer_per_topic", "dispatch_rate.rate_period_in_second")
+    assert change.apply(None) == split(TopicPolicies(max_producer_per_topic=1))
+
+
+def test_an_implied_mask_is_bounded_too() -> None:
+    policies = TopicPolicies()
+    for index in range(MAX_PATHS + 1):
+        policies.subscription_policies[f"s{index}"].dispatch_rate.rate_period_in_second = 1
+    assert refused(policies).reason == "TOO_MANY_PATHS"
+    assert compiled(policies, "subscription_policies").families == {"subscription_policies"}
+
+
+@pytest.mark.parametrize(
+    ("lists", "reason"),
+    [
+        ({"max_producer_per_topic": UNION}, "NOT_A_LIST"),
+        ({"no_such_field": REPLACE}, "NOT_A_LIST"),
+        ({"replication_clusters": 17}, "UNKNOWN_LIST_OPERATION"),
+        ({"shadow_topics": UNION}, "NOT_IN_MASK"),
+        ({"shadow_topics": REPLACE}, "NOT_IN_MASK"),
+        ({"subscription_types_enabled": UNION}, "NO_ELEMENTS"),
+        ({"subscription_types_enabled": SUBTRACT}, "NO_ELEMENTS"),
+    ],
+)
+def test_bad_list_operations_are_refused(lists: dict[str, int], reason: str) -> None:
+    policies = TopicPolicies(replication_clusters=["a"], shadow_topics=["t"])
+    error = refused(policies, "replication_clusters", "subscription_types_enabled", lists=lists)
+    assert pairs(error.violations) == [(f"list_operations.{next(iter(lists))}", reason)]
+
+
+def test_a_wildcard_replaces_lists_and_does_nothing_else_with_them() -> None:
+    policies = TopicPolicies(replication_clusters=["a"])
+    assert refused(policies, "*", lists={"replication_clusters": UNION}).reason == "NOT_IN_MASK"
+    assert compiled(policies, "*", lists={"replication_clusters": REPLACE}).apply(None) == split(policies)
+
+
+@given(
+    st.lists(st.text() | st.text(alphabet="ab.`*_ \ud800"), max_size=5),
+    st.dictionaries(st.text() | st.sampled_from(sorted(documents.LISTS)), st.integers(-(2**31), 2**31 - 1), max_size=3),
+)
+def test_a_bad_request_never_raises_anything_but_a_policy_error(paths: list[str], lists: dict[str, int]) -> None:
+    violations: tuple[Violation, ...] = ()
+    try:
+        compile_change(retention(1, 1), paths, lists)
+    except PolicyError as error:
+        violations = error.violations
+    named = [parse_path(path)[:1] for path in paths] if not violations else []
+    assert violations or all(path == () or path[0] in documents.FIELDS for path in named)
+
+
+# What a change says of itself
+
+
+def test_whole_settings_are_not_read() -> None:
+    change = compiled(retention(1, 1), "retention_policies", "max_producer_per_topic")
+    assert change.paths == ("max_producer_per_topic", "retention_policies")
+    assert change.settings == {"retention_policies", "max_producer_per_topic"}
+    assert not change.partial
+    assert change.reads(split(retention(5, 5))) == {}
+
+
+def test_some_leaves_of_a_setting_read_it() -> None:
+    head = split(retention(5, 5))
+    change = compiled(retention(1), "retention_policies.retention_time_in_minutes")
+    assert change.settings == change.partial == {"retention_policies"}
+    assert change.reads(head) == {"retention_policies": documents.digest(head["retention_policies"])}
+    assert change.reads(None) == {"retention_policies": ""}
+
+
+def test_all_leaves_of_a_setting_are_the_whole_of_it() -> None:
+    paths = ("retention_policies.retention_size_in_mb", "retention_policies.retention_time_in_minutes")
+    change = compiled(retention(1, 2), *paths)
+    assert change.paths == paths
+    assert not change.partial
+    assert change.apply(split(retention(5, 5))) == split(retention(1, 2))
+    assert compiled(subscription("s"), "subscription_policies.s.dispatch_rate").partial == frozenset()
+
+
+def test_delayed_delivery_is_one_setting_of_three_fields() -> None:
+    head = split(TopicPolicies(delayed_delivery_enabled=True, delayed_delivery_tick_time_millis=1, delayed_delivery_max_delay_in_millis=2))
+    one = compiled(TopicPolicies(delayed_delivery_tick_time_millis=9), "delayed_delivery_tick_time_millis")
+    assert one.partial == {"delayed_delivery"}
+    assert join(one.apply(head)) == TopicPolicies(
+        delayed_delivery_enabled=True, delayed_delivery_tick_time_millis=9, delayed_delivery_max_delay_in_millis=2
+    )
+    assert join(compiled(None, "delayed_delivery_enabled").apply(head)) == TopicPolicies(
+        delayed_delivery_tick_time_millis=1, delayed_delivery_max_delay_in_millis=2
+    )
+    three = ("delayed_delivery_enabled", "delayed_delivery_max_delay_in_millis", "delayed_delivery_tick_time_millis")
+    assert not compiled(None, *three).partial
+    assert compiled(None, *three).apply(head) == {}
+
+
+def test_without_a_mask_what_is_set_is_masked_leaf_by_leaf() -> None:
+    policies = retention(1)
+    policies.max_producer_per_topic = 0
+    policies.subscription_policies["a.b"].dispatch_rate.rate_period_in_second = 3
+    change = compiled(policies)
+    assert change.paths == (
+        "max_producer_per_topic",
+        "retention_policies.retention_time_in_minutes",
+        "subscription_policies.`a.b`.dispatch_rate.rate_period_in_second",
+    )
+    head = split(retention(5, 6)) | split(subscription("other", pb.DispatchRate(**RATE)))
+    after = join(change.apply(head))
+    assert after.retention_policies == pb.RetentionPolicies(retention_time_in_minutes=1, retention_size_in_mb=6)
+    assert set(after.subscription_policies) == {"a.b", "other"}
+
+
+def test_the_same_mask_in_another_spelling_has_the_same_canonical_paths() -> None:
+    spelled = compiled(None, "subscription_policies.`s`", "`retention_policies`", "subscription_policies.s.dispatch_rate")
+    assert spelled.paths == compiled(None, "retention_policies", "subscription_policies.s").paths
+
+
+# Applying
+
+
+def test_half_an_object_is_refused_where_the_document_does_not_complete_it() -> None:
+    change = compiled(retention(1), "retention_policies.retention_time_in_minutes", "entry_filters.entry_filter_names")
+    assert change.apply(split(retention(5, 6))) == split(retention(1, 6))
+    with pytest.raises(PolicyError) as caught:
+        change.apply(None)
+    assert caught.value.reason == "HALF_OBJECT"
+    assert pairs(caught.value.violations) == [("policies.retention_policies", "HALF_OBJECT")]
+
+
+def test_clearing_a_leaf_that_must_be_given_is_refused_and_clearing_all_removes_the_object() -> None:
+    head = split(retention(5, 6))
+    with pytest.raises(PolicyError) as caught:
+        compiled(None, "retention_policies.retention_time_in_minutes").apply(head)
+    assert caught.value.reason == "HALF_OBJECT"
+    both = compiled(None, "retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb")
+    assert both.apply(head) == {}
+
+
+def test_clearing_on_an_absent_document_creates_nothing() -> None:
+    paths = ("retention_policies.retention_size_in_mb", "subscription_policies.s", "subscription_policies.t.dispatch_rate", "shadow_topics")
+    assert compiled(None, *paths).apply(None) == {}
+
+
+def test_a_leaf_of_an_absent_subscription_creates_a_complete_entry() -> None:
+    change = compiled(
+        subscription("s", pb.DispatchRate(dispatch_throttling_rate_in_msg=5)),
+        "subscription_policies.s.dispatch_rate.dispatch_throttling_rate_in_msg",
+    )
+    assert change.apply(None) == split(subscription("s", pb.DispatchRate(**RATE)))
+
+
+def test_an_entry_that_is_cleared_or_says_nothing_goes_and_the_others_stay() -> None:
+    rate = pb.DispatchRate(**RATE)
+    head = split(subscription("s", rate)) | split(subscription("t", rate))
+    for change in (
+        compiled(None, "subscription_policies.s"),
+        compiled(None, "subscription_policies.s.dispatch_rate"),
+        compiled(subscription("s"), "subscription_policies.s"),
+        compiled(subscription("s"), "subscription_policies.s.dispatch_rate"),
+    ):
+        assert change.apply(head) == split(subscription("t", rate))
+
+
+def test_a_whole_map_replaces_its_entries_and_nothing_else() -> None:
+    rate = pb.DispatchRate(**RATE)
+    head = split(subscription("s", rate)) | split(subscription("t", rate)) | split(retention(1, 1))
+    change = compiled(subscription("u", rate), "subscription_policies")
+    assert change.families == {"subscription_policies"}
+    assert change.settings == frozenset()
+    after = change.apply(head)
+    assert after == split(subscription("u", rate)) | split(retention(1, 1))
+    assert sorted(change.touched(head, after)) == ["subscription_policies/s", "subscription_policies/t", "subscription_policies/u"]
+    assert compiled(None, "subscription_policies").apply(head) == split(retention(1, 1))
+
+
+def test_a_wildcard_replaces_the_document() -> None:
+    change = compiled(retention(1, 2), "*")
+    assert change.whole
+    assert change.paths == ("*",)
+    assert change.settings == change.partial == change.families == frozenset()
+    head = split(TopicPolicies(max_producer_per_topic=1))
+    assert change.apply(head) == change.apply(None) == split(retention(1, 2))
+    assert compiled(None, "*").apply(head) == {}
+
+
+def test_what_is_sent_may_change_after_compiling() -> None:
+    policies = retention(1, 1)
+    change = compiled(policies, "retention_policies.retention_time_in_minutes")
+    policies.retention_policies.retention_time_in_minutes = 99
+    assert change.apply(split(retention(5, 6))) == split(retention(1, 6))
+
+
+# What a newer broker wrote
+
+
+def test_settings_of_a_newer_broker_are_not_touched() -> None:
+    head: Settings = {"?newerPolicy": b"1", **split(retention(1, 1))}
+    for change in (compiled(None, "*"), compiled(None, "retention_policies")):
+        assert change.apply(head) == {"?newerPolicy": b"1"}
+        assert "?newerPolicy" not in change.touched(head, {"?newerPolicy": b"1"})
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["*"],
+        ["retention_policies"],
+        ["retention_policies.retention_time_in_minutes"],
+        ["retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb"],
+    ],
+)
+def test_leaves_of_a_newer_broker_stay_and_are_read(paths: list[str]) -> None:
+    head = split(with_extras(retention(5, 6)))
+    change = compiled(with_extras(retention(1, 6), b"[]"), *paths)
+    assert change.apply(head) == split(with_extras(retention(1, 6)))
+    assert change.reads(head) == {"retention_policies": documents.digest(head["retention_policies"])}
+
+
+def test_leaves_of_a_newer_broker_go_with_their_object() -> None:
+    head = split(with_extras(retention(5, 6)))
+    assert compiled(None, "*").apply(head) == {}
+    assert compiled(None, "retention_policies").apply(head) == {}
+    assert compiled(None, "retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb").apply(head) == {}
+
+
+def test_another_policy_of_a_subscription_that_a_newer_broker_knows_stays_when_the_rate_is_cleared() -> None:
+    newer = subscription("s")
+    newer.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
+    both = subscription("s", pb.DispatchRate(**RATE))
+    both.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
+    change = compiled(None, "subscription_policies.s.dispatch_rate")
+    assert change.apply(split(both)) == split(newer)
+    assert set(change.reads(split(both))) == {"subscription_policies/s"}
+    assert compiled(None, "subscription_policies.s").apply(split(both)) == {}
+
+
+@pytest.mark.parametrize("paths", [["*"], ["subscription_policies", "offload_policies"], ["subscription_policies.s", "offload_policies"]])
+def test_an_object_that_is_given_empty_and_says_nothing_goes_with_all_it_has(paths: list[str]) -> None:
+    newer = TopicPolicies()
+    newer.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
+    newer.offload_policies.MergeFromString(EXTRAS + b"\x02{}")
+    head = split(newer)
+    assert set(head) == {"subscription_policies/s", "offload_policies"}
+    empty = subscription("s")
+    empty.offload_policies.SetInParent()
+    assert compiled(empty, *paths).apply(head) == compiled(None, *paths).apply(head) == {}
+
+
+def test_leaves_of_a_newer_broker_in_a_replaced_maps_entry_stay() -> None:
+    rate = pb.DispatchRate(**RATE)
+    newer = subscription("s", rate)
+    newer.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
+    head = split(newer) | split(subscription("t", rate))
+    change = compiled(subscription("s", rate), "subscription_policies")
+    assert change.apply(head) == split(newer)
+    assert set(change.reads(head)) == {"subscription_policies/s"}
+
+
+# List operations
+
+
+def test_a_union_adds_at_the_end_and_a_subtraction_removes() -> None:
+    exclusive, shared, failover = pb.SUBSCRIPTION_TYPE_EXCLUSIVE, pb.SUBSCRIPTION_TYPE_SHARED, pb.SUBSCRIPTION_TYPE_FAILOVER
+    head = split(TopicPolicies(replication_clusters=["a", "b"], subscription_types_enabled=[exclusive, shared, failover]))
+    change = compiled(
+        TopicPolicies(replication_clusters=["c", "b", "c"], subscription_types_enabled=[failover, exclusive]),
+        "replication_clusters",
+        "subscription_types_enabled",
+        lists={"replication_clusters": UNION, "subscription_types_enabled": SUBTRACT},
+    )
+    assert {setting: operation for setting, (operation, _) in change.operands.items()} == {
+        "replication_clusters": ListChange.UNION,
+        "subscription_types_enabled": ListChange.SUBTRACT,
+    }
+    assert not change.partial
+    assert join(change.apply(head)) == TopicPolicies(replication_clusters=["a", "b", "c"], subscription_types_enabled=[shared])
+
+
+def test_a_list_that_becomes_empty_is_unset() -> None:
+    head = split(TopicPolicies(replication_clusters=["a", "b"]))
+    change = compiled(TopicPolicies(replication_clusters=["b", "a"]), lists={"replication_clusters": SUBTRACT})
+    assert change.apply(head) == change.apply(None) == {}
+
+
+@pytest.mark.parametrize("number", [REPLACE, UNSPECIFIED])
+def test_replacing_a_list_is_no_operand(number: int) -> None:
+    change = compiled(TopicPolicies(replication_clusters=["b"]), "replication_clusters", lists={"replication_clusters": number})
+    assert not change.operands
+    assert join(change.apply(split(TopicPolicies(replication_clusters=["a"])))).replication_clusters == ["b"]
+
+
+ELEMENTS = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), unique=True)
+
+
+@given(ELEMENTS, ELEMENTS.filter(bool))
+def test_union_and_subtraction_are_those_of_sets_in_order(before: list[str], given_elements: list[str]) -> None:
+    def after(operation: int, elements: list[str]) -> list[str]:
+        change = compiled(TopicPolicies(shadow_topics=given_elements), lists={"shadow_topics": operation})
+        once = change.apply(split(TopicPolicies(shadow_topics=elements)))
+        assert change.apply(once) == once
+        return list(join(once).shadow_topics)
+
+    assert after(UNION, before) == before + [element for element in given_elements if element not in before]
+    assert after(SUBTRACT, before) == [element for element in before if element not in given_elements]
+    assert after(SUBTRACT, after(UNION, before)) == after(SUBTRACT, before)
+
+
+# Which settings a mask takes
+
+
+def test_a_masks_settings_are_told_from_its_paths_alone() -> None:
+    paths = (
+        "delayed_delivery_enabled",
+        "delayed_delivery_tick_time_millis",
+        "retention_policies.retention_size_in_mb",
+        "subscription_policies.`a.b`.dispatch_rate",
+        "back_log_quota_map.message_age",
+    )
+    assert sorted(touched_by(paths, None, None)) == [
+        "back_log_quota_map/message_age",
+        "delayed_delivery",
+        "retention_policies",
+        "subscription_policies/a.b",
+    ]
+
+
+def test_paths_of_a_newer_sidecar_are_followed_as_far_as_they_can_be() -> None:
+    paths = ("newer_policy.leaf", "max_producer_per_topic.newer", "``` malformed", "subscription_policies..x")
+    assert touched_by(paths, None, None) == ["?newerPolicy", "max_producer_per_topic"]
+
+
+def test_an_entry_beside_its_whole_map_is_taken_once() -> None:
+    document = split(subscription("s", pb.DispatchRate(**RATE)))
+    assert touched_by(("subscription_policies", "subscription_policies.s"), document, document) == ["subscription_policies/s"]

@@ -1,0 +1,164 @@
+"""What holds of every change on every document."""
+
+from __future__ import annotations
+
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from tests.core.policies import documents, heads, masks, policies
+from topicpolicies.masks import parse_path
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import ListOperation
+from topicpolicies_server.core import completion
+from topicpolicies_server.core import masks as field_masks
+from topicpolicies_server.core.change import Change, compile_change, touched_by
+from topicpolicies_server.core.documents import LISTS, Settings, digest, join, merged, split
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.rules import RULES
+
+LIST_OPERATIONS = st.dictionaries(
+    st.sampled_from(sorted(LISTS)), st.sampled_from([ListOperation.LIST_OPERATION_UNION, ListOperation.LIST_OPERATION_SUBTRACT])
+)
+
+RULE_REASONS = {rule.reason for rule in RULES}
+"""Violations of rules are told along, where something else is wrong."""
+
+
+@st.composite
+def changes(draw: st.DrawFn, *, lists: bool = True) -> Change:
+    """Valid updates."""
+    source = draw(policies(complete=False, extras=True) | policies(extras=True))
+    paths = draw(masks() | st.just([]))
+    wanted = draw(LIST_OPERATIONS) if lists else {}
+    operations = {name: number for name, number in wanted.items() if getattr(source, name) and (name in paths or not paths)}
+    try:
+        return compile_change(source, paths, operations)
+    except PolicyError:
+        assume(False)
+        raise
+
+
+def outcome(change: Change, head: Settings | None) -> Settings | str:
+    """The document after, or the reason why there is none."""
+    try:
+        return change.apply(head)
+    except PolicyError as error:
+        return error.reason
+
+
+@given(documents(extras=True), masks())
+def test_reading_and_writing_back_with_the_same_mask_changes_nothing(document: Settings, paths: list[str]) -> None:
+    assert compile_change(join(document), paths, {}).apply(document) == document
+
+
+@given(documents())
+def test_writing_back_without_a_mask_changes_nothing(document: Settings) -> None:
+    assume(document)
+    assert compile_change(join(document), [], {}).apply(document) == document
+
+
+@given(changes(), heads(extras=True))
+def test_applying_twice_is_applying_once(change: Change, head: Settings | None) -> None:
+    once = outcome(change, head)
+    assume(not isinstance(once, str))
+    assert not isinstance(once, str)
+    assert change.apply(once) == once
+
+
+@given(changes(), heads(extras=True))
+def test_only_what_is_masked_is_touched(change: Change, head: Settings | None) -> None:
+    after = outcome(change, head)
+    assume(not isinstance(after, str))
+    assert not isinstance(after, str)
+    touched = set(change.touched(head, after))
+    before = head or {}
+    assert {name: value for name, value in after.items() if name not in touched} == {
+        name: value for name, value in before.items() if name not in touched
+    }
+    if not change.whole:
+        assert touched == change.settings | {name for name in {*before, *after} if name.partition("/")[0] in change.families}
+
+
+@given(changes(), heads(extras=True))
+def test_a_refused_change_leaves_the_document_alone(change: Change, head: Settings | None) -> None:
+    before = None if head is None else dict(head)
+    first = outcome(change, head)
+    assert head == before
+    event(first if isinstance(first, str) else "applied")
+    assert outcome(change, head) == first
+
+
+@given(policies(complete=False, extras=True), masks() | st.just([]))
+def test_compiling_leaves_the_request_alone(source: TopicPolicies, paths: list[str]) -> None:
+    before, asked = source.SerializeToString(deterministic=True), list(paths)
+    try:
+        compile_change(source, paths, {})
+    except PolicyError as error:
+        event(error.reason)
+    assert source.SerializeToString(deterministic=True) == before
+    assert paths == asked
+
+
+@given(policies(complete=False, extras=True) | policies(extras=True), masks(), heads(extras=True))
+@settings(max_examples=300)
+def test_settings_and_messages_agree(source: TopicPolicies, paths: list[str], head: Settings | None) -> None:
+    mask, _ = field_masks.read(paths, TopicPolicies.DESCRIPTOR, keys=completion.MAP_KEYS)
+    given_values = TopicPolicies()
+    field_masks.apply(mask, given_values, source)
+    problems = completion.check(given_values)
+    message = join(head or {})
+    field_masks.apply(mask, message, given_values)
+    problems += completion.complete(message, mask)
+    expected = split(message) | {name: value for name, value in (head or {}).items() if name.startswith("?")}
+
+    result, blamed = None, set()
+    try:
+        result = compile_change(source, paths, {}).apply(head)
+    except PolicyError as error:
+        assert error.violations
+        blamed = {violation.field for violation in error.violations if violation.reason not in RULE_REASONS}
+    if result is None:
+        event("refused")
+        assert problems
+        assert blamed <= {violation.field for violation in problems}
+    else:
+        event("applied")
+        assert not problems
+        assert result == expected
+
+
+@given(changes(), heads(extras=True))
+def test_the_fold_takes_from_the_document_what_the_change_did(change: Change, head: Settings | None) -> None:
+    after = outcome(change, head)
+    assume(not isinstance(after, str))
+    assert not isinstance(after, str)
+    assert merged(head, after, touched_by(change.paths, head, after)) == after
+
+
+@given(changes(lists=False), heads(extras=True), heads(extras=True))
+def test_a_change_computed_elsewhere_is_the_same_change_if_what_it_read_is_the_same(
+    change: Change, base: Settings | None, head: Settings | None
+) -> None:
+    computed, expected = outcome(change, base), outcome(change, head)
+    same = all(digest((head or {}).get(setting)) == read for setting, read in change.reads(base).items())
+    assume(same and change.reads(base).keys() == change.reads(head).keys())
+    event("partial" if change.partial else "whole")
+    if isinstance(computed, str) or isinstance(expected, str):
+        assert computed == expected
+    else:
+        assert merged(head, computed, touched_by(change.paths, head, computed)) == expected
+
+
+@given(changes())
+def test_a_change_is_named_by_its_canonical_paths(change: Change) -> None:
+    paths = [parse_path(text) for text in change.paths]
+    assert paths == sorted(set(paths))
+    assert not any(one != other and one == other[: len(one)] for one in paths for other in paths)
+    again = compile_change(change._given, change.paths, {})
+    assert again.paths == change.paths
+    assert (again.settings, again.partial, again.families, again.whole) == (
+        change.settings,
+        change.partial,
+        change.families,
+        change.whole,
+    )

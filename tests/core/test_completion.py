@@ -1,0 +1,283 @@
+"""Completing the objects that a change touches, and refusing values that cannot stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path as FilePath
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import Descriptor
+from hypothesis import given
+
+from tests.core.policies import EXTRAS, masks, policies
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.completion import KINDS, MAP_KEYS, check, complete, unknown_fields
+from topicpolicies_server.core.masks import read
+from topicpolicies_server.core.shapes import Form, fields
+
+PROTO = FilePath(__file__).parents[2] / "proto" / "topicpolicies" / "v1" / "policies.proto"
+
+
+def completed(policies: TopicPolicies, *texts: str) -> list[tuple[str, str]]:
+    mask, violations = read(texts, TopicPolicies.DESCRIPTOR, keys=MAP_KEYS)
+    assert violations == ()
+    return [(violation.field, violation.reason) for violation in complete(policies, mask)]
+
+
+def a_quota(**leaves: Any) -> TopicPolicies:
+    document = TopicPolicies()
+    document.back_log_quota_map["message_age"].CopyFrom(pb.BacklogQuota(policy=pb.BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION, **leaves))
+    return document
+
+
+# The table
+
+
+def documented() -> dict[tuple[str, str], str]:
+    """What the comments in policies.proto say about leaves that are left out, by message and leaf."""
+    found: dict[tuple[str, str], str] = {}
+    message, comment = "", ""
+    for line in PROTO.read_text().splitlines():
+        text = line.strip()
+        if match := re.match(r"message (\w+) \{", text):
+            message = match[1]
+        elif text.startswith("//"):
+            comment += f" {text[2:].strip()}"
+            continue
+        elif match := re.match(r"(?:optional |repeated )?[\w<>, ]+? (\w+) = \d+.*;", text):
+            found[message, match[1]] = comment
+        comment = ""
+    return found
+
+
+def nested() -> list[Descriptor]:
+    """All types of objects inside a document."""
+    return [message for message in pb.DESCRIPTOR.message_types_by_name.values() if message.name != "TopicPolicies"]
+
+
+def test_the_table_has_every_type_of_object() -> None:
+    assert set(KINDS) == set(nested())
+
+
+@pytest.mark.parametrize("descriptor", nested(), ids=lambda descriptor: descriptor.name)
+def test_the_table_says_what_the_proto_comments_say(descriptor: Descriptor) -> None:
+    kind = KINDS[descriptor]
+    for name, field in fields(descriptor).items():
+        comment = documented()[descriptor.name, name]
+        left_out = re.search(r"Left out in an update: (?:limit_size, else |limit, else )?([-\w]+)", comment)
+        assert (name in kind.required) == ("Must be given in an update" in comment), name
+        assert (name in kind.defaults) == (left_out is not None), name
+        if left_out is not None:
+            assert str(kind.defaults[name]).lower().removesuffix(".0") == left_out[1], name
+        assert (name in kind.objects) == (field.form is Form.OBJECT), name
+
+
+@given(policies())
+def test_a_complete_document_is_left_as_it_is(document: TopicPolicies) -> None:
+    before = document.SerializeToString(deterministic=True)
+    assert complete(document, ((),)) == []
+    assert document.SerializeToString(deterministic=True) == before
+
+
+@given(policies(complete=False), masks())
+def test_completing_twice_is_completing_once(document: TopicPolicies, texts: list[str]) -> None:
+    first = completed(document, *texts)
+    once = document.SerializeToString(deterministic=True)
+    assert completed(document, *texts) == first
+    assert document.SerializeToString(deterministic=True) == once
+
+
+# Defaults and half objects
+
+
+def test_leaves_that_are_left_out_take_pulsars_defaults() -> None:
+    document = TopicPolicies()
+    document.dispatch_rate.dispatch_throttling_rate_in_msg = 10
+    document.subscribe_rate.SetInParent()
+    document.persistence.CopyFrom(pb.PersistencePolicies(bookkeeper_ensemble=1, bookkeeper_write_quorum=1, bookkeeper_ack_quorum=1))
+    assert completed(document, "*") == []
+    assert document.dispatch_rate == pb.DispatchRate(
+        dispatch_throttling_rate_in_byte=-1, dispatch_throttling_rate_in_msg=10, rate_period_in_second=1, relative_to_publish_rate=False
+    )
+    assert document.subscribe_rate == pb.SubscribeRate(rate_period_in_second=30, subscribe_throttling_rate_per_consumer=-1)
+    assert document.persistence.HasField("managed_ledger_max_mark_delete_rate")
+    assert not document.persistence.HasField("managed_ledger_storage_class_name")
+
+
+def test_half_an_object_is_refused_with_the_names_of_what_is_missing() -> None:
+    document = TopicPolicies()
+    document.retention_policies.retention_size_in_mb = 1
+    document.persistence.bookkeeper_ensemble = 3
+    document.back_log_quota_map["message_age"].limit_time = 60
+    mask, _ = read(["*"], TopicPolicies.DESCRIPTOR)
+    violations = {violation.field: violation for violation in complete(document, mask)}
+    assert {violation.reason for violation in violations.values()} == {"HALF_OBJECT"}
+    assert "retention_time_in_minutes" in violations["policies.retention_policies"].description
+    assert "bookkeeper_ack_quorum and bookkeeper_write_quorum" in violations["policies.persistence"].description
+    assert "give policy too" in violations["policies.back_log_quota_map.message_age"].description
+
+
+def test_objects_that_the_mask_does_not_touch_are_left_alone() -> None:
+    document = TopicPolicies()
+    document.retention_policies.retention_size_in_mb = 1
+    document.dispatch_rate.rate_period_in_second = 5
+    document.subscription_policies["s"].dispatch_rate.rate_period_in_second = 5
+    document.subscription_policies["t"].dispatch_rate.rate_period_in_second = 5
+    assert completed(document, "max_producer_per_topic", "subscription_policies.t.dispatch_rate") == []
+    assert len(document.dispatch_rate.ListFields()) == 1
+    assert len(document.subscription_policies["s"].dispatch_rate.ListFields()) == 1
+    assert len(document.subscription_policies["t"].dispatch_rate.ListFields()) == 4
+
+
+def test_an_object_whose_leaves_are_all_cleared_by_name_goes() -> None:
+    document = TopicPolicies()
+    document.dispatch_rate.SetInParent()
+    document.retention_policies.SetInParent()
+    document.subscription_policies["s"].dispatch_rate.SetInParent()
+    assert (
+        completed(
+            document,
+            "dispatch_rate.rate_period_in_second",
+            "retention_policies.retention_size_in_mb",
+            "subscription_policies.s.dispatch_rate.rate_period_in_second",
+        )
+        == []
+    )
+    assert document == TopicPolicies()
+
+
+def test_an_object_that_is_given_whole_and_empty_is_completed() -> None:
+    document = TopicPolicies()
+    document.auto_subscription_creation_override.SetInParent()
+    assert completed(document, "auto_subscription_creation_override") == []
+    assert document.auto_subscription_creation_override.HasField("allow_auto_subscription_creation")
+
+
+@pytest.mark.parametrize("text", ["offload_policies", "*", "offload_policies.offloaders_directory"])
+def test_offload_policies_without_any_leaf_say_nothing(text: str) -> None:
+    document = TopicPolicies()
+    document.offload_policies.SetInParent()
+    assert completed(document, text) == []
+    assert not document.HasField("offload_policies")
+
+
+def test_a_subscriptions_entry_without_any_policy_says_nothing() -> None:
+    document = TopicPolicies()
+    document.subscription_policies["s"].SetInParent()
+    document.subscription_policies["t"].SetInParent()
+    assert completed(document, "subscription_policies.s") == []
+    assert set(document.subscription_policies) == {"t"}
+
+
+def test_leaves_of_a_newer_broker_say_something() -> None:
+    document = TopicPolicies()
+    document.offload_policies.MergeFromString(EXTRAS + b"\x02{}")
+    document.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
+    assert completed(document, "*") == []
+    assert document.HasField("offload_policies")
+    assert set(document.subscription_policies) == {"s"}
+
+
+# The two names of a quota's limit
+
+
+@pytest.mark.parametrize("leaves", [{"limit": 5}, {"limit_size": 5}, {"limit": 5, "limit_size": 5}])
+def test_both_limits_are_the_one_that_is_given(leaves: dict[str, int]) -> None:
+    document = a_quota(**leaves)
+    assert completed(document, "back_log_quota_map") == []
+    assert document == a_quota(limit=5, limit_size=5, limit_time=-1)
+
+
+def test_without_a_limit_both_are_unlimited() -> None:
+    document = a_quota(limit_time=3)
+    assert completed(document, "back_log_quota_map.message_age") == []
+    assert document == a_quota(limit=-1, limit_size=-1, limit_time=3)
+
+
+@pytest.mark.parametrize(
+    ("paths", "leaves", "figure"),
+    [
+        (["limit"], {"limit": 7, "limit_size": 5}, 7),
+        (["limit_size"], {"limit": 7, "limit_size": 5}, 5),
+        (["limit"], {"limit_size": 5}, -1),
+        (["limit_size"], {"limit": 7}, -1),
+        (["limit", "limit_size"], {"limit": 7}, 7),
+        (["limit", "limit_size"], {"limit_size": 7}, 7),
+        (["limit", "limit_size"], {}, -1),
+        (["limit_time"], {"limit": 7}, 7),
+        (["limit_time"], {"limit": 7, "limit_size": 5}, 5),
+    ],
+)
+def test_the_limit_that_is_masked_wins_else_the_one_that_pulsar_reads(paths: list[str], leaves: dict[str, int], figure: int) -> None:
+    document = a_quota(limit_time=1, **leaves)
+    assert completed(document, *(f"back_log_quota_map.message_age.{path}" for path in paths)) == []
+    assert document == a_quota(limit=figure, limit_size=figure, limit_time=1)
+
+
+# Values
+
+
+def test_values_that_cannot_stand_are_refused_all_at_once() -> None:
+    document = a_quota(limit=1, limit_size=2)
+    document.back_log_quota_map["other"].policy = 77  # type: ignore[assignment]
+    document.schema_compatibility_strategy = 99  # type: ignore[assignment]
+    document.inactive_topic_policies.inactive_topic_delete_mode = -1  # type: ignore[assignment]
+    document.subscription_types_enabled.extend([0, 1, 42])  # type: ignore[list-item]
+    document.subscription_policies[""].dispatch_rate.rate_period_in_second = 1
+    assert sorted((violation.field, violation.reason) for violation in check(document)) == [
+        ("policies.back_log_quota_map.message_age", "CONFLICTING_LIMITS"),
+        ("policies.back_log_quota_map.other", "INVALID_MAP_KEY"),
+        ("policies.back_log_quota_map.other.policy", "UNKNOWN_ENUM_VALUE"),
+        ("policies.inactive_topic_policies.inactive_topic_delete_mode", "UNKNOWN_ENUM_VALUE"),
+        ("policies.schema_compatibility_strategy", "UNKNOWN_ENUM_VALUE"),
+        ("policies.subscription_policies.``", "INVALID_MAP_KEY"),
+        ("policies.subscription_types_enabled", "UNKNOWN_ENUM_VALUE"),
+        ("policies.subscription_types_enabled", "UNSPECIFIED_ELEMENT"),
+    ]
+
+
+def test_unspecified_is_unset() -> None:
+    document = TopicPolicies(schema_compatibility_strategy=pb.SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED)
+    document.offload_policies.managed_ledger_offloaded_read_priority = pb.OFFLOADED_READ_PRIORITY_UNSPECIFIED
+    document.back_log_quota_map["message_age"].policy = pb.BACKLOG_QUOTA_POLICY_UNSPECIFIED
+    assert check(document) == []
+    assert not document.HasField("schema_compatibility_strategy")
+    assert not document.offload_policies.HasField("managed_ledger_offloaded_read_priority")
+    assert completed(document, "*") == [("policies.back_log_quota_map.message_age", "HALF_OBJECT")]
+
+
+def test_what_is_given_and_says_nothing_is_as_if_it_were_not_given() -> None:
+    document = TopicPolicies()
+    document.offload_policies.managed_ledger_offloaded_read_priority = pb.OFFLOADED_READ_PRIORITY_UNSPECIFIED
+    document.subscription_policies["s"].SetInParent()
+    document.dispatch_rate.SetInParent()
+    assert check(document) == []
+    assert document == TopicPolicies(dispatch_rate=pb.DispatchRate())
+
+
+def test_repeated_elements_of_a_list_are_kept_once_in_their_first_order() -> None:
+    document = TopicPolicies(replication_clusters=["b", "a", "b", "a", "c"])
+    assert check(document) == []
+    assert list(document.replication_clusters) == ["b", "a", "c"]
+
+
+@given(policies(extras=True))
+def test_a_document_that_was_read_can_stand(document: TopicPolicies) -> None:
+    before = document.SerializeToString(deterministic=True)
+    assert check(document) == []
+    assert list(unknown_fields(document)) == []
+    assert document.SerializeToString(deterministic=True) == before
+
+
+def test_fields_of_a_newer_client_are_refused_where_they_stand() -> None:
+    document = TopicPolicies()
+    document.MergeFromString(b"\xc0\x3e\x01")  # field 1000
+    document.dispatch_rate.MergeFromString(b"\xc0\x3e\x01")
+    document.subscription_policies["a.b"].dispatch_rate.MergeFromString(b"\xc0\x3e\x01")
+    assert [(violation.field, violation.reason) for violation in unknown_fields(document)] == [
+        ("policies", "UNKNOWN_FIELD"),
+        ("policies.dispatch_rate", "UNKNOWN_FIELD"),
+        ("policies.subscription_policies.`a.b`.dispatch_rate", "UNKNOWN_FIELD"),
+    ]

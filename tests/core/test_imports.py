@@ -1,0 +1,112 @@
+"""The core is pure: its imports say so. No I/O, no event loop, no threads, no clock and no randomness of its own."""
+
+import ast
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+_CORE = _ROOT / "server" / "topicpolicies_server" / "core"
+_SHARED = ("masks", "secrets")
+"""Modules of the client that the core uses."""
+
+# What computes and nothing else.
+_STANDARD = frozenset(
+    {
+        "__future__",
+        "abc",
+        "base64",
+        "binascii",
+        "bisect",
+        "collections",
+        "copy",
+        "dataclasses",
+        "enum",
+        "functools",
+        "hashlib",
+        "heapq",
+        "itertools",
+        "json",
+        "math",
+        "operator",
+        "re",
+        "string",
+        "struct",
+        "types",
+        "typing",
+    }
+)
+_OURS = ("google.protobuf", "topicpolicies.masks", "topicpolicies.secrets", "topicpolicies.v1", "topicpolicies_server.core")
+_EFFECTS = frozenset({"__import__", "breakpoint", "eval", "exec", "input", "open", "print"})
+
+
+def _imported(tree: ast.AST, package: str) -> Iterator[str]:
+    """The full names of the modules that a module imports; of ``from a import b`` that is ``a.b``, for b may be a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = parents[: len(parents) + 1 - node.level] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{name.name}" for name in node.names)
+
+
+def _allowed(name: str) -> bool:
+    return name.partition(".")[0] in _STANDARD or any(f"{name}.".startswith(f"{ours}.") for ours in _OURS)
+
+
+def _impurities(path: Path, package: str) -> list[str]:
+    """What a module imports or calls that it must not."""
+    tree = ast.parse(path.read_text(), str(path))
+    called = (node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+    return [f"imports {name}" for name in _imported(tree, package) if not _allowed(name)] + [
+        f"calls {name}" for name in called if name in _EFFECTS
+    ]
+
+
+def _core_impurities(core: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in sorted(core.rglob("*.py")):
+        inner = path.parent.relative_to(core).parts
+        if impurities := _impurities(path, ".".join(("topicpolicies_server", "core", *inner))):
+            found[path.relative_to(core).as_posix()] = impurities
+    return found
+
+
+def test_the_core_computes_and_does_nothing_else() -> None:
+    assert len(list(_CORE.glob("*.py"))) > 5
+    assert _core_impurities(_CORE) == {}
+
+
+@pytest.mark.parametrize("name", _SHARED)
+def test_what_it_shares_with_the_client_is_pure_too(name: str) -> None:
+    assert _impurities(_ROOT / "clients" / "python" / "topicpolicies" / f"{name}.py", "topicpolicies") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("import asyncio", "imports asyncio"),
+        ("from asyncio import sleep", "imports asyncio.sleep"),
+        ("import time as clock", "imports time"),
+        ("import random", "imports random"),
+        ("import threading, re", "imports threading"),
+        ("def late():\n    import socket", "imports socket"),
+        ("import grpc", "imports grpc"),
+        ("import pulsar", "imports pulsar"),
+        ("from topicpolicies import client", "imports topicpolicies.client"),
+        ("from topicpolicies_server.logs import change_log", "imports topicpolicies_server.logs.change_log"),
+        ("from ..logs.change_log import ChangeLog", "imports topicpolicies_server.logs.change_log.ChangeLog"),
+        ("from .. import config", "imports topicpolicies_server.config"),
+        ("import google.rpc.status_pb2", "imports google.rpc.status_pb2"),
+        ("log = open('log')", "calls open"),
+    ],
+)
+def test_a_planted_impurity_is_found(tmp_path: Path, line: str, complaint: str) -> None:
+    core = shutil.copytree(_CORE, tmp_path / "core")
+    with (core / "names.py").open("a") as names:
+        names.write(f"\n\n{line}\n")
+    assert _core_impurities(core) == {"names.py": [complaint]}

@@ -1,0 +1,356 @@
+"""Field masks on messages: what is refused, and what applying replaces, clears and leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.policies import EXTRAS, masks, policies
+from topicpolicies.masks import Path
+from topicpolicies.v1.policies_pb2 import BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION, TopicPolicies
+from topicpolicies_server.core.completion import MAP_KEYS
+from topicpolicies_server.core.masks import MAX_MASK_LENGTH, MAX_PATH_LENGTH, MAX_PATHS, Mask, apply, covers, populated, read
+from topicpolicies_server.core.shapes import Form, fields
+
+DOCUMENT = TopicPolicies.DESCRIPTOR
+
+
+def read_all(*texts: str) -> Mask:
+    mask, violations = read(texts, DOCUMENT, keys=MAP_KEYS)
+    assert violations == ()
+    return mask
+
+
+def reasons(*texts: str) -> dict[str, str]:
+    _, violations = read(texts, DOCUMENT, keys=MAP_KEYS)
+    return {violation.field: violation.reason for violation in violations}
+
+
+def applied(mask: Mask, target: TopicPolicies, source: TopicPolicies) -> TopicPolicies:
+    result = TopicPolicies()
+    result.CopyFrom(target)
+    apply(mask, result, source)
+    return result
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nothing_like_it", "UNKNOWN_PATH"),
+        ("maxProducerPerTopic", "UNKNOWN_PATH"),
+        ("retention_policies.nothing", "UNKNOWN_PATH"),
+        ("subscription_policies.a.nothing", "UNKNOWN_PATH"),
+        ("`*`", "UNKNOWN_PATH"),
+        (" max_producer_per_topic", "UNKNOWN_PATH"),
+        ("replication_clusters.0", "INDEX_INTO_LIST"),
+        ("subscription_types_enabled.`0`", "INDEX_INTO_LIST"),
+        ("max_producer_per_topic.value", "THROUGH_SCALAR"),
+        ("retention_policies.retention_size_in_mb.x", "THROUGH_SCALAR"),
+        ("offload_policies.managed_ledger_extra_configurations.k.l", "THROUGH_SCALAR"),
+        ("", "EMPTY_SEGMENT"),
+        (".", "EMPTY_SEGMENT"),
+        ("retention_policies.", "EMPTY_SEGMENT"),
+        (".retention_policies", "EMPTY_SEGMENT"),
+        ("subscription_policies..dispatch_rate", "EMPTY_SEGMENT"),
+        ("subscription_policies.`a", "MALFORMED_PATH"),
+        ("subscription_policies.a`b`", "MALFORMED_PATH"),
+        ("subscription_policies.`a`b", "MALFORMED_PATH"),
+        ("subscription_policies.\ud800", "MALFORMED_PATH"),
+        ("subscription_policies.*", "WILDCARD_NOT_ALONE"),
+        ("subscription_policies.*.dispatch_rate", "WILDCARD_NOT_ALONE"),
+        ("*.dispatch_rate", "WILDCARD_NOT_ALONE"),
+        ("back_log_quota_map.message_size", "INVALID_MAP_KEY"),
+        ("subscription_policies.``", "INVALID_MAP_KEY"),
+        ("subscription_policies." + "a" * MAX_PATH_LENGTH, "PATH_TOO_LONG"),
+    ],
+)
+def test_a_bad_path_is_refused_with_its_reason(text: str, reason: str) -> None:
+    assert reasons(text) == {"update_mask.paths[0]": reason}
+
+
+def test_all_bad_paths_are_named_at_once_and_the_good_ones_are_not() -> None:
+    assert reasons("nothing", "max_producer_per_topic", "a..b", "replication_clusters.1") == {
+        "update_mask.paths[0]": "UNKNOWN_PATH",
+        "update_mask.paths[2]": "EMPTY_SEGMENT",
+        "update_mask.paths[3]": "INDEX_INTO_LIST",
+    }
+
+
+def test_a_wildcard_beside_others_is_refused_where_it_stands() -> None:
+    assert reasons("max_producer_per_topic", "*") == {"update_mask.paths[1]": "WILDCARD_NOT_ALONE"}
+    assert read_all("*", "*") == ((),)
+
+
+def test_the_json_spelling_of_a_field_is_answered_with_the_right_one() -> None:
+    _, (violation,) = read(["messageTTLInSeconds"], DOCUMENT)
+    assert '"message_ttl_in_seconds"' in violation.description
+
+
+def test_an_error_repeats_only_the_beginning_of_a_long_path() -> None:
+    _, (violation,) = read(["x" * 4_000], DOCUMENT)
+    assert len(violation.description) < 500
+
+
+def test_a_mask_has_bounds() -> None:
+    paths = [f"subscription_policies.s{index}" for index in range(MAX_PATHS + 1)]
+    assert len(read_all(*paths[:MAX_PATHS])) == MAX_PATHS
+    assert reasons(*paths) == {"update_mask.paths": "TOO_MANY_PATHS"}
+    long = [f"subscription_policies.{index}{'s' * 4_000}" for index in range(MAX_MASK_LENGTH // 4_000 + 1)]
+    assert reasons(*long) == {"update_mask.paths": "MASK_TOO_LONG"}
+
+
+def test_a_path_contains_what_is_below_it_and_its_repetitions() -> None:
+    assert read_all(
+        "subscription_policies.a.dispatch_rate",
+        "retention_policies.retention_size_in_mb",
+        "subscription_policies.`a`",
+        "retention_policies",
+        "retention_policies",
+        "subscription_policies.ab",
+    ) == (("retention_policies",), ("subscription_policies", "a"), ("subscription_policies", "ab"))
+
+
+@given(st.lists(st.text() | st.text(alphabet="ab.`*_/ \ud800") | masks().map(lambda paths: paths[0]), max_size=8))
+def test_no_text_makes_reading_fail(texts: list[str]) -> None:
+    mask, violations = read(texts, DOCUMENT, keys=MAP_KEYS)
+    blamed = {violation.field for violation in violations}
+    assert all(violation.description for violation in violations)
+    assert bool(mask) or len(blamed) == len(texts)
+
+
+# Applying
+
+
+def a_source() -> TopicPolicies:
+    source = TopicPolicies(max_producer_per_topic=5, replication_clusters=["x", "y"])
+    source.retention_policies.retention_time_in_minutes = 7
+    source.subscription_policies["s"].dispatch_rate.dispatch_throttling_rate_in_msg = 1
+    source.back_log_quota_map["message_age"].policy = BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION
+    source.offload_policies.managed_ledger_extra_configurations["k"] = "v"
+    return source
+
+
+def test_a_list_is_replaced_and_not_appended_to() -> None:
+    target = TopicPolicies(replication_clusters=["a", "b"])
+    assert list(applied(read_all("replication_clusters"), target, a_source()).replication_clusters) == ["x", "y"]
+
+
+def test_what_is_masked_and_unset_is_cleared() -> None:
+    mask = read_all(
+        "max_producer_per_topic", "retention_policies.retention_time_in_minutes", "replication_clusters", "subscription_policies.s"
+    )
+    target = a_source()
+    target.retention_policies.retention_size_in_mb = 3
+    result = applied(mask, target, TopicPolicies())
+    assert not result.HasField("max_producer_per_topic")
+    assert not result.retention_policies.HasField("retention_time_in_minutes")
+    assert result.retention_policies.retention_size_in_mb == 3
+    assert not result.replication_clusters
+    assert not result.subscription_policies
+
+
+def test_clearing_below_an_absent_parent_creates_nothing() -> None:
+    mask = read_all(
+        "retention_policies.retention_size_in_mb",
+        "subscription_policies.t.dispatch_rate.rate_period_in_second",
+        "back_log_quota_map.message_age.limit",
+        "offload_policies.managed_ledger_extra_configurations.k",
+        "offload_policies.managed_ledger_extra_configurations.other",
+    )
+    source = TopicPolicies()
+    source.retention_policies.SetInParent()
+    source.subscription_policies["t"].dispatch_rate.SetInParent()
+    assert applied(mask, TopicPolicies(), source) == TopicPolicies()
+
+
+def test_setting_a_leaf_creates_the_objects_above_it() -> None:
+    mask = read_all(
+        "subscription_policies.s.dispatch_rate.dispatch_throttling_rate_in_msg", "offload_policies.managed_ledger_extra_configurations.k"
+    )
+    result = applied(mask, TopicPolicies(), a_source())
+    assert result.subscription_policies["s"].dispatch_rate.dispatch_throttling_rate_in_msg == 1
+    assert result.offload_policies.managed_ledger_extra_configurations == {"k": "v"}
+
+
+def test_a_maps_entry_is_addressed_alone() -> None:
+    target = TopicPolicies()
+    target.subscription_policies["s"].dispatch_rate.rate_period_in_second = 9
+    target.subscription_policies["other"].dispatch_rate.rate_period_in_second = 9
+    result = applied(read_all("subscription_policies.s"), target, a_source())
+    assert result.subscription_policies["s"] == a_source().subscription_policies["s"]
+    assert result.subscription_policies["other"] == target.subscription_policies["other"]
+
+
+def test_a_whole_map_loses_the_entries_that_the_source_has_not() -> None:
+    target = TopicPolicies()
+    target.subscription_policies["other"].dispatch_rate.rate_period_in_second = 9
+    assert set(applied(read_all("subscription_policies"), target, a_source()).subscription_policies) == {"s"}
+
+
+def test_unknown_fields_of_the_target_stay_with_their_objects_and_those_of_the_source_are_not_taken() -> None:
+    target = TopicPolicies()
+    target.retention_policies.MergeFromString(b"\x08\x01" + EXTRAS + b"\x02{}")
+    source = TopicPolicies()
+    source.retention_policies.MergeFromString(b"\x08\x02" + EXTRAS + b"\x02[]")
+    source.dispatch_rate.MergeFromString(EXTRAS + b"\x02[]")
+    for mask in (read_all("*"), read_all("retention_policies", "dispatch_rate")):
+        result = applied(mask, target, source)
+        assert result.retention_policies.SerializeToString() == b"\x08\x02" + EXTRAS + b"\x02{}"
+        assert result.dispatch_rate.SerializeToString() == b""
+    assert applied(read_all("retention_policies"), target, TopicPolicies()) == TopicPolicies()
+
+
+Flat: TypeAlias = Mapping[Path, Any]
+
+
+def flat(message: Message, at: Path = ()) -> dict[Path, Any]:
+    """A message as places and values; objects and entries are places too. An independent picture for the property below."""
+    places: dict[Path, Any] = {}
+    shapes = fields(message.DESCRIPTOR)
+    for field, value in message.ListFields():
+        path = (*at, field.name)
+        if shapes[field.name].form is Form.OBJECT:
+            places |= {path: "object"} | flat(value, path)
+        elif shapes[field.name].form is Form.MAP:
+            for key in value:
+                if shapes[field.name].object is None:
+                    places[*path, key] = value[key]
+                else:
+                    places |= {(*path, key): "object"} | flat(value[key], (*path, key))
+        else:
+            places[path] = list(value) if field.is_repeated else value
+    return places
+
+
+def flatly_applied(mask: Mask, target: Flat, source: Flat) -> Flat:
+    """What a mask does, in terms of places: what is below a path comes from the source, with the objects above it."""
+    result = dict(target)
+    for path in mask:
+        taken = {place: value for place, value in source.items() if place[: len(path)] == path}
+        result = {place: value for place, value in result.items() if place[: len(path)] != path}
+        result |= {place: value for place, value in source.items() if taken and path[: len(place)] == place and value == "object"}
+        result |= taken
+    return result
+
+
+@given(masks(), policies(), policies(complete=False))
+def test_applying_takes_from_the_source_exactly_what_is_masked(texts: list[str], target: TopicPolicies, source: TopicPolicies) -> None:
+    mask = read_all(*texts)
+    assert flat(applied(mask, target, source)) == flatly_applied(mask, flat(target), flat(source))
+
+
+@given(masks(), policies(extras=True))
+def test_writing_back_what_was_read_changes_nothing(texts: list[str], document: TopicPolicies) -> None:
+    assert applied(read_all(*texts), document, document) == document
+
+
+@given(masks(), policies(extras=True), policies(complete=False, extras=True))
+def test_applying_twice_is_applying_once(texts: list[str], target: TopicPolicies, source: TopicPolicies) -> None:
+    once = applied(read_all(*texts), target, source)
+    assert applied(read_all(*texts), once, source) == once
+
+
+ENUMS = {"schema_compatibility_strategy", "policy", "inactive_topic_delete_mode", "managed_ledger_offloaded_read_priority"}
+
+
+@given(policies(complete=False))
+def test_populated_names_every_value_but_unspecified_enums_and_nothing_else(source: TopicPolicies) -> None:
+    result = applied(tuple(populated(source)), TopicPolicies(), source)
+    values = {place: value for place, value in flat(source).items() if value != "object"}
+    brought = {place: value for place, value in flat(result).items() if value != "object"}
+    assert brought == {place: value for place, value in values.items() if place[-1] not in ENUMS or value != 0}
+
+
+def test_an_object_of_which_every_leaf_is_set_is_populated_as_a_whole() -> None:
+    source = TopicPolicies(max_producer_per_topic=0)
+    source.retention_policies.retention_size_in_mb = 1
+    source.retention_policies.retention_time_in_minutes = 1
+    source.dispatch_rate.rate_period_in_second = 1
+    source.entry_filters.SetInParent()
+    source.offload_policies.managed_ledger_extra_configurations["k"] = "v"
+    for leaf, value in (("dispatch_throttling_rate_in_byte", 1), ("dispatch_throttling_rate_in_msg", 1), ("rate_period_in_second", 1)):
+        setattr(source.subscription_policies["s"].dispatch_rate, leaf, value)
+    source.subscription_policies["s"].dispatch_rate.relative_to_publish_rate = False
+    source.subscription_policies["empty"].SetInParent()
+    assert sorted(populated(source)) == [
+        ("dispatch_rate", "rate_period_in_second"),
+        ("max_producer_per_topic",),
+        ("offload_policies", "managed_ledger_extra_configurations", "k"),
+        ("retention_policies",),
+        ("subscription_policies", "s"),
+    ]
+
+
+def test_naming_all_leaves_covers_an_object_and_naming_some_does_not() -> None:
+    size, time = "retention_policies.retention_size_in_mb", "retention_policies.retention_time_in_minutes"
+    assert covers(read_all(size, time), ("retention_policies",), DOCUMENT)
+    assert not covers(read_all(size), ("retention_policies",), DOCUMENT)
+    assert covers(read_all("subscription_policies.s.dispatch_rate"), ("subscription_policies", "s"), DOCUMENT)
+    assert not covers(read_all("subscription_policies.t.dispatch_rate"), ("subscription_policies", "s"), DOCUMENT)
+    assert not covers(read_all("offload_policies.managed_ledger_extra_configurations.k"), ("offload_policies",), DOCUMENT)
+
+
+# Any message: fields without presence, other map keys, lists of objects
+
+
+def a_type() -> Any:
+    """A message type with the kinds of fields that policies do not have."""
+    file = descriptor_pb2.FileDescriptorProto(name="tests/core/masks.proto", package="tests.core.masks", syntax="proto3")
+    message = file.message_type.add(name="Odd")
+    message.field.add(name="plain", number=1, type=5, label=1)
+    for number, (name, kind) in enumerate({"by_int": 5, "by_uint": 4, "by_bool": 8}.items(), start=2):
+        message.field.add(
+            name=name, number=number, type=11, label=3, type_name=f".tests.core.masks.Odd.{name.title().replace('_', '')}Entry"
+        )
+        entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
+        entry.options.map_entry = True
+        entry.field.add(name="key", number=1, type=kind, label=1)
+        entry.field.add(name="value", number=2, type=9, label=1)
+    message.field.add(name="items", number=5, type=11, label=3, type_name=".tests.core.masks.Odd")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tests.core.masks.Odd"))
+
+
+def test_any_message_can_be_masked() -> None:
+    odd = a_type()
+    mask, violations = read(["plain", "by_int.`-3`", "by_bool.true", "by_uint.7", "items"], odd.DESCRIPTOR)
+    assert violations == ()
+    target: Any = odd(plain=1, by_int={-3: "old", 4: "kept"}, by_bool={True: "old"}, items=[odd(plain=1)])
+    source: Any = odd(by_int={-3: "new"}, by_uint={7: "new", 8: "not masked"}, items=[odd(plain=2), odd(plain=3)])
+    apply(mask, target, source)
+    assert target == odd(by_int={-3: "new", 4: "kept"}, by_uint={7: "new"}, items=[odd(plain=2), odd(plain=3)])
+    assert sorted(populated(odd(plain=3, by_int={-3: "x"}, by_bool={False: "x"}))) == [("by_bool", "false"), ("by_int", "-3"), ("plain",)]
+
+
+@pytest.mark.parametrize("text", ["by_int.x", "by_int.2147483648", "by_uint.`-1`", "by_bool.yes", "by_int.``", "by_int." + "9" * 300])
+def test_keys_of_other_types_are_checked(text: str) -> None:
+    _, (violation,) = read([text], a_type().DESCRIPTOR)
+    assert violation.reason == "INVALID_MAP_KEY"
+
+
+def test_a_field_of_a_lists_elements_is_no_path() -> None:
+    _, (violation,) = read(["items.plain"], a_type().DESCRIPTOR)
+    assert violation.reason == "INDEX_INTO_LIST"
+
+
+def test_recursive_types_are_followed_as_far_as_the_path_goes() -> None:
+    mask, violations = read(["fields.a.struct_value.fields.b.number_value"], Struct.DESCRIPTOR)
+    assert violations == ()
+    target: Any = Struct()
+    source: Any = Struct()
+    target["a"] = {"b": 1, "c": 2}
+    source["a"] = {"b": 5, "c": 6}
+    apply(mask, target, source)
+    assert target["a"]["b"] == 5
+    assert target["a"]["c"] == 2

@@ -1,0 +1,101 @@
+"""Read-back: the one order of each partition, by proof or by reading."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.readback import Disagreement, ReadBack
+
+KEY = PolicyKey("persistent://t/n/a", Scope.LOCAL)
+
+
+def at(number: int, *, ours: str | None = None, partition: int = 0) -> Placed:
+    """An entry; ``ours`` is the id of an event of ours."""
+    stamp = Stamp(ours, StampKind.UPDATE) if ours is not None else None
+    return Placed(partition, f"{number:04d}", Event(KEY, Action.UPDATE, {}, stamp), 0)
+
+
+def dense(earlier: str, later: str) -> bool:
+    """Whether two positions of the test's log are neighbours."""
+    return earlier != "" and int(later) == int(earlier) + 1
+
+
+def numbers(events: list[Placed]) -> list[int]:
+    """The positions, as numbers."""
+    return [int(placed.position) for placed in events]
+
+
+def test_what_is_proven_to_be_next_is_taken_without_the_reader() -> None:
+    readback = ReadBack(1, dense)
+    assert numbers(readback.read([at(1)])) == [1]
+    assert numbers(readback.acknowledged([at(2, ours="a"), at(3, ours="b")])) == [2, 3]
+    assert readback.unread == 2
+    assert numbers(readback.read([at(2, ours="a"), at(3, ours="b"), at(4)])) == [4]
+    assert readback.unread == 0
+
+
+def test_behind_a_gap_an_acknowledged_event_waits_for_the_reader() -> None:
+    readback = ReadBack(1, dense)
+    readback.read([at(1)])
+    assert readback.acknowledged([at(3, ours="b")]) == []
+    assert readback.waiting == 1
+    assert numbers(readback.read([at(2)])) == [2, 3]  # the gap is closed: 3 is proven to follow
+    assert readback.waiting == 0
+    assert readback.read([at(3, ours="b")]) == []
+
+
+def test_the_first_event_of_an_unread_partition_is_not_proven() -> None:
+    readback = ReadBack(1, dense)
+    assert readback.acknowledged([at(1, ours="a")]) == []
+    assert numbers(readback.read([at(1, ours="a")])) == [1]
+
+
+def test_a_redelivered_entry_is_taken_once() -> None:
+    readback = ReadBack(1, dense)
+    assert numbers(readback.read([at(1), at(2), at(1), at(2), at(3)])) == [1, 2, 3]
+
+
+def test_partitions_are_independent() -> None:
+    readback = ReadBack(2, dense)
+    readback.read([at(1), at(7, partition=1)])
+    assert numbers(readback.acknowledged([at(8, ours="x", partition=1)])) == [8]
+    assert readback.positions == ["0001", "0008"]
+
+
+@pytest.mark.parametrize("contradiction", [at(2), at(2, ours="other"), Placed(0, "0002", None, 0)])
+def test_a_reader_that_contradicts_a_proof_is_noticed(contradiction: Placed) -> None:
+    readback = ReadBack(1, dense)
+    readback.read([at(1)])
+    readback.acknowledged([at(2, ours="a")])
+    with pytest.raises(Disagreement):
+        readback.read([contradiction])
+
+
+def test_something_read_where_a_false_proof_said_nothing_is_noticed() -> None:
+    readback = ReadBack(1, lambda earlier, later: earlier != "")  # a log that claims too much
+    readback.read([at(1)])
+    assert numbers(readback.acknowledged([at(3, ours="a")])) == [3]
+    with pytest.raises(Disagreement):
+        readback.read([at(2)])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_every_entry_is_taken_once_and_in_order_however_reads_and_acknowledgements_interleave(seed: int) -> None:
+    chance = random.Random(seed)
+    entries = [at(number, ours=f"e{number}" if chance.random() < 0.6 else None) for number in range(1, 60)]
+    reads, acks = list(entries), [entry for entry in entries if entry.event and entry.event.stamp]
+    readback = ReadBack(1, dense)
+    taken: list[Placed] = []
+    while reads or acks:
+        if acks and (not reads or chance.random() < 0.5):
+            some = [acks.pop(0) for _ in range(min(len(acks), chance.randint(1, 4)))]
+            taken += readback.acknowledged(some)
+        elif reads:
+            some = [reads.pop(0) for _ in range(min(len(reads), chance.randint(1, 4)))]
+            taken += readback.read(some)
+    assert numbers(taken) == list(range(1, 60))
+    assert readback.unread == readback.waiting == 0

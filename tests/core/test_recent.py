@@ -1,0 +1,60 @@
+"""Requests are found again for as long as they are among the newest, each with its first answer."""
+
+from __future__ import annotations
+
+from topicpolicies_server.core.events import Remembered, Stamp, StampKind
+from topicpolicies_server.core.keystate import GUESSED, Joined, KeyState
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.operation import Folded, Status
+from topicpolicies_server.core.recent import RecentRequests
+
+KEY = PolicyKey("persistent://public/default/t", Scope.LOCAL)
+
+
+def request(number: int) -> Remembered:
+    return Remembered(f"r{number}", "digest", f"1{number}", f"1{number - 1}")
+
+
+def test_the_newest_are_found_and_the_oldest_are_forgotten() -> None:
+    recent = RecentRequests(most=100)
+    for number in range(250):
+        recent.add(KEY, request(number))
+    assert len(recent) == 100
+    assert recent.find(KEY, "r149") is None
+    assert recent.find(KEY, "r150") == request(150)
+    assert recent.find(KEY, "r249") == request(249)
+
+
+def test_one_id_is_another_request_in_another_scope() -> None:
+    recent = RecentRequests()
+    recent.add(KEY, request(1))
+    assert recent.find(KEY._replace(scope=Scope.GLOBAL), "r1") is None
+
+
+def test_the_first_answer_stays() -> None:
+    recent = RecentRequests()
+    recent.add(KEY, request(1))
+    recent.add(KEY, request(1)._replace(version="2"))
+    assert recent.find(KEY, "r1") == request(1)
+
+
+def state(joined: Joined | None = None) -> KeyState:
+    folded = KeyState()
+    folded.joined = joined
+    return folded
+
+
+def test_what_the_fold_says_was_applied_is_found() -> None:
+    recent = RecentRequests()
+    recent.note(KEY, Stamp("event", StampKind.UPDATE, request_id="r1", digest="digest"), Folded(Status.APPLIED, "11", "10"), state())
+    assert recent.find(KEY, "r1") == request(1)
+
+
+def test_what_is_not_certain_to_have_been_applied_is_not_kept() -> None:
+    recent = RecentRequests()
+    update = Stamp("event", StampKind.UPDATE, request_id="r1", digest="digest")
+    recent.note(KEY, update, Folded(Status.REJECTED_ETAG, "10", "10"), state())
+    recent.note(KEY, update, Folded(Status.APPLIED, "11", ""), state(GUESSED))  # its history is not known: it may be a repeat
+    recent.note(KEY, update._replace(etag="10"), Folded(Status.APPLIED, "11", "10"), state(GUESSED))
+    recent.note(KEY, update._replace(request_id=""), Folded(Status.APPLIED, "11", "10"), state())
+    assert len(recent) == 0

@@ -1,0 +1,115 @@
+"""Secrets are left out of what is shown, and a document that is written back as it was shown is the same document."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from topicpolicies.secrets import REDACTED, is_secret
+from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
+from topicpolicies_server.core import documents, secrets
+from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.documents import EXTRAS_FIELD, Settings
+from topicpolicies_server.core.errors import PolicyError
+
+ID, SECRET = "s3_managed_ledger_offload_credential_id", "s3_managed_ledger_offload_credential_secret"
+
+
+def document(max_producer_per_topic: int | None = None) -> Settings:
+    offload = OffloadPolicies(managed_ledger_offload_bucket="bucket", managed_ledger_offload_driver="aws-s3")
+    offload.s3_managed_ledger_offload_credential_id = "AKIA"
+    offload.s3_managed_ledger_offload_credential_secret = "hush"
+    offload.managed_ledger_extra_configurations["azure.accountKey"] = "hush"
+    offload.managed_ledger_extra_configurations["compression"] = "none"
+    offload.MergeFromString(documents.record(EXTRAS_FIELD, json.dumps({"newerCredential": "hush", "newerBucket": "b"}).encode()))
+    policies = TopicPolicies(max_producer_per_topic=max_producer_per_topic)
+    policies.offload_policies.CopyFrom(offload)
+    return documents.split(policies)
+
+
+def shown(settings: Settings) -> TopicPolicies:
+    return TopicPolicies.FromString(secrets.wire(settings))
+
+
+@pytest.mark.parametrize(
+    ("path", "secret"),
+    [
+        ((ID,), True),
+        ((SECRET,), True),
+        (("managed_ledger_extra_configurations", "azure.accountKey"), True),
+        (("managed_ledger_extra_configurations", "sas.TOKEN"), True),
+        (("managed_ledger_extra_configurations", "db.password"), True),
+        (("managed_ledger_extra_configurations", "compression"), False),
+        (("managed_ledger_offload_bucket",), False),
+        (("gcs_managed_ledger_offload_service_account_key_file",), False),
+        ((), False),
+    ],
+)
+def test_which_values_are_secrets(path: tuple[str, ...], secret: bool) -> None:
+    assert is_secret(("offload_policies", *path)) is secret
+
+
+def test_what_is_shown_has_everything_but_the_secrets() -> None:
+    raw = secrets.wire(document(max_producer_per_topic=5))
+    assert b"hush" not in raw
+    assert b"AKIA" not in raw
+    policies = TopicPolicies.FromString(raw)
+    offload = policies.offload_policies
+    assert (offload.s3_managed_ledger_offload_credential_id, offload.s3_managed_ledger_offload_credential_secret) == (REDACTED, REDACTED)
+    assert dict(offload.managed_ledger_extra_configurations) == {"azure.accountKey": REDACTED, "compression": "none"}
+    assert (offload.managed_ledger_offload_bucket, policies.max_producer_per_topic) == ("bucket", 5)
+    assert b'"newerBucket":"b"' in raw
+
+
+def test_a_document_without_secrets_is_shown_as_the_bytes_that_it_is() -> None:
+    settings = documents.split(TopicPolicies(offload_policies=OffloadPolicies(managed_ledger_offload_bucket="b")))
+    assert secrets.redacted(settings["offload_policies"]) is settings["offload_policies"]
+    assert secrets.wire({"x": b"y"}) == b"y"
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        ["*"],
+        ["offload_policies"],
+        [f"offload_policies.{SECRET}", f"offload_policies.{ID}"],
+        ["offload_policies.managed_ledger_extra_configurations"],
+        ["offload_policies.managed_ledger_extra_configurations.`azure.accountKey`"],
+        [],
+    ],
+)
+def test_what_was_shown_and_is_written_back_changes_nothing(mask: list[str]) -> None:
+    before = document(max_producer_per_topic=5)
+    change = compile_change(shown(before), mask, {})
+    assert change.apply(before) == before
+    assert change.reads(before) == {"offload_policies": documents.digest(before["offload_policies"])}
+
+
+@pytest.mark.parametrize("mask", [["*"], ["offload_policies"]])
+def test_other_leaves_change_beside_a_secret_that_is_kept(mask: list[str]) -> None:
+    policies = shown(document())
+    policies.offload_policies.managed_ledger_offload_bucket = "another"
+    policies.offload_policies.s3_managed_ledger_offload_credential_id = "AKIB"
+    after = documents.join(compile_change(policies, mask, {}).apply(document())).offload_policies
+    assert after.managed_ledger_offload_bucket == "another"
+    assert after.s3_managed_ledger_offload_credential_id == "AKIB"
+    assert after.s3_managed_ledger_offload_credential_secret == "hush"
+    assert after.managed_ledger_extra_configurations["azure.accountKey"] == "hush"
+
+
+@pytest.mark.parametrize("mask", [["*"], ["offload_policies"], [f"offload_policies.{SECRET}"]])
+def test_a_mark_where_there_is_no_secret_is_refused(mask: list[str]) -> None:
+    policies = TopicPolicies()
+    policies.offload_policies.s3_managed_ledger_offload_credential_secret = REDACTED
+    with pytest.raises(PolicyError) as caught:
+        compile_change(policies, mask, {}).apply(None)
+    assert caught.value.reason == "REDACTED_SECRET"
+    assert [each.field for each in caught.value.violations] == [f"policies.offload_policies.{SECRET}"]
+
+
+def test_the_mark_means_itself_outside_of_secrets() -> None:
+    policies = TopicPolicies()
+    policies.offload_policies.managed_ledger_offload_bucket = REDACTED
+    after = documents.join(compile_change(policies, ["offload_policies"], {}).apply(None))
+    assert after.offload_policies.managed_ledger_offload_bucket == REDACTED

@@ -1,0 +1,548 @@
+"""The sequencer: chains of updates, pipelined, over a log that the tests write by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable
+
+import pytest
+
+from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
+from topicpolicies.v1.service_pb2 import ListOperation
+from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.documents import WHOLE, join, whole_digest
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.events import ABSENT, Action, Event, Placed, StampKind
+from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, Status, fold
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.recent import RecentRequests
+from topicpolicies_server.core.sequencer import ATTEMPTS, Append, Effect, Outcome, Request, Result, Sequencer
+
+KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
+OTHER = PolicyKey("persistent://acme/orders/two", Scope.LOCAL)
+LOST = PolicyError(Kind.UNAVAILABLE, "APPEND_FAILED", "The change log did not acknowledge the event.")
+FIELD = "max_producer_per_topic"
+
+
+class Bench:
+    """A sequencer, what it wants appended, what it has settled, and a log."""
+
+    def __init__(self, *, depth: int = 64, queue: int = 100) -> None:
+        self.states: dict[PolicyKey, KeyState] = {}
+        self.wanted: deque[Event] = deque()
+        self.answers: dict[str, Result | PolicyError] = {}
+        self.log: list[Event] = []
+        ids, self._requests = itertools.count(), itertools.count()
+        self.recent = RecentRequests()
+        self.sequencer = Sequencer(self.states.get, lambda: f"event-{next(ids)}", applied=self.recent.find, depth=depth, queue=queue)
+
+    def request(
+        self, value: int | None = None, *, field: str = FIELD, key: PolicyKey = KEY, request_id: str = "", **rest: object
+    ) -> Request:
+        """A request that sets a field; without a value it clears it."""
+        policies = TopicPolicies() if value is None else TopicPolicies(**{field: value})  # type: ignore[arg-type]
+        change = compile_change(policies, [field], {})
+        return Request(key, change, request_id or f"request-{next(self._requests)}", f"{field}={value}", **rest)  # type: ignore[arg-type]
+
+    def deletion(self, **rest: object) -> Request:
+        return Request(KEY, None, f"request-{next(self._requests)}", "delete", **rest)  # type: ignore[arg-type]
+
+    def submit(self, request: Request) -> Request:
+        self.perform(self.sequencer.submit(request))
+        return request
+
+    def set(self, value: int | None, **rest: object) -> Request:
+        return self.submit(self.request(value, **rest))  # type: ignore[arg-type]
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append):
+                self.wanted.append(effect.event)
+            else:
+                assert effect.request.request_id not in self.answers or effect.request.repeats == []
+                self.answers[effect.request.request_id] = effect.answer
+                effect.request.settle(effect.answer)
+
+    def land(self, event: Event | None = None) -> Folded:
+        """The next event (or this one) gets its place in the log and is folded."""
+        event = event or self.wanted.popleft()
+        self.log.append(event)
+        state = self.states.setdefault(event.key, KeyState())
+        folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
+        if event.stamp is not None:
+            self.recent.note(event.key, event.stamp, folded, state)
+        self.perform(self.sequencer.folded(event, folded))
+        return folded
+
+    def land_all(self) -> None:
+        while self.wanted:
+            self.land()
+
+    def fail(self, event: Event, *, outcome_unknown: bool) -> None:
+        self.perform(self.sequencer.failed(event, LOST, outcome_unknown))
+
+    def result(self, request: Request) -> Result:
+        answer = self.answers[request.request_id]
+        assert isinstance(answer, Result), answer
+        return answer
+
+    def error(self, request: Request) -> PolicyError:
+        answer = self.answers[request.request_id]
+        assert isinstance(answer, PolicyError), answer
+        return answer
+
+    def open(self, request: Request) -> bool:
+        """Whether it has no answer yet."""
+        return request.request_id not in self.answers
+
+    def document(self) -> TopicPolicies:
+        state = self.states.get(KEY)
+        assert state is not None and state.document is not None
+        return join(state.document)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+# A chain
+
+
+def test_an_update_is_answered_when_its_event_is_folded_with_what_it_did(bench: Bench) -> None:
+    one = bench.set(1)
+    assert bench.open(one)
+    bench.land()
+    two = bench.set(2)
+    bench.land()
+    assert bench.result(one)[:1] + bench.result(one)[2:4] == (Outcome.APPLIED, "0001", ABSENT)
+    assert bench.result(two)[2:4] == ("0002", "0001")
+    document = bench.result(two).document
+    assert document is not None and join(document).max_producer_per_topic == 2
+
+
+def test_the_next_update_is_computed_on_what_the_one_before_it_will_have_done(bench: Bench) -> None:
+    bench.set(1)
+    bench.set(7, field="max_consumer_per_topic")
+    bench.set(3)
+    assert len(bench.wanted) == 3
+    last = bench.wanted[-1].document
+    assert last is not None and join(last) == TopicPolicies(max_producer_per_topic=3, max_consumer_per_topic=7)
+    bench.land_all()
+    assert bench.document() == TopicPolicies(max_producer_per_topic=3, max_consumer_per_topic=7)
+
+
+def test_no_more_events_are_in_flight_than_the_depth_and_the_rest_waits_in_line() -> None:
+    bench = Bench(depth=2)
+    requests = [bench.set(value) for value in range(1, 6)]
+    assert len(bench.wanted) == 2
+    bench.land()
+    assert len(bench.wanted) == 2
+    bench.land_all()
+    assert [bench.result(request).version for request in requests] == ["0001", "0002", "0003", "0004", "0005"]
+
+
+def test_more_updates_than_may_wait_are_refused() -> None:
+    bench = Bench(depth=1, queue=2)
+    requests = [bench.set(value) for value in range(1, 5)]
+    assert bench.error(requests[3]).kind is Kind.RESOURCE_EXHAUSTED
+    bench.land_all()
+    assert all(bench.result(request).outcome is Outcome.APPLIED for request in requests[:3])
+
+
+def test_chains_do_not_wait_for_each_other(bench: Bench) -> None:
+    bench.set(1)
+    other = bench.set(1, key=OTHER)
+    bench.land(bench.wanted.pop())
+    assert bench.result(other).outcome is Outcome.APPLIED
+    assert len(bench.wanted) == 1
+
+
+def test_a_chain_is_gone_when_nothing_is_in_flight(bench: Bench) -> None:
+    for value in range(3):
+        bench.set(value)
+    assert bench.sequencer.chains == 1 and bench.sequencer.busy(KEY)
+    bench.land_all()
+    assert bench.sequencer.chains == 0 and not bench.sequencer.busy(KEY)
+
+
+# Conditions
+
+
+def test_an_etag_waits_for_those_before_it_and_holds_for_the_version_that_they_made(bench: Bench) -> None:
+    bench.set(1)
+    right, wrong = bench.set(2, etag="0001"), bench.set(3, etag="0001")
+    assert len(bench.wanted) == 1
+    bench.land()
+    bench.land()
+    assert bench.result(right).previous == "0001"
+    assert bench.error(wrong).reason == "ETAG_MISMATCH"
+    assert bench.error(wrong).metadata["version"] == "0002"
+
+
+def test_an_etag_that_another_writer_was_faster_than_is_refused_by_the_log(bench: Bench) -> None:
+    bench.set(1)
+    bench.land()
+    mine = bench.set(2, etag="0001")
+    bench.land(Event(KEY, Action.UPDATE, {**(bench.states[KEY].document or {}), "compaction_threshold": b"\x18\x05"}))
+    assert bench.land().status is Status.REJECTED_ETAG
+    assert bench.error(mine).metadata["version"] == "0002"
+
+
+def test_where_an_etag_is_to_hold_in_other_clusters_too_the_event_names_the_whole_document(bench: Bench) -> None:
+    for scope in Scope:
+        key = KEY._replace(scope=scope)
+        bench.set(1, key=key)
+        bench.land()
+        version, document = bench.states[key].version, bench.states[key].document
+        bench.set(2, key=key, etag=version)
+        stamp = bench.wanted[0].stamp
+        assert stamp is not None and stamp.reads == ({WHOLE: whole_digest(document)} if scope is Scope.GLOBAL else {})
+        bench.land()
+
+
+def test_an_absence_is_demanded_by_its_own_version_or_by_that_of_no_document_at_all(bench: Bench) -> None:
+    first = bench.set(1, etag=ABSENT)
+    bench.land()
+    again = bench.set(2, etag=ABSENT)
+    bench.submit(bench.deletion())
+    bench.land_all()
+    gone = bench.states[KEY].version
+    anew = bench.set(3, etag=gone)
+    bench.land_all()
+    assert bench.result(first).outcome is bench.result(anew).outcome is Outcome.APPLIED
+    assert bench.error(again).reason == "ETAG_MISMATCH"
+
+
+def test_skip_if_absent_does_nothing_where_there_is_no_document(bench: Bench) -> None:
+    skipped = bench.set(1, skip_if_absent=True)
+    assert bench.result(skipped).outcome is Outcome.SKIPPED and not bench.wanted
+    bench.set(2)
+    behind = bench.set(3, skip_if_absent=True)
+    bench.land_all()
+    assert bench.result(behind).outcome is Outcome.APPLIED
+
+
+def test_a_deletion_is_an_event_with_everything_unset_and_then_a_tombstone(bench: Bench) -> None:
+    bench.set(1)
+    deletion = bench.submit(bench.deletion())
+    bench.land_all()
+    assert bench.result(deletion).outcome is Outcome.APPLIED
+    assert [(event.action, event.document) for event in bench.log[1:]] == [(Action.UPDATE, {}), (Action.DELETE, None)]
+    assert [event.stamp.kind for event in bench.log[1:] if event.stamp is not None] == [StampKind.DELETE, StampKind.TOMBSTONE]
+    assert bench.result(bench.submit(bench.deletion())).outcome is Outcome.UNCHANGED
+
+
+# Updates that change nothing
+
+
+def test_an_update_that_changes_nothing_writes_nothing_and_shows_the_document(bench: Bench) -> None:
+    bench.set(1)
+    bench.land()
+    same = bench.set(1)
+    assert bench.result(same)[:1] + bench.result(same)[2:4] == (Outcome.UNCHANGED, "0001", "0001")
+    assert bench.result(same).document == bench.states[KEY].document
+    assert not bench.wanted
+
+
+def test_behind_what_is_in_flight_it_waits_until_that_has_succeeded(bench: Bench) -> None:
+    bench.set(1)
+    same = bench.set(1)
+    assert bench.open(same)
+    bench.land()
+    assert bench.result(same).outcome is Outcome.UNCHANGED
+
+
+def test_if_what_it_rested_on_fails_it_is_written_after_all(bench: Bench) -> None:
+    first = bench.set(1)
+    same = bench.set(1)
+    bench.fail(bench.wanted.popleft(), outcome_unknown=False)
+    assert bench.error(first) is LOST
+    bench.land_all()
+    assert bench.result(same).outcome is Outcome.APPLIED
+
+
+def test_if_what_it_rested_on_fails_it_is_computed_on_all_that_came_meanwhile(bench: Bench) -> None:
+    bench.set(1)
+    same, later = bench.set(1), bench.set(5, field="max_consumer_per_topic")
+    bench.fail(bench.wanted.popleft(), outcome_unknown=False)
+    document = bench.wanted[-1].document
+    assert document is not None and join(document) == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=5)
+    bench.land_all()
+    assert bench.result(later).version < bench.result(same).version
+    fresh = bench.set(5, field="max_consumer_per_topic")
+    assert bench.result(fresh).document == bench.states[KEY].document
+
+
+def test_a_dry_run_tells_what_would_be_and_writes_nothing(bench: Bench) -> None:
+    bench.set(1)
+    bench.land()
+    in_flight = bench.set(2)
+    dry = bench.set(3, field="max_consumer_per_topic", validate_only=True)
+    document = bench.result(dry).document
+    assert document is not None and join(document) == TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=3)
+    assert bench.result(dry).version == "0001"
+    bench.land_all()
+    assert bench.result(in_flight).outcome is Outcome.APPLIED
+    assert bench.document() == TopicPolicies(max_producer_per_topic=2)
+
+
+# Failures
+
+
+def test_an_update_that_fails_fails_alone(bench: Bench) -> None:
+    one, two, three = bench.set(1), bench.set(2, field="max_consumer_per_topic"), bench.set(3, field="message_ttl_in_seconds")
+    bench.land()
+    bench.fail(bench.wanted.popleft(), outcome_unknown=False)
+    bench.land_all()
+    assert bench.error(two) is LOST
+    assert bench.result(three).previous == bench.result(one).version
+    assert bench.document() == TopicPolicies(max_producer_per_topic=1, message_ttl_in_seconds=3)
+
+
+def test_what_was_not_acknowledged_is_appended_once_more_under_its_own_id(bench: Bench) -> None:
+    request = bench.set(1)
+    event = bench.wanted.popleft()
+    bench.fail(event, outcome_unknown=True)
+    assert list(bench.wanted) == [event]
+    bench.land()
+    assert bench.result(request).version == "0001"
+
+
+def test_what_was_there_all_the_same_counts_once(bench: Bench) -> None:
+    request = bench.set(1)
+    event = bench.wanted.popleft()
+    bench.fail(event, outcome_unknown=True)
+    bench.land(event)  # the first copy is read
+    assert bench.result(request).version == "0001"
+    assert bench.land().status is Status.DUPLICATE
+    assert bench.states[KEY].version == "0001"
+
+
+def test_with_others_behind_it_nothing_is_appended_again_until_they_tell(bench: Bench) -> None:
+    first, second = bench.set(1), bench.set(2, field="max_consumer_per_topic")
+    bench.fail(bench.wanted.popleft(), outcome_unknown=True)
+    assert len(bench.wanted) == 1
+    bench.land()  # the second: so the first is not in the log, and is computed again
+    assert bench.open(first)
+    bench.land()
+    assert bench.result(second).version < bench.result(first).version
+    assert bench.document() == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=2)
+
+
+def test_if_nobody_is_left_to_tell_the_last_one_is_appended_once_more_and_tells_of_all(bench: Bench) -> None:
+    requests = [bench.set(value) for value in (1, 2, 3)]
+    events = [bench.wanted.popleft() for _ in requests]
+    for event in events:
+        bench.fail(event, outcome_unknown=True)
+    assert list(bench.wanted) == events[2:]
+    bench.land(events[1])  # it was there
+    assert bench.result(requests[1]).version == "0001"
+    bench.land_all()
+    assert all(bench.result(request).outcome is Outcome.APPLIED for request in requests)
+    assert [event.stamp.request_id for event in bench.log if event.stamp] == ["request-1", "request-2", "request-0"]
+
+
+def test_requests_of_one_stream_are_never_applied_against_its_order(bench: Bench) -> None:
+    stream: dict[PolicyKey, list[Request]] = {}
+    first, second = bench.set(1, stream=stream), bench.set(2, stream=stream)
+    bench.fail(bench.wanted.popleft(), outcome_unknown=True)
+    bench.land()
+    assert bench.error(first).reason == "NOT_APPENDED"
+    assert bench.result(second).outcome is Outcome.APPLIED
+    assert not bench.wanted and not stream
+
+
+def test_a_second_append_that_is_refused_does_not_tell_what_became_of_the_first(bench: Bench) -> None:
+    request = bench.set(1)
+    event = bench.wanted.popleft()
+    bench.fail(event, outcome_unknown=True)
+    bench.fail(bench.wanted.popleft(), outcome_unknown=False)
+    assert bench.error(request).reason == "OUTCOME_UNKNOWN"
+    bench.land(event)  # it was there
+    repeat = bench.submit(bench.request(1, request_id=request.request_id))
+    assert bench.result(repeat).version == "0001"
+
+
+def test_what_nobody_waits_for_any_more_is_not_appended_again(bench: Bench) -> None:
+    request = bench.set(1)
+    event = bench.wanted.popleft()
+    request.given_up = True
+    bench.fail(event, outcome_unknown=True)
+    assert not bench.wanted and bench.sequencer.chains == 0
+
+
+def test_only_what_is_not_computed_yet_can_be_withdrawn() -> None:
+    bench = Bench(depth=1)
+    computed, waiting = bench.set(1), bench.set(2)
+    assert not bench.sequencer.withdraw(computed)
+    assert bench.sequencer.withdraw(waiting)
+    bench.land_all()
+    assert bench.open(waiting) and bench.document() == TopicPolicies(max_producer_per_topic=1)
+
+
+def test_what_was_computed_from_something_that_has_changed_is_computed_again(bench: Bench) -> None:
+    bench.submit(
+        Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
+    )
+    bench.land()
+    leaf = compile_change(TopicPolicies(retention_policies=_retention(9, None)), ["retention_policies.retention_size_in_mb"], {})
+    mine = bench.submit(Request(KEY, leaf, "leaf", "digest"))
+    theirs = compile_change(TopicPolicies(retention_policies=_retention(5, 5)), ["retention_policies"], {})
+    bench.land(_elsewhere(bench, theirs.apply(bench.states[KEY].document), "retention_policies"))
+    assert bench.land().status is Status.REJECTED_READS
+    bench.land()
+    assert bench.result(mine).outcome is Outcome.APPLIED
+    assert bench.document().retention_policies == _retention(9, 5)
+
+
+def test_an_update_that_others_overtake_again_and_again_is_given_up(bench: Bench) -> None:
+    leaf = compile_change(TopicPolicies(retention_policies=_retention(9, None)), ["retention_policies.retention_size_in_mb"], {})
+    bench.submit(
+        Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
+    )
+    bench.land()
+    mine = bench.submit(Request(KEY, leaf, "leaf", "digest"))
+    for minutes in range(2, ATTEMPTS + 3):
+        whole = compile_change(TopicPolicies(retention_policies=_retention(1, minutes)), ["retention_policies"], {})
+        bench.land(_elsewhere(bench, whole.apply(bench.states[KEY].document), "retention_policies"))
+        assert bench.land().status is Status.REJECTED_READS
+    assert bench.error(mine).reason == "CONTENTION"
+
+
+# Repeats
+
+
+def test_a_repeat_of_what_is_in_flight_gets_its_answer(bench: Bench) -> None:
+    first = bench.set(1, request_id="same")
+    repeat = bench.request(1, request_id="same")
+    told: list[Result | PolicyError] = []
+    repeat.settle = told.append
+    bench.submit(repeat)
+    assert len(bench.wanted) == 1 and not told
+    bench.land()
+    (answer,) = told
+    assert isinstance(answer, Result) and answer.repeated and answer.version == "0001"
+    assert first.repeats == []
+
+
+def test_a_repeat_of_what_was_applied_gets_the_first_answer_whatever_came_since(bench: Bench) -> None:
+    bench.set(1, request_id="same")
+    bench.land()
+    bench.set(2)
+    bench.land()
+    repeat = bench.set(1, request_id="same")
+    assert bench.result(repeat)[2:] == ("0001", ABSENT, True, False)
+    assert not bench.wanted
+
+
+def test_one_id_with_another_body_is_refused(bench: Bench) -> None:
+    bench.set(1, request_id="same")
+    in_flight = bench.set(2, request_id="same")
+    assert bench.error(in_flight).reason == "REQUEST_ID_REUSED"
+    bench.answers.clear()
+    bench.land()
+    assert bench.error(bench.set(2, request_id="same")).reason == "REQUEST_ID_REUSED"
+
+
+def test_a_request_that_another_sidecar_was_asked_too_is_applied_once(bench: Bench) -> None:
+    request = bench.set(1, request_id="same")
+    mine = bench.wanted.popleft()
+    assert mine.stamp is not None
+    bench.land(mine._replace(stamp=mine.stamp._replace(event_id="elsewhere")))
+    assert bench.land(mine).status is Status.DUPLICATE
+    assert bench.result(request)[2:5] == ("0001", ABSENT, True)
+
+
+def test_a_request_that_waits_in_line_notices_that_another_sidecar_has_applied_it() -> None:
+    bench = Bench(depth=1)
+    bench.set(1)
+    waiting = bench.set(2, request_id="same", etag="0001")
+    theirs = bench.request(2, request_id="same")
+    assert theirs.change is not None
+    event = _elsewhere(bench, theirs.change.apply(None), FIELD, request_id="same", digest=theirs.digest)
+    bench.land(event)
+    bench.land()
+    assert bench.result(waiting)[2:5] == ("0001", ABSENT, True)
+
+
+# The log is lost
+
+
+def test_after_a_reopening_what_the_log_tells_is_answered_and_what_it_does_not_is_appended_in_order(bench: Bench) -> None:
+    told, first, second = bench.set(1), bench.set(2), bench.set(3)
+    events = list(bench.wanted)
+    bench.wanted.clear()
+    state = bench.states.setdefault(KEY, KeyState())
+    folded = fold(state, Placed(0, "0001", events[0], 1), FoldContext())
+    assert events[0].stamp is not None
+    bench.perform(bench.sequencer.reopened({events[0].stamp.event_id: (folded, state.document)}))
+    assert bench.result(told).version == "0001"
+    assert list(bench.wanted) == events[1:]
+    bench.log.append(events[0])
+    bench.land_all()
+    assert bench.result(first).version < bench.result(second).version
+
+
+def test_after_a_reopening_what_a_later_one_has_overtaken_is_not_in_the_log(bench: Bench) -> None:
+    stream: dict[PolicyKey, list[Request]] = {}
+    lost, there = bench.set(1, stream=stream), bench.set(2, stream=stream)
+    events = list(bench.wanted)
+    bench.wanted.clear()
+    state = bench.states.setdefault(KEY, KeyState())
+    folded = fold(state, Placed(0, "0001", events[1], 1), FoldContext())
+    assert events[1].stamp is not None
+    bench.perform(bench.sequencer.reopened({events[1].stamp.event_id: (folded, state.document)}))
+    assert bench.error(lost).reason == "NOT_APPENDED"
+    assert bench.result(there).version == "0001"
+    assert not bench.wanted
+
+
+def test_after_a_reopening_what_was_compacted_is_known_by_its_request(bench: Bench) -> None:
+    request = bench.set(1, request_id="mine")
+    event = bench.wanted.popleft()
+    state = bench.states.setdefault(KEY, KeyState())
+    fold(state, Placed(0, "0001", event, 1), FoldContext())
+    bench.perform(bench.sequencer.reopened({}))
+    assert bench.result(request).version == "0001" and not bench.wanted
+
+
+def test_whoever_is_left_when_the_namespace_is_given_up_is_told(bench: Bench) -> None:
+    bench = Bench(depth=1)
+    requests = [bench.set(value) for value in (1, 2, 3)]
+    bench.perform(bench.sequencer.abandon(LOST))
+    assert all(bench.error(request) is LOST for request in requests)
+    assert bench.sequencer.chains == 0
+
+
+# Lists
+
+
+def test_list_operations_of_several_writers_all_count(bench: Bench) -> None:
+    def add(element: str, request_id: str) -> Request:
+        operations = {"shadow_topics": ListOperation.LIST_OPERATION_UNION}
+        return Request(KEY, compile_change(TopicPolicies(shadow_topics=[element]), ["shadow_topics"], operations), request_id, element)
+
+    bench.submit(add("persistent://a/b/one", "one"))
+    bench.submit(add("persistent://a/b/two", "two"))
+    bench.fail(bench.wanted.popleft(), outcome_unknown=False)
+    bench.submit(add("persistent://a/b/three", "three"))
+    bench.land_all()
+    assert list(bench.document().shadow_topics) == ["persistent://a/b/two", "persistent://a/b/three"]
+
+
+def _retention(size: int, minutes: int | None) -> RetentionPolicies:
+    return RetentionPolicies(retention_size_in_mb=size, retention_time_in_minutes=minutes)
+
+
+def _elsewhere(bench: Bench, document: object, *mask: str, request_id: str = "", digest: str = "") -> Event:
+    """An update that another sidecar computed on the present head."""
+    scratch = Bench()
+    scratch.states.update(bench.states)
+    scratch.set(1, field="message_ttl_in_seconds")
+    event = scratch.wanted.popleft()
+    assert event.stamp is not None
+    number = len(bench.log)
+    stamp = event.stamp._replace(event_id=f"elsewhere-{number}", request_id=request_id or f"theirs-{number}", digest=digest, mask=mask)
+    return event._replace(document=document, stamp=stamp)  # type: ignore[arg-type]

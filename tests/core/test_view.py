@@ -1,0 +1,160 @@
+"""The view: heads in the order of their last change, and views that replace one another."""
+
+from __future__ import annotations
+
+import pytest
+
+from topicpolicies_server.core.documents import Settings
+from topicpolicies_server.core.events import ABSENT, Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.view import Change, View, wire
+
+A, B, C = (PolicyKey(f"persistent://acme/orders/{name}", Scope.LOCAL) for name in "abc")
+GLOBAL_A = PolicyKey(A.topic, Scope.GLOBAL)
+SETTING = "max_producer_per_topic"
+
+
+def document(value: int) -> Settings:
+    return {SETTING: bytes([0x80, 0x01, value])}
+
+
+def update(key: PolicyKey, row: int, value: int, *, base: str = "", partition: int = 0) -> Placed:
+    """A sidecar's update of one setting."""
+    stamp = Stamp(f"event-{partition}-{row}", StampKind.UPDATE, request_id=f"request-{partition}-{row}", mask=(SETTING,), base=base)
+    return Placed(partition, f"{row:04d}", Event(key, Action.UPDATE, document(value), stamp), row)
+
+
+def deletion(key: PolicyKey, row: int) -> Placed:
+    return Placed(0, f"{row:04d}", Event(key, Action.UPDATE, {}, Stamp(f"event-{row}", StampKind.DELETE, request_id=f"request-{row}")), row)
+
+
+def view_of(*events: Placed, context: FoldContext | None = None, complete: tuple[str | None, ...] = ("", "")) -> View:
+    view = View(context or FoldContext(joining=True, sole_writer=True), complete)
+    for placed in events:
+        view.take(placed)
+    view.loaded()
+    return view
+
+
+def shown(changes: list[Change]) -> list[tuple[PolicyKey, str, str, bool]]:
+    """Key, version, previous version, and whether there is a document."""
+    return [(change.key, change.version, change.previous, change.document is not None) for change in changes]
+
+
+def test_heads_stand_in_the_order_of_their_last_change_and_changes_are_numbered() -> None:
+    view = view_of(update(A, 1, 1), update(B, 2, 1), update(C, 3, 1), update(A, 4, 2))
+    assert [head.key for head in view.heads()] == [B, C, A]
+    assert [head.key for head in view.newest_first()] == [A, C, B]
+    assert [head.number for head in view.heads()] == [2, 3, 4] and view.number == 4
+
+
+def test_a_change_tells_the_version_before_and_shares_the_documents_bytes() -> None:
+    view = view_of(update(A, 1, 1))
+    folded, change = view.take(update(A, 2, 7))
+    assert folded is not None and change is not None
+    assert (change.version, change.previous) == ("0002", "0001")
+    assert wire(change) == document(7)[SETTING]
+    assert change is view.head(A) and change.event is not None and change.event.key == A
+
+
+def test_what_changes_no_head_is_no_change() -> None:
+    view = view_of(update(A, 1, 1))
+    assert view.take(Placed(0, "0002", None, 2)) == (None, None)
+    folded, change = view.take(update(A, 1, 1))
+    assert folded is not None and change is None
+    assert view.number == 1 and view.version(A) == "0001" and view.version(B) == ABSENT
+
+
+def test_pages_are_in_the_order_of_keys_and_leave_out_what_is_absent() -> None:
+    view = view_of(update(C, 1, 1), update(A, 2, 1), update(B, 3, 1), deletion(B, 4), update(GLOBAL_A, 5, 1))
+    both = frozenset(Scope)
+    first, more = view.page(both, None, 2)
+    assert [head.key for head in first] == [A, GLOBAL_A] and more
+    second, more = view.page(both, first[-1].key, 2)
+    assert [head.key for head in second] == [C] and not more
+    local, _ = view.page(frozenset({Scope.LOCAL}), None, 10)
+    assert [head.key for head in local] == [A, C]
+    view.take(update(B, 6, 1))
+    again, _ = view.page(both, None, 10)
+    assert [head.key for head in again] == [A, GLOBAL_A, B, C]
+
+
+# A log that is opened anew
+
+
+def test_heads_that_both_views_know_keep_their_numbers_and_are_no_changes() -> None:
+    older = view_of(update(A, 1, 1), update(B, 2, 1))
+    newer = view_of(update(A, 1, 1), update(B, 2, 1))
+    assert newer.succeed(older, ("0002",)) == []
+    assert [(head.key, head.number) for head in newer.heads()] == [(A, 1), (B, 2)] and newer.number == 2
+
+
+def test_what_changed_in_between_follows_in_order_with_the_version_that_was_shown_before() -> None:
+    older = view_of(update(A, 1, 1), update(B, 2, 1))
+    newer = view_of(update(B, 2, 1), update(A, 5, 2, base="0003"), update(C, 6, 1))
+    changes = newer.succeed(older, ("0006",))
+    assert shown(changes) == [(A, "0005", "0001", True), (C, "0006", ABSENT, True)]
+    assert [change.number for change in changes] == [3, 4]
+    assert [head.key for head in newer.newest_first()] == [C, A, B]
+
+
+def test_what_vanished_is_an_absence_whose_version_fits_into_its_own_partition() -> None:
+    older = view_of(update(A, 3, 1), update(B, 9, 1, partition=1))
+    newer = view_of(update(C, 7, 1))
+    changes = newer.succeed(older, ("0007", "0020"))
+    gone = {change.key: change for change in changes if change.document is None}
+    assert (gone[A].version, gone[B].version) == ("0007", "0020")
+    assert gone[A].placed is None and gone[A].previous == "0003"
+    _, change = newer.take(update(A, 8, 2))
+    assert change is not None and change.version > gone[A].version and change.previous == gone[A].version
+
+
+def test_an_absence_that_was_shown_stays_known_although_the_log_tells_of_it_no_more() -> None:
+    older = view_of(update(A, 1, 1), deletion(A, 2))
+    newer = view_of()
+    assert newer.succeed(older, ("0002",)) == []
+    assert newer.version(A) == "0002"
+    _, change = newer.take(update(A, 5, 1))
+    assert change is not None and change.previous == "0002"
+
+
+# Beginnings that were compacted
+
+
+@pytest.mark.parametrize(
+    ("complete", "expected"), [("0004", {SETTING}), ("0005", {SETTING, "compaction_threshold"}), (None, {SETTING, "compaction_threshold"})]
+)
+def test_the_word_of_an_event_is_taken_for_what_compaction_kept_from_us_but_not_for_what_never_was(
+    complete: str | None, expected: set[str]
+) -> None:
+    view = View(FoldContext(joining=True, sole_writer=True), (complete,))
+    event = update(A, 5, 1, base="an event that we have not seen").event
+    assert event is not None
+    view.take(Placed(0, "0005", event._replace(document={**document(1), "compaction_threshold": b"\x18\x01"}), 5))
+    head = view.head(A)
+    assert head is not None and head.document is not None
+    assert set(head.document) == expected
+
+
+def test_beside_other_writers_a_head_is_provisional_until_the_window_has_passed() -> None:
+    view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000), (None,))
+    view.take(Placed(0, "0005", update(A, 5, 1, base="unseen").event, 999_500))
+    view.loaded()
+    assert view.settle(1_000_000) == 1_000_500
+    assert view.settle(1_000_400) == 1_000_500
+    assert view.settle(1_000_500) is None
+    state = view.state(A)
+    assert state is not None and not state.provisional
+
+
+def test_a_key_that_is_idle_for_long_keeps_only_its_head_while_others_go_on() -> None:
+    view = View(FoldContext(window_ms=1_000))
+    for row in range(1, 50):
+        view.take(update(A, row, row)._replace(published_at=row))
+    idle = view.state(A)
+    assert idle is not None and idle.older is not None and len(idle.older) == 49
+    view.take(update(B, 50, 1)._replace(published_at=3_049))
+    assert len(idle.older) == 49, "a late broker's event may still be computed from what A was"
+    view.take(update(B, 51, 2)._replace(published_at=3_050))
+    assert not [state for state in (idle.older, idle.seen) if state] and idle.document == document(49)

@@ -1,0 +1,332 @@
+"""The watch hub: what is owed to watchers, however slowly they take it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import pytest
+
+from topicpolicies_server.core.events import ABSENT, Placed
+from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.view import View
+from topicpolicies_server.core.watch import Batch, Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
+
+from .test_view import GLOBAL_A, A, B, C, deletion, update
+
+ALL = Selection(None)
+LOG = "a log"
+
+
+class Bench:
+    """A hub over a view, and the wakings of its watchers."""
+
+    def __init__(self, *, ring: int = 8, sole_writer: bool = True, partitions: int = 1) -> None:
+        self.context = FoldContext(sole_writer=sole_writer)
+        self.view = View(self.context)
+        self.positions = [""] * partitions
+        self.hub = WatchHub(self.view, Token(LOG, tuple(self.positions)), ring)
+        self.rows = itertools.count(1)
+        self.wakings: list[Watcher] = []
+
+    def take(self, *events: Placed) -> None:
+        for placed in events:
+            _, change = self.view.take(placed)
+            if change is not None:
+                self.hub.publish(change)
+            self.positions[placed.partition] = placed.position
+            self.hub.moved(Token(LOG, tuple(self.positions)))
+
+    def change(self, *keys: PolicyKey) -> None:
+        """One more change of each key."""
+        for key in keys:
+            row = next(self.rows)
+            self.take(update(key, row, row % 100))
+
+    def watch(self, selection: Selection = ALL, mode: Mode = Mode.LATEST, token: Token | None = None) -> Watcher:
+        watcher = self.hub.subscribe(selection, mode, token, lambda: self.wakings.append(watcher))
+        return watcher
+
+
+def drained(watcher: Watcher, most: int = 100) -> Batch:
+    """All that there is to take, as one batch."""
+    changes, synced = [], 0
+    while True:
+        batch = watcher.take(most)
+        changes += batch.changes
+        synced += batch.synced
+        if not batch.more:
+            return Batch(changes, synced == 1, False)
+
+
+def standing(watcher: Watcher) -> Token | None:
+    """Where a watcher stands now."""
+    return watcher.token
+
+
+def versions(changes: Iterable[object]) -> list[tuple[str, str]]:
+    """Topic's last letter and version."""
+    return [(change.key.topic[-1], change.version) for change in changes]  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+# Beginning
+
+
+def test_first_a_snapshot_then_exactly_one_synced_then_changes(bench: Bench) -> None:
+    bench.change(A, B)
+    watcher = bench.watch()
+    assert standing(watcher) is None
+    first = watcher.take(1)
+    assert versions(first.changes) == [("a", "0001")] and not first.synced and first.more and standing(watcher) is None
+    second = watcher.take(10)
+    assert versions(second.changes) == [("b", "0002")] and second.synced
+    assert standing(watcher) == Token(LOG, ("0002",))
+    bench.change(C)
+    third = watcher.take(10)
+    assert versions(third.changes) == [("c", "0003")] and not third.synced
+
+
+def test_an_empty_snapshot_is_synced_at_once(bench: Bench) -> None:
+    assert bench.watch().take(10) == Batch([], True, False)
+
+
+def test_a_topic_that_was_asked_for_is_said_to_be_absent_and_a_deleted_one_too(bench: Bench) -> None:
+    bench.take(update(A, 1, 1), deletion(A, 2))
+    watcher = bench.watch(Selection(frozenset({A.topic, C.topic}), frozenset({Scope.LOCAL})))
+    batch = watcher.take(10)
+    assert [(change.key, change.version, change.document) for change in batch.changes] == [(A, "0002", None), (C, ABSENT, None)]
+
+
+def test_a_snapshot_of_a_namespace_leaves_out_what_is_absent_and_other_scopes(bench: Bench) -> None:
+    bench.take(update(A, 1, 1), deletion(A, 2), update(B, 3, 1), update(GLOBAL_A, 4, 1))
+    assert versions(bench.watch(Selection(None, frozenset({Scope.LOCAL}))).take(10).changes) == [("b", "0003")]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_what_changes_while_the_snapshot_is_taken_comes_after_it(bench: Bench, mode: Mode) -> None:
+    bench.change(A, B)
+    watcher = bench.watch(mode=mode)
+    watcher.take(1)
+    bench.change(A, B)
+    batch = drained(watcher)
+    assert batch.synced
+    assert versions(batch.changes)[-2:] == [("a", "0003"), ("b", "0004")]
+
+
+# Owed and not owed
+
+
+def test_latest_gets_each_key_once_with_its_newest_state_however_slow_it_is() -> None:
+    bench = Bench(ring=2)
+    watcher = bench.watch()
+    drained(watcher)
+    for _ in range(50):
+        bench.change(A, B)
+    bench.change(C)
+    assert versions(drained(watcher).changes) == [("a", "0099"), ("b", "0100"), ("c", "0101")]
+
+
+def test_every_gets_every_change_in_order(bench: Bench) -> None:
+    watcher = bench.watch(mode=Mode.EVERY)
+    drained(watcher)
+    bench.change(A, A, B, A)
+    assert versions(drained(watcher).changes) == [("a", "0001"), ("a", "0002"), ("b", "0003"), ("a", "0004")]
+
+
+def test_whoever_is_owed_more_than_the_ring_holds_has_lagged_and_is_told_where_it_stands() -> None:
+    bench = Bench(ring=3)
+    watcher = bench.watch(mode=Mode.EVERY)
+    bench.change(A)
+    drained(watcher)
+    bench.change(A, A, A)
+    assert len(drained(watcher).changes) == 3
+    bench.change(A, A, A, A)
+    with pytest.raises(Lagged):
+        watcher.take(1)
+    assert watcher.token == Token(LOG, ("0004",))
+    with pytest.raises(Lagged):
+        watcher.take(1)
+
+
+def test_a_change_that_is_superseded_before_it_is_taken_is_left_out_for_latest(bench: Bench) -> None:
+    watcher = bench.watch()
+    drained(watcher)
+    bench.change(A, B)
+    assert versions(watcher.take(1).changes) == [("a", "0001")]
+    bench.change(B)
+    assert versions(drained(watcher).changes) == [("b", "0003")]
+
+
+def test_only_what_was_selected_is_delivered_and_wakes(bench: Bench) -> None:
+    watcher = bench.watch(Selection(frozenset({B.topic}), frozenset({Scope.LOCAL})))
+    drained(watcher)
+    bench.change(A, GLOBAL_A, PolicyKey(B.topic, Scope.GLOBAL))
+    assert bench.wakings == []
+    bench.change(B)
+    assert bench.wakings == [watcher]
+    assert versions(drained(watcher).changes) == [("b", "0004")]
+
+
+# Waking
+
+
+def test_a_watcher_is_woken_once_until_it_takes(bench: Bench) -> None:
+    watcher = bench.watch()
+    drained(watcher)
+    bench.change(A, A, B)
+    assert bench.wakings == [watcher]
+    drained(watcher)
+    bench.change(A)
+    assert bench.wakings == [watcher, watcher]
+
+
+def test_a_stuck_watcher_costs_nothing_and_delays_nobody() -> None:
+    bench = Bench(ring=4)
+    stuck, lively = bench.watch(), bench.watch(mode=Mode.EVERY)
+    drained(lively)
+    for _ in range(100):
+        bench.change(A, B)
+        assert len(drained(lively).changes) == 2
+    assert len(stuck._batch) == 0
+    assert versions(drained(stuck).changes) == [("a", "0199"), ("b", "0200")]
+
+
+def test_watchers_are_woken_in_the_order_in_which_they_came(bench: Bench) -> None:
+    watchers = [bench.watch(Selection(frozenset({A.topic}))) if number % 2 else bench.watch() for number in range(6)]
+    for watcher in watchers:
+        drained(watcher)
+    bench.change(A)
+    assert bench.wakings == [*watchers[0::2], *watchers[1::2]]
+    bench.hub.unsubscribe(watchers[0])
+    bench.hub.unsubscribe(watchers[0])
+    bench.hub.unsubscribe(watchers[1])
+    assert bench.hub.watchers == 4
+
+
+# Tokens
+
+
+def test_a_token_grows_although_nothing_was_selected(bench: Bench) -> None:
+    watcher = bench.watch(Selection(frozenset({C.topic})))
+    drained(watcher)
+    bench.change(A, B)
+    drained(watcher)
+    assert watcher.token == Token(LOG, ("0002",))
+
+
+def test_a_token_that_was_told_is_never_told_smaller(bench: Bench) -> None:
+    watcher = bench.watch()
+    bench.change(A)
+    drained(watcher)
+    bench.take(Placed(0, "0010", None, 10))  # an entry that is no change
+    told = watcher.token
+    assert told == Token(LOG, ("0010",))
+    next(bench.rows)
+    bench.take(update(A, 11, 1))
+    assert watcher.token == told  # the change is owed, so no more than before is promised
+    drained(watcher)
+    assert watcher.token == Token(LOG, ("0011",))
+
+
+def test_between_two_batches_the_token_covers_what_was_delivered_and_no_more(bench: Bench) -> None:
+    watcher = bench.watch()
+    drained(watcher)
+    bench.change(A, B, C)
+    watcher.take(2)
+    assert watcher.token == Token(LOG, ("0002",))
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_whoever_resumes_misses_nothing_and_is_told_nothing_again(bench: Bench, mode: Mode) -> None:
+    bench.change(A, B)
+    watcher = bench.watch(mode=mode)
+    drained(watcher)
+    token = watcher.token
+    bench.change(C, A)
+    resumed = drained(bench.watch(mode=mode, token=token))
+    assert resumed.synced
+    assert versions(resumed.changes) == [("c", "0003"), ("a", "0004")]
+
+
+def test_a_token_with_the_positions_of_later_changes_folded_in_goes_on_from_there(bench: Bench) -> None:
+    bench.change(A)
+    watcher = bench.watch(mode=Mode.EVERY)
+    drained(watcher)
+    bench.change(B, C)
+    (change,) = watcher.take(1).changes
+    assert change.placed is not None
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=Token(LOG, (change.placed.position,)))).changes) == [("c", "0003")]
+
+
+@pytest.mark.parametrize(
+    "token",
+    [Token("another log", ("0003",)), Token(LOG, ("0003", "")), Token(LOG, ("0099",))],
+    ids=["of another log", "with other partitions", "ahead of a log that nobody else writes"],
+)
+def test_a_token_that_does_not_fit_is_out_of_range(bench: Bench, token: Token) -> None:
+    bench.change(A, B, C)
+    with pytest.raises(OutOfRange):
+        bench.watch(token=token)
+
+
+def test_for_every_a_token_is_out_of_range_once_the_ring_has_gone_past_it() -> None:
+    bench = Bench(ring=2)
+    bench.change(A, B, C)
+    with pytest.raises(OutOfRange):
+        bench.watch(mode=Mode.EVERY, token=Token(LOG, ("",)))
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0001",)))).changes) == [("b", "0002"), ("c", "0003")]
+    assert len(drained(bench.watch(token=Token(LOG, ("",)))).changes) == 3
+
+
+def test_a_token_of_a_faster_sidecar_is_waited_for_and_nothing_before_it_is_told_again() -> None:
+    bench = Bench(sole_writer=False)
+    bench.change(A)
+    watcher = bench.watch(token=Token(LOG, ("0003",)))
+    assert drained(watcher) == Batch([], True, False)
+    assert watcher.token == Token(LOG, ("0003",))
+    bench.change(B, C)
+    assert drained(watcher).changes == []
+    bench.change(A)
+    assert versions(drained(watcher).changes) == [("a", "0004")]
+
+
+# The log was opened anew
+
+
+def test_latest_notices_nothing_of_a_new_view_but_what_changed() -> None:
+    bench = Bench(ring=2)
+    bench.change(A, B)
+    watcher = bench.watch()
+    drained(watcher)
+    newer = View(bench.context)
+    for placed in (update(B, 2, 2), update(A, 7, 7, base="gone"), update(C, 8, 8)):
+        newer.take(placed)
+    bench.hub.succeed(newer, Token(LOG, ("0008",)), newer.succeed(bench.view, ("0008",)))
+    assert versions(drained(watcher).changes) == [("a", "0007"), ("c", "0008")]
+    assert watcher.token == Token(LOG, ("0008",))
+
+
+def test_every_has_lagged_because_what_it_is_owed_may_be_gone(bench: Bench) -> None:
+    watcher = bench.watch(mode=Mode.EVERY)
+    drained(watcher)
+    newer = View(bench.context)
+    bench.hub.succeed(newer, Token(LOG, ("",)), newer.succeed(bench.view, ("",)))
+    assert bench.wakings == [watcher]
+    with pytest.raises(Lagged):
+        watcher.take(1)
+
+
+def test_a_new_view_never_makes_old_tokens_valid_again_however_many_changes_it_brings() -> None:
+    bench = Bench(ring=2)
+    newer = View(bench.context)
+    for row, key in enumerate((A, B, C, GLOBAL_A), 1):
+        newer.take(update(key, row, row))
+    bench.hub.succeed(newer, Token(LOG, ("0009",)), newer.succeed(bench.view, ("0009",)))
+    with pytest.raises(OutOfRange):
+        bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0003",)))

@@ -1,0 +1,96 @@
+"""Three sidecars that share a log, on a broker that notices soon when one of them does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.pulsar_broker import Broker
+from tests.promises.server_process import ServerProcess
+from topicpolicies.v1.service_pb2 import GetPolicyRequest
+
+from .raw_log import RawLog
+
+SIDECARS = 3
+TOPICS = 3
+SESSION_SECONDS = 2
+"""The broker's ``keepAliveIntervalSeconds``: who has not answered for one to two of them has lost its session."""
+
+
+class Cluster:
+    """The sidecars, and the log that they write."""
+
+    def __init__(self, broker: Broker, servers: list[ServerProcess], namespace: str, raw: RawLog) -> None:
+        self._broker = broker
+        self.servers = servers
+        self.namespace = namespace
+        self.raw = raw
+
+    @property
+    def targets(self) -> str:
+        """All addresses."""
+        return ",".join(server.address for server in self.servers)
+
+    @property
+    def topics(self) -> list[str]:
+        """The full names of the topics in the namespace."""
+        return [f"persistent://{self.namespace}/t-{number}" for number in range(TOPICS)]
+
+    async def leader(self, after: str = "") -> ServerProcess:
+        """The one that has announced itself last, once it is another one than ``after``."""
+        async with asyncio.timeout(60):
+            while (address := self.raw.leader) in ("", after):  # noqa: ASYNC110 - another thread reads
+                await asyncio.sleep(0.01)
+        return next(server for server in self.servers if server.address == address)
+
+    async def compact(self) -> None:
+        """Compacts the log, all of its partitions, and returns when that is done."""
+        with self._broker.admin() as admin:
+            await asyncio.to_thread(admin.compact_change_events, self.namespace)
+
+    async def start(self, server: ServerProcess) -> None:
+        """Starts a sidecar, which from then on waits to lead the namespace."""
+        await server.start()
+        async with server.stub() as stub:
+            await stub.GetPolicy(GetPolicyRequest(topic=self.topics[0]), timeout=30)
+
+
+@pytest.fixture(scope="module")
+def quick_broker() -> Iterator[Broker]:
+    """A broker with short sessions, shared by the tests of a module.
+
+    It does not compact by itself meanwhile: a request id whose event is compacted away is known for 16 more requests of its key only, and a
+    client that waited for a stopped leader repeats its request later than that.
+    """
+    settings = {"keepAliveIntervalSeconds": str(SESSION_SECONDS), "brokerServiceCompactionMonitorIntervalInSeconds": "3600"}
+    broker = Broker(settings=settings, heap_mb=600)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.close()
+
+
+@pytest.fixture(params=[pytest.param(0, id="plain"), pytest.param(3, id="3-partitions")])
+async def cluster(request: pytest.FixtureRequest, quick_broker: Broker, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Running sidecars with an empty log."""
+    with quick_broker.admin() as admin:
+        namespace = admin.create_namespace("exclusive")
+        if request.param:
+            admin.partition_change_events(namespace, request.param)
+        for number in range(TOPICS):
+            admin.create_topic(f"{namespace}/t-{number}")
+    raw = RawLog(quick_broker.service_url, namespace, request.param)
+    options = ["--pulsar", quick_broker.service_url, "--admin-url", quick_broker.admin_url, "--writer", "exclusive"]
+    servers = [ServerProcess(options, tmp_path / f"server-{number}.log") for number in range(SIDECARS)]
+    made = Cluster(quick_broker, servers, namespace, raw)
+    try:
+        await asyncio.gather(*map(made.start, servers))
+        yield made
+    finally:
+        for server in servers:
+            server.kill()
+        raw.close()

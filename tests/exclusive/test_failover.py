@@ -1,0 +1,216 @@
+"""The leader is killed, or stopped for longer than its session, under load; another sidecar takes over. Or the log is compacted meanwhile.
+
+No acknowledged update is lost, none is applied twice, and nothing of a leader stands in the log behind its successor's first event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+import time
+import uuid
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from tests.promises.server_process import ServerProcess
+from tests.validators.links import chain
+from topicpolicies import AsyncClient
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
+
+from .conftest import SESSION_SECONDS, Cluster
+from .load import RETRIES, Load
+from .raw_log import intruders
+from .witness import Witness
+
+KILLS = 20
+KILLS_WHILE_COMPACTED = 2
+STOPS = 3
+CLIENTS = 8
+SEED = 11
+HELD = "held"
+
+
+class Takeovers:
+    """How long each took, in seconds, from the fault to the first answer of another leader."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def __str__(self) -> str:
+        ordered = sorted(self.seconds)
+        return f"{len(ordered)} in {ordered[0]:.2f} to {ordered[-1]:.2f} s, median {statistics.median(ordered):.2f} s"
+
+
+async def taken_over(cluster: Cluster, load: Load, former: ServerProcess, takeovers: Takeovers, began: float) -> ServerProcess:
+    """Waits until another one leads and answers. ``began``: the moment of the fault, monotonic."""
+    successor = await cluster.leader(after=former.address)
+    await load.until_answered(1)
+    takeovers.seconds.append(time.monotonic() - began)
+    return successor
+
+
+async def in_the_middle(load: Load, chance: random.Random) -> int:
+    """Waits until the leader got somewhere and updates are in flight; how many."""
+    await load.until_answered(CLIENTS)
+    await asyncio.sleep(chance.uniform(0.0, 0.3))
+    while not load.in_flight:  # noqa: ASYNC110 - the clients need no event but for this
+        await asyncio.sleep(0.001)
+    return len(load.in_flight)
+
+
+async def refused(awaitable: object) -> tuple[grpc.StatusCode, ErrorInfo]:
+    """How a call that must fail fails."""
+    info = ErrorInfo()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await awaitable  # type: ignore[misc]
+    metadata = dict(caught.value.trailing_metadata() or ())
+    assert Status.FromString(metadata["grpc-status-details-bin"]).details[0].Unpack(info)
+    return caught.value.code(), info
+
+
+def held_update(topic: str, value: int) -> UpdatePolicyRequest:
+    """An update that is sent to one server and nowhere else."""
+    request = UpdatePolicyRequest(topic=topic, policies=TopicPolicies(), request_id=str(uuid.uuid4()))
+    request.policies.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg = value
+    request.update_mask.paths.append(f"subscription_policies.`{HELD}`.dispatch_rate.dispatch_throttling_rate_in_msg")
+    return request
+
+
+async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, takeovers: Takeovers, value: int) -> str:
+    """Stops the leader until another one leads, and looks how it behaves when it goes on. Returns why it refused what it had held."""
+    leader = await cluster.leader()
+    topic = load.topics[0]
+    async with leader.stub() as stub, AsyncClient(cluster.targets, retries=RETRIES) as client:
+        await stub.GetPolicy(GetPolicyRequest(topic=topic), timeout=10)  # connected
+        began = time.monotonic()
+        leader.pause()
+        request = held_update(topic, value)
+        held = asyncio.ensure_future(stub.UpdatePolicy(request, timeout=60))
+        successor = await taken_over(cluster, load, leader, takeovers, began)
+        assert takeovers.seconds[-1] >= SESSION_SECONDS / 2, "its session lasted for a while"
+        await asyncio.sleep(0.5)
+        leader.resume()
+        code, info = await refused(held)
+        assert (code.name, info.reason) in {("UNAVAILABLE", "NOT_LEADER"), ("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")}
+        await load.update(client, topic, HELD, value, request.request_id)  # the repeat settles it, once
+        code, told = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
+        assert (code.name, told.reason, told.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
+        read = await stub.GetPolicy(GetPolicyRequest(topic=topic, at_least=load.links[topic][-1].version), timeout=30)
+        assert read.policies.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg == value, "a follower serves reads"
+    return str(info.reason)
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.timeout(600)
+async def test_a_leader_killed_and_stopped_under_load_loses_nothing_and_writes_nothing_after_its_successor(cluster: Cluster) -> None:
+    chance = random.Random(SEED)
+    load = Load(cluster.targets, cluster.topics, SEED)
+    kills, stops, caught, refusals = Takeovers(), Takeovers(), 0, []
+    async with asyncio.TaskGroup() as clients:
+        for number in range(CLIENTS):
+            clients.create_task(load.client(f"client-{number}"))
+        for _ in range(KILLS):
+            caught += await in_the_middle(load, chance)
+            leader = await cluster.leader()
+            began = time.monotonic()
+            await asyncio.to_thread(leader.kill)
+            await taken_over(cluster, load, leader, kills, began)
+            await cluster.start(leader)
+        for number in range(STOPS):
+            caught += await in_the_middle(load, chance)
+            refusals.append(await stopped_for_longer_than_its_session(cluster, load, stops, number + 1))
+        load.stopping = True
+    print(
+        f"\n{cluster.namespace}: after SIGKILL {kills}; after SIGSTOP {stops} (session {SESSION_SECONDS} to {2 * SESSION_SECONDS} s);"
+        f" {caught} updates met in flight, {load.answered} answered, {load.repeated} of them had been applied before they were answered;"
+        f" what a stopped leader held: {', '.join(refusals)}"
+    )
+    assert sum(server.lives - 1 for server in cluster.servers) == KILLS == len(kills.seconds)
+    assert len(stops.seconds) == STOPS
+    assert caught >= KILLS + STOPS, "every fault met updates in flight"
+    await no_update_was_lost(cluster, load)
+    written_in_turns(cluster, load)
+
+
+async def no_update_was_lost(cluster: Cluster, load: Load) -> None:
+    """The links of all answers are one chain for each topic, and every sidecar reads what they came to."""
+    for topic, links in load.links.items():
+        found = chain(links)
+        assert not found.twice
+        assert not found.forks
+        assert not found.loose
+        for server in cluster.servers:
+            async with server.stub() as stub:
+                final = await stub.GetPolicy(GetPolicyRequest(topic=topic, at_least=found.links[-1].version), timeout=30)
+            assert final.version == found.links[-1].version
+            entries = final.policies.subscription_policies.items()
+            values = {name: entry.dispatch_rate.dispatch_throttling_rate_in_msg for name, entry in entries}
+            assert values == {name: value for (at, name), value in load.last.items() if at == topic}
+    assert sum(map(len, load.links.values())) == load.answered > KILLS * CLIENTS
+
+
+def written_in_turns(cluster: Cluster, load: Load) -> None:
+    """Shown on the log as it is stored."""
+    raw = cluster.raw
+    stored = {partition: list(raw.messages[partition]) for partition in raw.partitions}
+    assert intruders(stored.items()) == []
+    assert sum(not message.announces for messages in stored.values() for message in messages) >= load.answered
+    terms = raw.terms(raw.partitions[0])
+    assert len(terms) == len(set(terms)) > KILLS + STOPS, "each fault began a new term"
+    for partition in raw.partitions:
+        in_turn = iter(terms)
+        assert all(term in in_turn for term in raw.terms(partition)), "the order is that of the lock"
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(180)
+async def test_a_followers_watch_tells_every_change_in_order_through_failovers_during_compactions(cluster: Cluster) -> None:
+    load, kills, chance = Load(cluster.targets, cluster.topics, SEED), Takeovers(), random.Random(SEED)
+    witnesses = [Witness(server.address, cluster.namespace) for server in cluster.servers]
+    watching = [asyncio.create_task(witness.watch()) for witness in witnesses]
+    caught = 0
+    killed: list[ServerProcess] = []
+    try:
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(witness.synced.wait() for witness in witnesses))
+        async with asyncio.TaskGroup() as clients:
+            for number in range(CLIENTS):
+                clients.create_task(load.client(f"client-{number}"))
+            for _ in range(KILLS_WHILE_COMPACTED):
+                if killed:
+                    await cluster.start(killed[-1])  # which reads what is left
+                caught += await in_the_middle(load, chance)
+                leader, began = await cluster.leader(), time.monotonic()
+                compaction = asyncio.create_task(cluster.compact())
+                await asyncio.to_thread(leader.kill)
+                await taken_over(cluster, load, leader, kills, began)
+                await compaction
+                killed.append(leader)
+            await load.until_answered(CLIENTS)
+            load.stopping = True
+        chains = {topic: chain(links) for topic, links in load.links.items()}
+        spared = [witness for witness in witnesses if all(witness.address != server.address for server in killed)]
+        for topic, found in chains.items():
+            for witness in spared:
+                await witness.until_shown(topic, found.links[-1].version)
+    finally:
+        for task in watching:
+            task.cancel()
+    print(f"\n{cluster.namespace}: after SIGKILL during a compaction {kills}; {load.answered} answered, {load.repeated} applied before")
+    assert spared
+    assert caught >= KILLS_WHILE_COMPACTED, "every leader was killed with updates in flight"
+    for witness in spared:
+        assert not witness.restarted
+        assert witness.leaders >= {server.address for server in killed}, "it told what they had written"
+        for topic, found in chains.items():
+            assert not found.broken
+            versions = [link.version for link in found.links]
+            assert witness.shown[topic] == list(zip(["0", *versions], versions, strict=False)), "each once, in order, none missing"
+    assert len(cluster.raw.terms(cluster.raw.partitions[0])) > KILLS_WHILE_COMPACTED
+    assert intruders((partition, list(cluster.raw.messages[partition])) for partition in cluster.raw.partitions) == []

@@ -1,0 +1,47 @@
+"""What one sidecar's watch tells of every change, whoever leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+from topicpolicies import AsyncClient, WatchMode
+from topicpolicies.events import Changed, Restarted, Synced
+from topicpolicies_server.logs.pulsar.origins import leader_of
+
+
+class Witness:
+    """Watches every change of a namespace on one sidecar."""
+
+    def __init__(self, address: str, namespace: str) -> None:
+        """``address``: the sidecar's."""
+        self.address = address
+        self.synced = asyncio.Event()
+        self.restarted = False
+        """Whether it ever had to begin anew, with a snapshot."""
+        self.shown: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        """By topic: the version that a change was applied to, and the one that it made."""
+        self.leaders: set[str] = set()
+        """Who wrote the changes, by address."""
+        self._namespace = namespace
+        self._news = asyncio.Event()
+
+    async def watch(self) -> None:
+        """Watches until it is cancelled."""
+        async with AsyncClient(self.address) as client:
+            async for event in client.watch(namespaces=[self._namespace], mode=WatchMode.EVERY):
+                if isinstance(event, Synced):
+                    self.synced.set()
+                elif isinstance(event, Restarted):
+                    self.restarted = True
+                elif isinstance(event, Changed) and not event.snapshot:
+                    self.shown[event.topic].append((event.previous_version, event.version))
+                    self.leaders.add(leader_of(event.origin.producer_name))
+                self._news.set()
+
+    async def until_shown(self, topic: str, version: str) -> None:
+        """Waits until a version of a topic was told."""
+        async with asyncio.timeout(30):
+            while not self.shown[topic] or self.shown[topic][-1][1] < version:
+                self._news.clear()
+                await self._news.wait()

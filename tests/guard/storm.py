@@ -1,0 +1,116 @@
+"""Administrators who change different settings of the same topics at the same time, round after round, and what is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from tests.broker.admin import Admin
+from tests.shared.acknowledged import Acknowledged, Cell
+from tests.shared.raw_log import RawLog
+from tests.shared.rest import set_over_rest, wrongly_shown
+from tests.shared.settings import CLIENTS, REST, Owned
+from topicpolicies_server.core.documents import Setting
+
+THREADS: tuple[Owned, ...] = (*REST, *CLIENTS[:2])
+"""The setting of each thread."""
+
+
+@dataclass
+class Storm:
+    """What it came to."""
+
+    changes: int = 0
+    """Acknowledged, in all rounds."""
+    lost: list[int] = field(default_factory=list)
+    """Acknowledged changes that were not there when a round had come to rest, by round."""
+    topics: set[str] = field(default_factory=set)
+    """Those of which something was lost."""
+    stories: list[str] = field(default_factory=list)
+    """The events that led to what was lost."""
+
+
+async def storm(
+    connect: Callable[[], Admin],
+    topics: Sequence[str],
+    rounds: int,
+    at_rest: Callable[[], Awaitable[None]] | None = None,
+    log: RawLog | None = None,
+    threads: Sequence[Owned] = THREADS,
+) -> Storm:
+    """In each round every thread sets its setting on each topic once; then all is left to come to rest, and looked at.
+
+    Args:
+        connect: to the brokers.
+        topics: full names.
+        rounds: how many.
+        at_rest: returns when nothing is left to be healed; None: nobody heals.
+        log: whose events are told if something is lost.
+        threads: the settings.
+    """
+    acknowledged, result = Acknowledged(), Storm()
+
+    def once(owned: Owned) -> None:
+        with connect() as admin:
+            for topic in topics:
+                set_over_rest(admin, Cell(topic, owned), acknowledged)
+
+    for _ in range(rounds):
+        await asyncio.gather(*(asyncio.to_thread(once, owned) for owned in threads))
+        if at_rest is not None:
+            await at_rest()
+        wrong = await asyncio.to_thread(wrongly_shown, connect, acknowledged, 3.0 if at_rest is not None else 0.5)
+        result.lost.append(len(wrong))
+        result.topics |= {cell.topic for cell in wrong}
+        if log is not None:
+            result.stories += [
+                f"{cell} shows {number}, not {acknowledged.newest[cell]}:\n{log.story(cell.topic)}" for cell, number in wrong.items()
+            ]
+    assert not acknowledged.errors, acknowledged.errors
+    result.changes = acknowledged.total
+    return result
+
+
+SEQUENCE: dict[Setting, tuple[str, object]] = {
+    "inactive_topic_policies": (
+        "inactiveTopicPolicies",
+        {"inactiveTopicDeleteMode": "delete_when_no_subscriptions", "maxInactiveDurationSeconds": 3600, "deleteWhileInactive": True},
+    ),
+    "replicator_dispatch_rate": (
+        "replicatorDispatchRate",
+        {
+            "dispatchThrottlingRateInMsg": 100,
+            "dispatchThrottlingRateInByte": -1,
+            "relativeToPublishRate": False,
+            "ratePeriodInSecond": 1,
+        },
+    ),
+    "replication_clusters": ("replication", ["standalone"]),
+}
+"""Three calls that an automation makes one after the other on a new topic."""
+
+
+def sequence(connect: Callable[[], Admin], topics: Sequence[str]) -> None:
+    """Makes the calls of ``SEQUENCE`` on each topic, one as soon as the one before was answered."""
+    with connect() as admin:
+        for topic in topics:
+            for path, body in SEQUENCE.values():
+                admin.call("POST", f"persistent/{topic.removeprefix('persistent://')}/{path}", body)
+
+
+def missing(connect: Callable[[], Admin], topics: Sequence[str], seconds: float = 10.0) -> list[str]:
+    """Settings of ``SEQUENCE`` that are not shown, even after a while."""
+    deadline = time.monotonic() + seconds
+    with connect() as admin:
+        while True:
+            gone = [
+                f"{topic} {setting}"
+                for topic in topics
+                for setting, (path, _) in SEQUENCE.items()
+                if not admin.call("GET", f"persistent/{topic.removeprefix('persistent://')}/{path}")
+            ]
+            if not gone or time.monotonic() > deadline:
+                return gone
+            time.sleep(0.2)

@@ -1,0 +1,98 @@
+"""A guard beside real brokers: it heals what Pulsar 4.0.0 does to itself, and is silent beside 4.2.4."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.broker.fixtures import BrokerOf
+from tests.broker.pulsar_broker import Broker
+from tests.shared.run import Place
+
+from .guarding import guarding
+from .storm import SEQUENCE, THREADS, missing, sequence, storm
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+TOPICS = 20
+ROUNDS = 10
+SEQUENCES = 40
+
+
+@pytest.fixture
+def old(broker_of: BrokerOf) -> Broker:
+    """A broker without PIP-428."""
+    return broker_of("4.0.0")
+
+
+@pytest.mark.timeout(900)  # a guard that has just started may wait for a minute, and what is left has its time to appear in each round
+async def test_what_an_old_broker_loses_without_a_guard_is_all_there_with_one(old: Broker, tmp_path: Path) -> None:
+    place = Place(old, topics=TOPICS, partitions=0, prefix="unguarded")
+    without = await storm(old.admin, place.topics, 1)
+    place = Place(old, topics=TOPICS, partitions=0, prefix="guarded")
+    async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace) as guard:
+        await guard.loaded(1)
+        under = await storm(old.admin, place.topics, ROUNDS, lambda: guard.at_rest(lambda: log.wrong), log)
+        metrics = await guard.metrics()
+        print(f"4.0.0, {len(THREADS)} threads, {TOPICS} topics: lost {without.lost[0]} of {without.changes} in one round without a guard,")
+        print(f"{sum(under.lost)} of {under.changes} in {ROUNDS} rounds with one, which healed {metrics['repairs published']:.0f} times;")
+        print(f"the log: {dict(log.counts)}; brokers wrong for at most {log.longest_wrong_ms} ms")
+        assert without.lost[0] > 0, "the old broker lost nothing: nothing was shown"
+        assert under.changes == len(THREADS) * TOPICS * ROUNDS
+        print("\n\n".join(under.stories))
+        assert sum(under.lost) == 0, "\n\n".join(under.stories)
+        assert metrics["repairs published"] == log.counts["repairs"] > 0
+        assert metrics["conflicts broker"] > 0
+        healed = guard.told(" healed ")
+        assert len(healed) == metrics["repairs published"]
+        assert all(" -> " in line and "because of" in line for line in healed), healed
+
+
+async def test_a_sequence_of_calls_on_new_topics_loses_nothing_under_a_guard(old: Broker, tmp_path: Path) -> None:
+    lost = 0
+    for _ in range(5):  # it is a race, which mostly ends well
+        place = Place(old, topics=SEQUENCES, partitions=0, prefix="sequence")
+        await asyncio.to_thread(sequence, old.admin, place.topics)
+        lost += len(await asyncio.to_thread(missing, old.admin, place.topics, 0.5))
+        if lost:
+            break
+    place = Place(old, topics=SEQUENCES, partitions=0, prefix="sequence")
+    async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace) as guard:
+        await guard.loaded(1)
+        await asyncio.to_thread(sequence, old.admin, place.topics)
+        await guard.at_rest(lambda: log.wrong)
+        gone = await asyncio.to_thread(missing, old.admin, place.topics)
+        print(f"4.0.0, the sequence {', '.join(SEQUENCE)}, {SEQUENCES} topics: lost {lost} without a guard, {len(gone)} with one;")
+        print(f"the log: {dict(log.counts)}")
+        assert lost > 0, "the old broker lost nothing: nothing was shown"
+        assert not gone, "\n\n".join(log.story(each.split(" ")[0]) for each in gone)
+
+
+async def test_report_only_tells_what_it_would_heal_and_writes_nothing(old: Broker, tmp_path: Path) -> None:
+    place = Place(old, topics=4, partitions=0, prefix="reported")
+    async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace, "--report-only") as guard:
+        await guard.loaded(1)
+        for _ in range(5):
+            await storm(old.admin, place.topics, 1)
+        await guard.at_rest()
+        metrics = await guard.metrics()
+        assert log.counts["stale"] > 0 and log.counts["repairs"] == 0
+        assert metrics["repairs withheld"] == len(guard.told(" would heal ")) > 0 and "repairs published" not in metrics
+        assert guard.told(" healed ") == []
+
+
+@pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
+async def test_beside_a_healthy_broker_it_publishes_nothing(broker: Broker, partitions: int, tmp_path: Path) -> None:
+    place = Place(broker, topics=TOPICS, partitions=partitions, prefix="healthy")
+    tenant, _, prefix = place.namespace.rpartition("/")
+    await storm(broker.admin, place.topics[:1], 1)  # so that there is a log: a guard notices a new one only after some seconds
+    async with place.log() as log, guarding(broker, tmp_path / "guard.log", f"{tenant}/{prefix[:-4]}*") as guard:
+        await guard.loaded(1)
+        result = await storm(broker.admin, place.topics, 3, guard.at_rest, log)
+        metrics = await guard.metrics()
+        assert result.lost == [0, 0, 0] and result.changes == 3 * len(THREADS) * TOPICS
+        print(f"4.2.4, {partitions} partitions: the log: {dict(log.counts)}", *sorted(metrics.items()), *guard.told(), sep="\n")
+        assert metrics["events applied broker"] >= result.changes, metrics
+        assert metrics["repairs_due"] == log.counts["repairs"] == 0 and "repairs published" not in metrics
+        assert log.counts["stale"] == 0 and guard.told(" healed ") == []

@@ -1,0 +1,100 @@
+"""A history in a temporary file, and events to write into it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core import documents
+from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.view import View
+from topicpolicies_server.history import Bounds, History, Scribe, open_history
+
+NAMESPACE = "public/default"
+BEGIN = 1_700_000_000_000
+"""The time of the first event, in milliseconds since 1970."""
+BOUNDS = Bounds(10 * 366 * 86_400.0, 1 << 30)
+
+
+def topic(name: str = "orders") -> str:
+    return f"persistent://{NAMESPACE}/{name}"
+
+
+class Log:
+    """A change log that only says what it is, with dense row numbers as positions."""
+
+    def __init__(self, identity: str = "log", complete: str | None = "", partitions: int = 1) -> None:
+        self.identity = identity
+        self.partitions = partitions
+        self.complete = complete
+
+    def follows(self, earlier: str, later: str) -> bool:
+        return int(later) == int(earlier or "0") + 1
+
+    def complete_after(self, partition: int) -> str | None:
+        return self.complete
+
+
+def position(row: int) -> str:
+    return f"{row:012d}"
+
+
+_ids = itertools.count(1)
+
+
+def update(
+    row: int, value: int, *, name: str = "orders", scope: Scope = Scope.LOCAL, actor: str = "ann", at: int | None = None, partition: int = 0
+) -> Placed:
+    """An update of a sidecar; its time is a second for each row unless it is said."""
+    document = documents.split(TopicPolicies(max_producer_per_topic=value))
+    stamp = Stamp(f"event-{next(_ids)}", StampKind.UPDATE, f"request-{row}", "", actor, ("max_producer_per_topic",))
+    event = Event(PolicyKey(topic(name), scope), Action.UPDATE, document, stamp)
+    return Placed(partition, position(row), event, BEGIN + row * 1000 if at is None else at)
+
+
+class Reader:
+    """Reads one opening of a log as a follower does."""
+
+    def __init__(self, scribe: Scribe, log: Log) -> None:
+        self.scribe = scribe
+        self.view = View(FoldContext())
+        scribe.opened(log)
+
+    def read(self, *events: Placed) -> None:
+        for placed in events:
+            before = self.view.head(placed.event.key) if placed.event is not None else None
+            folded, change = self.view.take(placed)
+            self.scribe.noted(placed, before, folded, change if change is not None else before)
+
+
+@pytest.fixture
+def now() -> list[int]:
+    """The clock of the history, which tests may set."""
+    return [BEGIN + 10**9]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "history.db"
+
+
+@pytest.fixture
+async def history(path: Path, now: list[int]) -> AsyncIterator[History]:
+    opened = open_history(path, BOUNDS, now=lambda: now[0])
+    yield opened
+    await opened.close()
+
+
+async def reader_of(history: History, log: Log | None = None) -> Reader:
+    scribe = await history.scribe(NAMESPACE)
+    assert scribe is not None
+    return Reader(scribe, log or Log())
+
+
+Opener = Callable[[], History]

@@ -1,0 +1,83 @@
+"""A document as it was is told if it is certain, and otherwise not."""
+
+from __future__ import annotations
+
+import pytest
+
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.view import Change
+from topicpolicies_server.history.as_of import Past, of_time, of_version
+from topicpolicies_server.history.entries import BEFORE_KNOWN, Gap, Reason
+from topicpolicies_server.history.questions import Entry
+
+KEY = PolicyKey("persistent://a/b/c", Scope.LOCAL)
+NOW = 1_000
+
+
+def entry(at: int, version: str, previous: str, *, before: bytes | None = None, after: bytes | None = None) -> Entry:
+    flags = BEFORE_KNOWN if previous else 0
+    return Entry(1, KEY.topic, 1, at, at, 1, 1, "", 1, "", "[]", "", version, previous, flags, before, after, '["x"]', "", version, 1)
+
+
+def head(version: str, at: int, document: dict[str, bytes] | None) -> Change:
+    return Change(KEY, document, version, "", Placed(0, version, None, at), 1)
+
+
+def gap(since: int | None, until: int) -> Gap:
+    return Gap("a/b", since, until, Reason.COMPACTED)
+
+
+FIRST = entry(100, "v1", "0", after=b"one")
+SECOND = entry(200, "v2", "v1", before=b"one", after=b"two")
+THIRD = entry(300, "v3", "v2", before=b"two", after=b"three")
+UNLINKED = entry(300, "v3", "", after=b"three")
+
+
+@pytest.mark.parametrize(
+    ("at", "last", "first", "present", "gaps", "past"),
+    [
+        pytest.param(150, FIRST, SECOND, None, [], Past(b"one", "v1"), id="between two events"),
+        pytest.param(150, FIRST, SECOND, None, [gap(110, 190)], Past(b"one", "v1"), id="a gap between events that are linked"),
+        pytest.param(250, SECOND, THIRD, None, [gap(None, 200)], Past(b"two", "v2"), id="a gap that is over"),
+        pytest.param(400, THIRD, None, head("v3", 300, {"x": b"three"}), [gap(310, 500)], Past(b"three", "v3"), id="the head is the same"),
+        pytest.param(50, None, FIRST, None, [], Past(None, "0"), id="before the first event ever"),
+        pytest.param(50, None, FIRST, None, [gap(None, 90)], Past(None, "0"), id="before the first event ever, beside a gap"),
+        pytest.param(150, None, SECOND, None, [gap(None, 120)], Past(b"one", "v1"), id="before the first that is kept"),
+        pytest.param(400, None, None, head("v9", 40, {"x": b"x"}), [gap(None, 900)], Past(b"x", "v9"), id="only the head, older than that"),
+        pytest.param(400, None, None, None, [], Past(None, "0"), id="nothing is known, and nothing is missing"),
+    ],
+)
+def test_what_is_certain_is_told(
+    at: int, last: Entry | None, first: Entry | None, present: Change | None, gaps: list[Gap], past: Past
+) -> None:
+    assert of_time(at, NOW, last, first, present, gaps) == past
+
+
+@pytest.mark.parametrize(
+    ("at", "last", "first", "present", "gaps"),
+    [
+        pytest.param(250, SECOND, UNLINKED, None, [gap(210, 290)], id="a gap between events that are not linked"),
+        pytest.param(400, THIRD, None, head("v9", 600, {"x": b"x"}), [gap(310, 500)], id="a gap before another head"),
+        pytest.param(400, THIRD, None, None, [gap(310, 500)], id="a gap, and the head is gone"),
+        pytest.param(50, None, SECOND, None, [gap(None, 120)], id="in the gap before the first that is kept"),
+        pytest.param(50, None, UNLINKED, None, [], id="before the first, of which it is not known what was before"),
+        pytest.param(400, None, None, head("v9", 600, {"x": b"x"}), [], id="before the head, without any event"),
+        pytest.param(400, None, None, None, [gap(None, 900)], id="nothing is known, and something may be missing"),
+    ],
+)
+def test_what_is_not_certain_is_not_told(at: int, last: Entry | None, first: Entry | None, present: Change | None, gaps: list[Gap]) -> None:
+    with pytest.raises(PolicyError) as caught:
+        of_time(at, NOW, last, first, present, gaps)
+    assert (caught.value.kind, caught.value.reason) == (Kind.OUT_OF_RANGE, "NOT_IN_HISTORY")
+    if gaps:
+        assert caught.value.metadata["gap_end_ms"] == str(gaps[0].until)
+
+
+def test_versions_are_found_in_the_history_or_in_the_head() -> None:
+    assert of_version(SECOND, "v2", None) == Past(b"two", "v2")
+    assert of_version(None, "v9", head("v9", 40, {"x": b"x"})) == Past(b"x", "v9")
+    assert of_version(None, "0", None) == Past(None, "0")
+    with pytest.raises(PolicyError, match="no such version"):
+        of_version(None, "v7", head("v9", 40, None))

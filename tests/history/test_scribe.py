@@ -1,0 +1,164 @@
+"""Which events of an opening are new, at what time they stand, and where the history says that some may be missing."""
+
+from __future__ import annotations
+
+from topicpolicies_server.core.events import Placed
+from topicpolicies_server.history.entries import Followed, Gap, Marks, Noted, Reason, Stream
+from topicpolicies_server.history.scribe import Scribe
+
+from .conftest import BEGIN, NAMESPACE, Log, Reader, position, update
+
+NOW = BEGIN + 10**6
+
+
+class Book:
+    """Takes as much as it is told to."""
+
+    def __init__(self, room: int = 1_000) -> None:
+        self.room = room
+        self.noted: list[Noted] = []
+        self.told: list[Gap | Followed] = []
+
+    def note(self, noted: Noted) -> bool:
+        if not self.room:
+            return False
+        self.room -= 1
+        self.noted.append(noted)
+        return True
+
+    def tell(self, what: Gap | Followed) -> None:
+        self.told.append(what)
+
+    @property
+    def rows(self) -> list[int]:
+        return [int(each.placed.position) for each in self.noted]
+
+    @property
+    def gaps(self) -> list[tuple[int | None, int, Reason]]:
+        return [(each.since, each.until, each.reason) for each in self.told if isinstance(each, Gap)]
+
+
+def marks(row: int, *, log: str = "log", followed: int = BEGIN + 5_500) -> Marks:
+    """A history that goes up to a row."""
+    return Marks(followed, {(log, 0): Stream(NAMESPACE, log, 0, position(row), BEGIN + row * 1000)})
+
+
+def reader(book: Book, marks: Marks, log: Log) -> Reader:
+    return Reader(Scribe(book, NAMESPACE, marks, lambda: NOW), log)
+
+
+def read(book: Book, marks: Marks, log: Log, *rows: int) -> Book:
+    opening = reader(book, marks, log)
+    opening.read(*(update(row, row) for row in rows))
+    opening.scribe.caught_up()
+    return book
+
+
+NOTHING = Marks(None, {})
+
+
+def test_a_log_that_was_never_compacted_is_recorded_from_its_beginning_without_a_gap() -> None:
+    book = read(Book(), NOTHING, Log(complete=""), 1, 2, 3)
+    assert (book.rows, book.gaps) == ([1, 2, 3], [])
+
+
+def test_what_is_recorded_already_is_not_recorded_again() -> None:
+    book = read(Book(), marks(3), Log(complete=""), 1, 2, 3, 4, 5)
+    assert (book.rows, book.gaps) == ([4, 5], [])
+
+
+def test_a_log_that_was_compacted_before_it_was_first_read_has_a_gap_from_its_beginning() -> None:
+    book = read(Book(), NOTHING, Log(complete=position(4)), 2, 4, 5, 6)
+    assert book.rows == [2, 4, 5, 6]
+    assert book.gaps == [(None, BEGIN + 5_000, Reason.COMPACTED)]
+
+
+def test_a_compaction_that_took_events_away_while_nobody_read_leaves_a_gap_from_when_to_when() -> None:
+    book = read(Book(), marks(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
+    assert book.rows == [8, 9, 10]
+    assert book.gaps == [(BEGIN + 5_500, BEGIN + 10_000, Reason.COMPACTED)]
+
+
+def test_a_gap_ends_now_if_nothing_stands_behind_the_compacted_part() -> None:
+    assert read(Book(), marks(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, Reason.COMPACTED)]
+
+
+def test_a_compaction_that_took_nothing_away_leaves_none() -> None:
+    assert read(Book(), marks(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
+    assert read(Book(), marks(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
+    assert read(Book(), marks(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
+
+
+def test_of_a_log_whose_compaction_is_not_known_a_gap_is_told_at_each_opening() -> None:
+    assert read(Book(), marks(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, Reason.COMPACTED)]
+
+
+def test_another_log_of_the_same_name_is_told() -> None:
+    book = read(Book(), marks(5, log="older"), Log("newer", complete=""), 1, 2)
+    assert book.rows == [1, 2]
+    assert book.gaps == [(BEGIN + 5_500, NOW, Reason.LOG_REPLACED)]
+
+
+def test_a_log_that_gets_its_name_when_it_is_created_is_recorded_under_that_name() -> None:
+    book, log = Book(), Log("nothing yet", complete="")
+    opening = reader(book, NOTHING, log)
+    opening.scribe.caught_up()
+    log.identity = "created"
+    opening.read(update(1, 1))
+    assert [each.stream.log for each in book.noted] == ["created"]
+    assert book.gaps == []
+
+
+def test_times_never_go_back_and_are_never_in_the_future() -> None:
+    book = Book()
+    opening = reader(book, NOTHING, Log())
+    opening.read(update(1, 1, at=BEGIN + 9_000), update(2, 2, at=BEGIN), update(3, 3, at=NOW + 10**9), update(4, 4, at=BEGIN + 10_000))
+    assert [each.at for each in book.noted] == [BEGIN + 9_000, BEGIN + 9_000, NOW, NOW]
+
+
+def test_each_partition_has_its_own_time() -> None:
+    book = Book()
+    opening = reader(book, NOTHING, Log(partitions=2))
+    opening.read(update(5, 1, name="a", partition=0), update(1, 2, name="b", partition=1))
+    assert [each.at for each in book.noted] == [BEGIN + 5_000, BEGIN + 1_000]
+
+
+def test_more_than_can_be_written_is_a_gap_and_delays_nobody() -> None:
+    book = Book(room=2)
+    opening = reader(book, NOTHING, Log())
+    opening.read(*(update(row, row) for row in range(1, 6)))
+    assert book.rows == [1, 2]
+    book.room = 10
+    opening.read(update(6, 6), update(7, 7))
+    assert book.rows == [1, 2, 6, 7]
+    assert book.gaps == [(BEGIN + 2_000, BEGIN + 6_000, Reason.OVERRUN)]
+
+
+def test_an_overrun_that_lasts_to_the_end_is_told_at_the_end() -> None:
+    book = Book(room=1)
+    opening = reader(book, NOTHING, Log())
+    opening.read(update(1, 1), update(2, 2))
+    opening.scribe.closed()
+    assert book.gaps == [(BEGIN + 1_000, NOW, Reason.OVERRUN)]
+
+
+def test_entries_of_others_take_their_place_and_unreadable_ones_are_recorded() -> None:
+    book = Book()
+    opening = reader(book, marks(1), Log(complete=position(3)))
+    marker, damaged = Placed(0, position(2), None, BEGIN), Placed(0, position(3), None, BEGIN, problem="no Avro")
+    opening.read(marker, damaged, update(4, 4))
+    opening.scribe.caught_up()
+    assert book.rows == [3, 4]
+    assert book.gaps == []
+
+
+def test_as_long_as_a_log_is_followed_the_history_says_so() -> None:
+    book = Book()
+    opening = reader(book, NOTHING, Log())
+    opening.scribe.tick()
+    assert book.told == []
+    opening.scribe.caught_up()
+    opening.scribe.tick()
+    opening.scribe.closed()
+    opening.scribe.tick()
+    assert book.told == [Followed(NAMESPACE, NOW)] * 3

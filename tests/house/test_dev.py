@@ -1,0 +1,133 @@
+"""The one way in: it refuses what it cannot run on, installs once, and never passes over the broker."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dev
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A project with lock files of its own, where installing is only noted."""
+    for name in ("dev", "server", "build"):
+        (tmp_path / "requirements").mkdir(exist_ok=True)
+        (tmp_path / "requirements" / f"{name}.txt").write_text("a==1 \\\n")
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / ".venv").mkdir()
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    monkeypatch.setattr(dev, "REQUIREMENTS", tmp_path / "requirements")
+    monkeypatch.setattr(dev, "STAMP", tmp_path / ".venv" / "installed.json")
+    noted: list[str] = []
+    monkeypatch.setattr(dev, "make_venv", lambda: None)
+    monkeypatch.setattr(dev, "quietly", lambda *command: noted.append(str(command[-1])))
+    return noted
+
+
+def test_an_old_python_can_read_it_as_far_as_the_refusal() -> None:
+    ast.parse((_ROOT / "dev.py").read_text(), feature_version=(3, 7))
+    script = f"import runpy, sys; sys.version_info = (3, 10, 4); runpy.run_path({str(_ROOT / 'dev.py')!r})"
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert answer.returncode == 1
+    assert answer.stderr.strip() == "Python 3.11 or newer is needed; this is Python 3.10."
+
+
+def test_it_needs_nothing_but_the_standard_library() -> None:
+    tree = ast.parse((_ROOT / "dev.py").read_text())
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    imported |= {str(node.module).split(".", maxsplit=1)[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported <= sys.stdlib_module_names
+
+
+def test_it_installs_once_and_again_when_a_lock_file_has_changed(installed: list[str]) -> None:
+    dev.install("dev")
+    first = list(installed)
+    assert first == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)]
+    dev.install("dev")
+    assert installed == first
+    (dev.REQUIREMENTS / "dev.txt").write_text("a==2 \\\n")
+    dev.install("dev")
+    assert installed == first * 2
+
+
+def test_what_tests_need_is_enough_for_the_demo_but_not_the_reverse(installed: list[str]) -> None:
+    dev.install("server")
+    assert str(dev.REQUIREMENTS / "server.txt") in installed
+    dev.install("dev")
+    assert str(dev.REQUIREMENTS / "dev.txt") in installed
+    done = len(installed)
+    dev.install("server")
+    assert len(installed) == done
+
+
+def test_an_environment_made_by_hand_is_installed_on_top_of(installed: list[str]) -> None:
+    dev.STAMP.write_text("not ours")
+    dev.install("dev")
+    assert installed
+
+
+def test_an_installation_that_failed_is_not_taken_for_a_good_one(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    dev.install("dev")
+
+    def fail(*_: object) -> None:
+        raise dev.Failure("no network")
+
+    (dev.REQUIREMENTS / "dev.txt").write_text("a==2 \\\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(dev, "quietly", fail)
+        assert dev.main(["lint"]) == 1
+    before = len(installed)
+    dev.install("dev")
+    assert len(installed) > before
+
+
+def test_a_failing_command_shows_all_that_it_said(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(dev.Failure, match=r"(?s)first\nsecond\n.*This failed: "):
+        dev.quietly(sys.executable, "-c", "print('first'); print('second'); raise SystemExit(3)")
+    assert "first" not in capfd.readouterr().out
+
+
+def test_without_a_broker_nothing_is_tested_and_the_command_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(dev, "verify", lambda *_: pytest.fail("it went on"))
+    assert dev.main(["test"]) == 1
+    said = capfd.readouterr().err
+    assert "JDK 17 or newer is missing" in said
+    assert "nothing was tested" in said
+
+
+def test_what_is_not_in_order_fails_the_command_though_the_tests_pass(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dev, "install", lambda _: None)
+    monkeypatch.setattr(dev, "run", lambda program, *_: int(Path(program).name == "mypy"))
+    assert dev.main(["check"]) == 1
+    assert "Not in order: types" in capfd.readouterr().err
+    monkeypatch.setattr(dev, "run", lambda *_: 0)
+    assert dev.main(["check"]) == 0
+
+
+def test_failing_tests_fail_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev, "install", lambda _: None)
+    monkeypatch.setattr(dev, "run", lambda *command: 5 if "pytest" in command else 0)
+    assert dev.main(["check"]) == 5
+
+
+def test_the_readme_continuous_integration_and_make_name_its_commands() -> None:
+    steps = [line for line in (_ROOT / ".ci" / "run").read_text().splitlines() if "python3" in line]
+    assert steps == ["exec python3 dev.py test"]
+    readme = (_ROOT / "README.md").read_text()
+    assert re.search(r"^python3 dev\.py test\b", readme, re.MULTILINE)
+    assert set(re.findall(r"python3 dev\.py (\w+)", readme)) <= set(dev.COMMANDS)
+    phony = re.search(r"^\.PHONY: (.*)$", (_ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    assert set(phony[1].split()) == set(dev.COMMANDS)

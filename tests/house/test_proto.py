@@ -1,0 +1,89 @@
+"""The Protobuf definitions are in order, compatible with the last release, and the committed code is what they generate."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proto import generate
+
+_ROOT = Path(__file__).resolve().parents[2]
+_PROTO = _ROOT / "proto"
+_PYTHON = _ROOT / "clients" / "python"
+_FOUND = 100
+"""How buf ends when it has found something, as opposed to when it could not do its work."""
+
+
+def _buf(*arguments: str) -> subprocess.CompletedProcess[str]:
+    buf = Path(sys.executable).with_name("buf")
+    return subprocess.run([buf, *arguments], capture_output=True, text=True, check=False, cwd=_ROOT)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the definitions, to spoil."""
+    return shutil.copytree(_PROTO, tmp_path / "proto")
+
+
+def _spoil(definitions: Path, file: str, before: str, after: str) -> None:
+    path = definitions / "topicpolicies" / "v1" / file
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+
+
+def test_the_definitions_pass_lint_and_format() -> None:
+    lint = _buf("lint", "proto")
+    assert (lint.returncode, lint.stdout) == (0, "")
+    layout = _buf("format", "proto", "--diff", "--exit-code")
+    assert (layout.returncode, layout.stdout) == (0, "")
+
+
+def test_the_definitions_are_compatible_with_the_last_release() -> None:
+    answer = _buf("breaking", "proto", "--against", "proto/baseline.binpb")
+    assert (answer.returncode, answer.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "complaint"),
+    [
+        ("service.proto", "rpc GetPolicy(", "rpc FetchPolicy(", 'RPC "GetPolicy"'),
+        ("policies.proto", "EntryFilters entry_filters = 11;", "string entry_filters = 11;", "changed type"),
+        ("service.proto", "string topic = 1", "string topic = 100", 'field "1" with name "topic"'),
+    ],
+    ids=["an RPC renamed", "a field of another type", "a field renumbered"],
+)
+def test_an_incompatible_change_is_refused(copy: Path, file: str, before: str, after: str, complaint: str) -> None:
+    _spoil(copy, file, before, after)
+    answer = _buf("breaking", str(copy), "--against", "proto/baseline.binpb")
+    assert answer.returncode == _FOUND
+    assert complaint in answer.stdout
+
+
+def test_a_definition_without_comments_is_refused(copy: Path) -> None:
+    _spoil(copy, "service.proto", "// Reads one document.\n", "")
+    answer = _buf("lint", str(copy))
+    assert answer.returncode == _FOUND
+    assert "GetPolicy" in answer.stdout
+
+
+def test_the_committed_code_is_what_the_definitions_generate(tmp_path: Path) -> None:
+    generate.generate(tmp_path)
+    assert generate.differences(_PYTHON, tmp_path) == []
+
+
+def test_a_definition_changed_without_generating_is_noticed(copy: Path, tmp_path: Path) -> None:
+    _spoil(copy, "service.proto", "rpc GetPolicy(", "rpc FetchPolicy(")
+    generate.generate(tmp_path, copy)
+    changes = generate.differences(_PYTHON, tmp_path)
+    assert any(line.startswith("+    def FetchPolicy(") for line in changes)
+
+
+def test_code_left_over_from_a_definition_that_is_gone_is_noticed(tmp_path: Path) -> None:
+    generate.generate(tmp_path)
+    committed = tmp_path / "committed"
+    shutil.copytree(tmp_path / "topicpolicies", committed / "topicpolicies")
+    (committed / "topicpolicies" / "v1" / "gone_pb2.py").write_text("print()\n")
+    assert "--- committed/topicpolicies/v1/gone_pb2.py\n" in generate.differences(committed, tmp_path)

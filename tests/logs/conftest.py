@@ -1,0 +1,35 @@
+"""The kinds of change logs that the conformance suite runs against.
+
+To add a kind: write a ``Backend`` and a context manager that makes one, and name it here. Kinds that need a broker are marked so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.logs import memory_backend, pulsar_backend, sqlite_backend
+from tests.logs.backend import Backend
+
+Factory: TypeAlias = Callable[[pytest.FixtureRequest, Path], AbstractAsyncContextManager[Backend]]
+"""Makes a fresh backend for one test; the path is an empty directory of the test's own."""
+
+KINDS: list[tuple[str, Factory, tuple[pytest.MarkDecorator, ...]]] = [
+    ("memory", memory_backend.one_partition, ()),
+    ("memory-partitioned", memory_backend.three_partitions, ()),
+    ("sqlite", sqlite_backend.one_file, ()),
+    ("pulsar-plain", pulsar_backend.plain, (pytest.mark.broker,)),
+    ("pulsar-partitioned", pulsar_backend.partitioned, (pytest.mark.broker,)),
+]
+
+
+@pytest.fixture(params=[pytest.param(factory, id=name, marks=marks) for name, factory, marks in KINDS])
+async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
+    """A fresh storage of each kind of change log."""
+    factory: Factory = request.param
+    async with factory(request, tmp_path) as made:
+        yield made

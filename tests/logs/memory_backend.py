@@ -1,0 +1,85 @@
+"""The memory log under the conformance suite."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.logs.backend import Backend
+from topicpolicies_server.core.events import Event
+from topicpolicies_server.logs.change_log import NamespaceLog
+from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
+from topicpolicies_server.logs.memory.log import IN_FLIGHT
+
+
+class SwitchedFaults(Faults):
+    """All appends have the fate that is set at the time."""
+
+    def __init__(self) -> None:
+        self.now = Fate()
+
+    def fate(self, namespace: str, event: Event) -> Fate:
+        del namespace, event
+        return self.now
+
+
+class MemoryBackend(Backend):
+    def __init__(self, partitions: int) -> None:
+        self.name = f"memory-{partitions}"
+        self.storage = MemoryStorage(partitions=partitions)
+        self.faults = SwitchedFaults()
+
+    def namespace(self, name: str = "orders") -> str:
+        return f"acme/{name}"
+
+    async def start(self, *, in_flight_limit: int | None = None) -> MemoryLog:
+        return MemoryLog(self.storage, faults=self.faults, in_flight_limit=in_flight_limit or IN_FLIGHT)
+
+    async def stored(self, namespace: str) -> bool:
+        return any(self.storage.namespace(namespace).entries)
+
+    async def write(self, namespace: str, event: Event) -> None:
+        self.storage.write(namespace, event)
+
+    async def write_unreadable(self, namespace: str) -> None:
+        self.storage.write_unreadable(namespace)
+
+    async def compact(self, namespace: str) -> None:
+        self.storage.compact(namespace)
+
+    @contextmanager
+    def holding(self, log: NamespaceLog) -> Iterator[None]:
+        assert isinstance(log, MemoryNamespaceLog)
+        for line in log.appends:
+            line.hold()
+        yield
+        for line in log.appends:
+            line.release()
+
+    @contextmanager
+    def failing(self, log: NamespaceLog, *, outcome_unknown: bool) -> Iterator[None]:
+        del log
+        self.faults.now = Fate(Outcome.UNACKNOWLEDGED if outcome_unknown else Outcome.REFUSED)
+        yield
+        self.faults.now = Fate()
+
+    async def lose(self, log: NamespaceLog) -> None:
+        assert isinstance(log, MemoryNamespaceLog)
+        self.storage.lose(log.namespace)
+
+
+@asynccontextmanager
+async def one_partition(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
+    """A memory log as it is by default."""
+    del request, directory
+    yield MemoryBackend(1)
+
+
+@asynccontextmanager
+async def three_partitions(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
+    """A memory log like a partitioned topic."""
+    del request, directory
+    yield MemoryBackend(3)

@@ -1,0 +1,180 @@
+"""pulsar-client's handles and the admin API, without a broker."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from topicpolicies_server.core.events import Event
+from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.client import OK, Result
+
+
+class FakeMessageId(NamedTuple):
+    ledger: int
+    entry: int
+    batch: int = -1
+
+    def ledger_id(self) -> int:
+        return self.ledger
+
+    def entry_id(self) -> int:
+        return self.entry
+
+    def batch_index(self) -> int:
+        return self.batch
+
+
+class FakeMessage:
+    """A message as the library hands it over."""
+
+    def __init__(
+        self, ident: FakeMessageId, key: str, payload: bytes | None, properties: Mapping[str, str], version: int, producer: str
+    ) -> None:
+        self._ident = ident
+        self._key = key
+        self._payload = payload
+        self._properties = dict(properties)
+        self._version = version
+        self._producer = producer
+
+    def message_id(self) -> FakeMessageId:
+        return self._ident
+
+    def partition_key(self) -> str:
+        return self._key
+
+    def data(self) -> bytes:
+        return self._payload or b""
+
+    def has_null_value(self) -> bool:
+        return self._payload is None
+
+    def properties(self) -> dict[str, str]:
+        return self._properties
+
+    def int_schema_version(self) -> int:
+        return self._version
+
+    def producer_name(self) -> str:
+        return self._producer
+
+    def publish_timestamp(self) -> int:
+        return 1_700_000_000_000 + self._ident.entry
+
+
+_CODEC = Codec()
+
+
+def a_message(entry: int, event: Event, *, ledger: int = 7, version: int = 0, producer: str = "standalone-0-1") -> FakeMessage:
+    encoded = _CODEC.encode(event)
+    return FakeMessage(FakeMessageId(ledger, entry), encoded.key, encoded.payload, encoded.properties, version, producer)
+
+
+class FakeReader:
+    """A reader that is fed by a test. What is there already comes from within the call, the rest from another thread, as in the library."""
+
+    def __init__(self, *messages: FakeMessage) -> None:
+        self.queue: deque[FakeMessage] = deque(messages)
+        self.has_more: bool | None = None
+        """What it claims; None: the truth."""
+        self.asked_for_more = 0
+        self._pending: Callable[[Any, Any], None] | None = None
+
+    def read_next_async(self, callback: Callable[[Any, Any], None]) -> None:
+        assert self._pending is None
+        if self.queue:
+            callback(OK, self.queue.popleft())
+        else:
+            self._pending = callback
+
+    def has_message_available_async(self, callback: Callable[[Any, bool], None]) -> None:
+        self.asked_for_more += 1
+        answer = bool(self.queue) if self.has_more is None else self.has_more
+        _elsewhere(lambda: callback(OK, answer))
+
+    def is_connected(self) -> bool:
+        return True
+
+    def close_async(self, callback: Callable[[Any], None]) -> None:
+        self.fail(Result.AlreadyClosed)
+        callback(OK)
+
+    def feed(self, message: FakeMessage) -> None:
+        """Gives one more message."""
+        self.queue.append(message)
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            first = self.queue.popleft()
+            _elsewhere(lambda: pending(OK, first))
+
+    def fail(self, result: Any) -> None:
+        """Ends the read that is outstanding."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            _elsewhere(lambda: pending(result, None))
+
+
+class FakeProducer:
+    """A producer whose acknowledgements a test gives."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.refusing: Any = None
+        self.connected = True
+        self.closed = False
+        self._callbacks: deque[Callable[[Any, Any], None]] = deque()
+        self._entry = 0
+
+    def send_async(self, message: Any, callback: Callable[[Any, Any], None]) -> None:
+        assert not self.closed
+        if self.refusing is not None:
+            callback(self.refusing, None)
+            return
+        self.sent.append(message)
+        self._callbacks.append(callback)
+
+    def close_async(self, callback: Callable[[Any], None]) -> None:
+        self.closed = True
+        while self._callbacks:
+            self._callbacks.popleft()(Result.AlreadyClosed, None)
+        callback(OK)
+
+    def is_connected(self) -> bool:
+        return self.connected
+
+    def acknowledge(self, count: int = 1, result: Any = OK) -> None:
+        """Gives the oldest events their outcome."""
+        answers = [(self._callbacks.popleft(), FakeMessageId(7, self._entry + n)) for n in range(count)]
+        self._entry += count
+        _elsewhere(lambda: [callback(result, ident) for callback, ident in answers])
+
+    @property
+    def keys(self) -> list[str]:
+        """The message keys of what was sent."""
+        return [message.partition_key() for message in self.sent]
+
+
+class FakeAdmin:
+    """An admin API of fixed answers, by path; a LogError among them is raised, and what is not there is not found."""
+
+    def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
+        self.answers: dict[str, Any] = dict(answers or {})
+        self.asked: list[str] = []
+
+    async def get(self, *path: str, seconds: float = 0) -> Any:
+        del seconds
+        self.asked.append("/".join(path))
+        answer = self.answers.get(self.asked[-1])
+        if isinstance(answer, LogError):
+            raise answer
+        return answer
+
+
+def _elsewhere(call: Callable[[], object]) -> None:
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()

@@ -1,0 +1,61 @@
+"""Writing to a change log beside the log under test, with pulsar-client's public API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import _pulsar
+import pulsar
+
+from tests.broker.admin import CHANGE_EVENTS, Admin, AdminError
+from topicpolicies_server.core.events import Event
+from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
+from topicpolicies_server.logs.pulsar.client_logs import client_log_path
+from topicpolicies_server.logs.routing import java_hash
+
+
+class VerbatimSchema(pulsar.schema.Schema):  # type: ignore[misc]  # it ships no types
+    """An Avro schema of which the values are encoded already."""
+
+    def __init__(self, definition: str = PULSAR_4_2_4) -> None:
+        super().__init__(bytes, _pulsar.SchemaType.AVRO, json.loads(definition), "PulsarEvent")
+
+    def encode(self, obj: bytes) -> bytes:
+        return obj
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+
+class ForeignWriter:
+    """Somebody else who writes, one event at a time."""
+
+    def __init__(self, service_url: str, admin: Admin) -> None:
+        self._admin = admin
+        self._client = pulsar.Client(service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(client_log_path())))
+        self._producers: dict[tuple[str, str], Any] = {}
+
+    def write(self, namespace: str, event: Event, *, schema: str = PULSAR_4_2_4) -> str:
+        """Writes an event; the message's id."""
+        encoded = Codec(schema).encode(event)
+        producer = self._producer(namespace, encoded.key, schema)
+        clusters = None if encoded.replication_clusters is None else list(encoded.replication_clusters)
+        return str(producer.send(encoded.payload, encoded.properties, partition_key=encoded.key, replication_clusters=clusters))
+
+    def write_raw(self, namespace: str, key: str, payload: bytes, *, schema: str = PULSAR_4_2_4) -> None:
+        """Writes bytes, whatever they are."""
+        self._producer(namespace, key, schema).send(payload, partition_key=key)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _producer(self, namespace: str, key: str, schema: str) -> Any:
+        try:
+            partitions = self._admin.call("GET", f"persistent/{namespace}/{CHANGE_EVENTS}/partitions")["partitions"]
+        except AdminError:
+            partitions = 0
+        topic = f"persistent://{namespace}/{CHANGE_EVENTS}" + (f"-partition-{java_hash(key) % partitions}" if partitions else "")
+        if (topic, schema) not in self._producers:
+            self._producers[topic, schema] = self._client.create_producer(topic, schema=VerbatimSchema(schema))
+        return self._producers[topic, schema]

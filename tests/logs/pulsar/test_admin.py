@@ -1,0 +1,182 @@
+"""The admin client: what it retries, what it gives up at once, and where its token goes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.broker.configuration import free_port
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import TlsOptions, token_from_environment, token_from_file
+from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
+
+
+class Answer(NamedTuple):
+    status: int
+    body: str = ""
+    location: str = ""
+
+
+class Asked(NamedTuple):
+    path: str
+    authorization: str
+
+
+class Server:
+    """Answers what it is told to, and remembers what it was asked."""
+
+    def __init__(self, answers: tuple[Answer, ...]) -> None:
+        self.asked: list[Asked] = []
+        self.url = ""
+        self._answers = answers
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                headers = {}
+                while (header := (await reader.readline()).decode().strip()) != "":
+                    name, _, value = header.partition(":")
+                    headers[name.lower()] = value.strip()
+                self.asked.append(Asked(line.decode().split()[1], headers.get("authorization", "")))
+                status, body, location = self._answers[min(len(self.asked), len(self._answers)) - 1]
+                redirect = f"Location: {location}\r\n" if location else ""
+                writer.write(f"HTTP/1.1 {status} Said\r\n{redirect}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode())
+                await writer.drain()
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(*answers: Answer) -> AsyncIterator[Server]:
+    """A server that gives these answers, the last for good."""
+    server = Server(answers)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    server.url = f"http://127.0.0.1:{port}"
+    async with listening:
+        yield server
+
+
+@asynccontextmanager
+async def admin_of(url: str, token: Callable[[], str] | None = None) -> AsyncIterator[Admin]:
+    admin = Admin(url, token=token)
+    yield admin
+    await admin.close()
+
+
+async def test_an_answer_is_json_text_nothing_or_not_found() -> None:
+    answers = [Answer(200, '{"a": [1]}'), Answer(200, "4.2.4"), Answer(204), Answer(404, '{"reason": "Topic not found"}')]
+    async with serving(*answers) as server, admin_of(server.url) as admin:
+        got = [await admin.get("a", "b") for _ in answers]
+    assert got == [{"a": [1]}, "4.2.4", {}, None]
+    assert server.asked[0].path == "/admin/v2/a/b"
+
+
+async def test_path_segments_are_quoted() -> None:
+    async with serving(Answer(200, "{}")) as server, admin_of(server.url) as admin:
+        await admin.get("persistent", "a b", "c/d?e")
+    assert server.asked[0].path == "/admin/v2/persistent/a%20b/c%2Fd%3Fe"
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+async def test_passing_faults_are_tried_again(status: int) -> None:
+    async with serving(Answer(status), Answer(status), Answer(200, "{}")) as server, admin_of(server.url) as admin:
+        assert await admin.get("x") == {}
+    assert len(server.asked) == 3
+
+
+async def test_faults_that_do_not_pass_end_in_time() -> None:
+    async with serving(Answer(503, '{"reason": "not now"}')) as server, admin_of(server.url) as admin:
+        began = time.monotonic()
+        with pytest.raises(LogError, match="not now") as failed:
+            await admin.get("x", seconds=1.0)
+        assert time.monotonic() - began < 3
+    assert failed.value.reason == ADMIN_UNREACHABLE
+    assert len(server.asked) > 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_no_entry_is_no_entry(status: int) -> None:
+    async with serving(Answer(status, '{"reason": "who are you?"}')) as server, admin_of(server.url) as admin:
+        with pytest.raises(LogError, match="who are you") as failed:
+            await admin.get("x")
+    assert failed.value.reason == ADMIN_REFUSED
+    assert len(server.asked) == 1
+
+
+async def test_hosts_take_turns() -> None:
+    async with serving(Answer(200, '"here"')) as server:
+        dead = f"127.0.0.1:{free_port()}"
+        async with admin_of(f"http://{dead},{server.url.removeprefix('http://')}") as admin:
+            assert await admin.get("x") == "here"
+            assert await admin.get("y") == "here"
+    assert len(server.asked) == 2
+
+
+async def test_a_redirect_is_followed_with_the_token_which_is_asked_for_each_time() -> None:
+    tokens = iter(["first", "second", "third"])
+    async with serving(Answer(200, '"owner"')) as owner:
+        location = Answer(307, "", f"{owner.url}/admin/v2/x?authoritative=true")
+        async with serving(location) as server, admin_of(server.url, token=lambda: next(tokens)) as admin:
+            assert await admin.get("x") == "owner"
+    assert server.asked == [Asked("/admin/v2/x", "Bearer first")]
+    assert owner.asked == [Asked("/admin/v2/x?authoritative=true", "Bearer second")]
+
+
+async def test_redirects_that_lead_nowhere_end_in_time() -> None:
+    async with serving(Answer(307, "", "/admin/v2/x")) as server, admin_of(server.url) as admin:
+        with pytest.raises(LogError, match="redirects"):
+            await admin.get("x", seconds=0.5)
+    assert len(server.asked) < 50
+
+
+async def test_a_redirect_away_from_tls_is_not_followed() -> None:
+    async with admin_of("https://127.0.0.1:1") as admin:
+        assert admin._redirected("https://a:1/x", "/y") == "https://a:1/y"
+        with pytest.raises(LogError, match="TLS") as refused:
+            admin._redirected("https://a:1/x", "http://a:2/x")
+    assert refused.value.reason == ADMIN_REFUSED
+
+
+async def test_a_token_that_cannot_be_read_is_waited_for_and_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "token"
+    async with serving(Answer(401, '{"reason": "no"}')) as server, admin_of(server.url, token=token_from_file(file)) as admin:
+        with pytest.raises(LogError, match="token") as failed:
+            await admin.get("x", seconds=0.3)
+        assert failed.value.reason == ADMIN_UNREACHABLE
+        assert server.asked == []
+        file.write_text("  very-secret\n")
+        with pytest.raises(LogError) as refused:
+            await admin.get("x")
+    assert server.asked[0].authorization == "Bearer very-secret"
+    assert "very-secret" not in str(refused.value) + caplog.text
+
+
+def test_a_token_of_the_environment_is_read_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = token_from_environment("TOPICPOLICIES_TEST_TOKEN")
+    monkeypatch.setenv("TOPICPOLICIES_TEST_TOKEN", "one\n")
+    assert token() == "one"
+    monkeypatch.setenv("TOPICPOLICIES_TEST_TOKEN", "two")
+    assert token() == "two"
+    monkeypatch.delenv("TOPICPOLICIES_TEST_TOKEN")
+    with pytest.raises(OSError, match="TOPICPOLICIES_TEST_TOKEN"):
+        token()
+
+
+def test_a_trust_file_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        TlsOptions(trust_certs=tmp_path / "missing.pem").context()
+    (tmp_path / "empty.pem").write_text("nothing")
+    with pytest.raises(OSError):  # noqa: PT011 (OpenSSL's own words)
+        TlsOptions(trust_certs=tmp_path / "empty.pem").context()
+
+
+def test_host_names_are_checked_unless_they_are_not() -> None:
+    assert TlsOptions().context().check_hostname
+    assert not TlsOptions(check_hostname=False).context().check_hostname

@@ -1,0 +1,160 @@
+"""What a real broker and the log make of each other's events: places, schemas, scopes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.broker.admin import CHANGE_EVENTS
+from tests.broker.fixtures import BrokerOf
+from tests.broker.pulsar_broker import Broker
+from tests.logs.pulsar.conftest import Following, eventually
+from tests.logs.samples import a_document, a_key, a_tombstone, an_update
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.documents import split
+from topicpolicies_server.core.events import Action, Event
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.logs.avro import PULSAR_4_2_4
+from topicpolicies_server.logs.change_log import LogError
+
+
+async def test_a_broker_puts_each_key_where_partition_of_looks_for_it(following: Following, partitioned_namespace: str) -> None:
+    topics = [f"{partitioned_namespace}/topic-{n}" for n in range(6)] + [f"{partitioned_namespace}/größe-{n}" for n in range(2)]
+    for topic in topics:
+        await following.ask("PUT", f"persistent/{topic}")
+        await following.ask("POST", f"persistent/{topic}/maxProducers", 3, isGlobal="false")
+        await following.ask("POST", f"persistent/{topic}/maxProducers", 4, isGlobal="true")
+    log, recorder = await following.open(partitioned_namespace)
+    assert log.partitions == 3
+    keys = {PolicyKey(f"persistent://{topic}", scope) for topic in topics for scope in Scope}
+    await recorder.until(lambda: keys <= {placed.event.key for placed in recorder.entries if placed.event})
+    for placed in recorder.entries:
+        assert placed.event is not None
+        assert placed.partition == log.partition_of(placed.event.key)
+        assert placed.event.document == split(TopicPolicies(max_producer_per_topic=4 if placed.event.key.scope is Scope.GLOBAL else 3))
+        assert not placed.event.replicated
+    assert len({placed.partition for placed in recorder.entries}) == 3
+
+
+async def test_a_broker_obeys_what_is_appended_in_any_partition(following: Following, partitioned_namespace: str) -> None:
+    log, recorder = await following.open(partitioned_namespace)
+    keys = [a_key(partitioned_namespace, n, scope) for n in range(4) for scope in Scope]
+    for n in range(4):
+        await following.ask("PUT", f"persistent/{partitioned_namespace}/topic-{n}")
+    for key in keys:
+        recorder.append(log, Event(key, Action.UPDATE, split(TopicPolicies(max_producer_per_topic=10 + key.scope)), an_update(key).stamp))
+    await recorder.until_settled(len(keys))
+    assert len({placed.partition for placed in recorder.places}) > 1
+
+    async def limits(scope: Scope) -> list[int]:
+        question = "maxProducers"
+        is_global = "true" if scope is Scope.GLOBAL else "false"
+        return [
+            await following.ask("GET", f"persistent/{partitioned_namespace}/topic-{n}/{question}", isGlobal=is_global) for n in range(4)
+        ]
+
+    async def obeyed() -> bool:
+        return [await limits(scope) for scope in Scope] == [[11] * 4, [12] * 4]
+
+    await eventually(obeyed)
+    for key in keys:
+        if key.scope is Scope.LOCAL:
+            recorder.append(log, a_tombstone(key))
+    await recorder.until_settled(len(keys) + 4)
+
+    async def only_the_local_ones_are_gone() -> bool:
+        return [await limits(scope) for scope in Scope] == [[None] * 4, [12] * 4]
+
+    await eventually(only_the_local_ones_are_gone)
+
+
+async def test_the_first_write_registers_brokers_own_schema_and_no_other(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
+    recorder.append(log, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    await following.ask("PUT", f"persistent/{namespace}/topic-0")
+    await following.ask("POST", f"persistent/{namespace}/topic-0/maxProducers", 3)  # now the broker has written too
+    await recorder.until(lambda: len(recorder.entries) == 2)
+    versions = (await following.ask("GET", f"schemas/{namespace}/{CHANGE_EVENTS}/schemas"))["getSchemaResponses"]
+    assert len(versions) == 1
+    assert json.loads(versions[0]["data"]) == json.loads(PULSAR_4_2_4)
+
+
+def newer_schema() -> str:
+    """The schema of a broker to come, which has one policy more."""
+    schema = json.loads(PULSAR_4_2_4)
+    event = next(field for field in schema["fields"] if field["name"] == "topicPoliciesEvent")
+    record = next(branch for branch in event["type"] if isinstance(branch, dict))
+    policies = next(field for field in record["fields"] if field["name"] == "policies")
+    document = next(branch for branch in policies["type"] if isinstance(branch, dict))
+    document["fields"].insert(0, {"name": "aNewPolicy", "type": ["null", "string"], "default": None})
+    return json.dumps(schema)
+
+
+async def test_events_of_a_newer_schema_keep_what_only_it_knows_and_are_answered_in_it(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
+    recorder.append(log, an_update(a_key(namespace), event_id="old"))
+    await recorder.until_settled(1)
+    newer = newer_schema()
+    theirs = Event(a_key(namespace), Action.UPDATE, {**a_document(2), "?aNewPolicy": b'"soon"'})
+    await asyncio.to_thread(lambda: following.foreign().write(namespace, theirs, schema=newer))
+    await recorder.until(lambda: len(recorder.entries) == 2)
+    read = recorder.entries[1].event
+    assert read is not None
+    assert read.document == theirs.document
+    assert read.known is not None
+    assert "?aNewPolicy" in read.known
+    recorder.append(log, Event(a_key(namespace), Action.UPDATE, theirs.document, an_update(a_key(namespace), event_id="new").stamp))
+    await recorder.until_settled(2)
+    answered = recorder.entries[2].event
+    assert answered is not None
+    assert answered.document == theirs.document
+    _, second = await following.open(namespace)
+    assert [placed.event for placed in second.entries] == [placed.event for placed in recorder.entries]
+
+
+async def test_a_garbage_entry_is_counted_and_skipped(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
+    recorder.append(log, an_update(a_key(namespace), event_id="before"))
+    await recorder.until_settled(1)
+    foreign = following.foreign()
+    await asyncio.to_thread(foreign.write_raw, namespace, "no topic at all", b"\x02whatever")
+    recorder.append(log, an_update(a_key(namespace), event_id="after"))
+    await recorder.until_settled(2)
+    assert recorder.ids() == ["before", "", "after"]
+    assert recorder.entries[1].problem
+    assert log.problems == 1
+
+
+@pytest.fixture
+def old_broker(broker_of: BrokerOf) -> Broker:
+    """A broker that knows no key per scope."""
+    return broker_of("4.0.0")
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+async def test_in_an_old_brokers_dialect_both_scopes_share_a_key_and_a_global_tombstone_is_refused(old_broker: Broker) -> None:
+    with old_broker.admin() as admin:
+        following = Following(old_broker, admin)
+        namespace = admin.create_namespace()
+        admin.create_topic(f"{namespace}/topic-0")
+        log, recorder = await following.open(namespace)
+        local, everywhere = (a_key(namespace, 0, scope) for scope in Scope)
+        recorder.append(log, Event(everywhere, Action.UPDATE, split(TopicPolicies(max_producer_per_topic=7)), an_update(everywhere).stamp))
+        recorder.append(log, Event(local, Action.UPDATE, split(TopicPolicies(max_producer_per_topic=8)), an_update(local).stamp))
+        await recorder.until_settled(2)
+        assert [placed.event.key for placed in recorder.entries if placed.event] == [everywhere, local]
+        with pytest.raises(LogError, match=r"4\.0\.6"):
+            log.append(a_tombstone(everywhere))
+
+        async def obeyed() -> bool:
+            question = f"persistent/{namespace}/topic-0/maxProducers"
+            return [await following.ask("GET", question, isGlobal=flag) for flag in ("true", "false")] == [7, 8]
+
+        await eventually(obeyed)
+        for change_log in following.logs:
+            await change_log.close()
+    assert recorder.complaints == []

@@ -1,0 +1,238 @@
+"""The boundary to pulsar-client: its threads, its log, its end, and the calls of it that are used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import _pulsar
+import pytest
+
+from tests.broker.configuration import free_port
+from tests.broker.pulsar_broker import Broker
+from tests.logs.pulsar.conftest import eventually
+from tests.logs.samples import a_key, a_tombstone, an_update
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, PulsarClientError, message_of
+from topicpolicies_server.logs.pulsar.client_logs import client_log_path, legible
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# The inbox
+
+
+async def test_items_from_many_threads_all_arrive_and_wake_the_loop_rarely() -> None:
+    wakes = 0
+    came: list[int] = []
+
+    def wake() -> None:
+        nonlocal wakes
+        wakes += 1
+        while inbox.items:
+            came.append(inbox.items.popleft())
+
+    inbox: Inbox[int] = Inbox(asyncio.get_running_loop(), wake)
+
+    def put(start: int) -> None:
+        for n in range(start, start + 1_000):
+            inbox.put(n)
+
+    threads = [threading.Thread(target=put, args=(start,)) for start in range(0, 4_000, 1_000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    await eventually(lambda: len(came) == 4_000)
+    assert sorted(came) == list(range(4_000))
+    assert [n for n in came if n < 1_000] == list(range(1_000))
+    assert wakes < 400
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_what_the_library_made_for_somebody_who_gives_up_is_closed(turns: int) -> None:
+    """Before it comes, in the turn in which it comes, or after that: a producer that nobody knows of would keep others out."""
+
+    class Made:
+        closed = 0
+
+        def close_async(self, done: object) -> None:
+            del done
+            self.closed += 1
+
+    made = Made()
+    asked: list[Callable[[Any], None]] = []
+    client = PulsarClient("pulsar://127.0.0.1:1")
+    asking = asyncio.create_task(client._ask(asked.append))
+    await asyncio.sleep(0)
+    asked[0](made)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    given_up = asking.cancel()
+    result: object = (await asyncio.gather(asking, return_exceptions=True))[0]
+    assert given_up == isinstance(result, asyncio.CancelledError)
+    await asyncio.sleep(0)
+    assert made.closed == (1 if given_up else 0)
+    assert given_up or result is made
+    await client.close(5)
+
+
+def test_an_inbox_of_a_closed_loop_takes_items_and_does_not_raise() -> None:
+    loop = asyncio.new_event_loop()
+    inbox: Inbox[int] = Inbox(loop, lambda: None)
+    loop.close()
+    inbox.put(1)
+    inbox.put(2)
+
+
+# Its log
+
+
+def test_lines_of_the_log_lose_what_python_adds_and_what_nobody_may_read() -> None:
+    line = "2026-01-02 03:04:05.678 WARN  [140368809560960] ClientConnection:209 | [<none> -> pulsar://a:6650] cannot connect\n"
+    assert legible(line) == "ClientConnection:209: [<none> -> pulsar://a:6650] cannot connect"
+    assert legible("something | else") == "something | else"
+    for secret in ("eyJhbGciOi.eyJzdWIi.c2lnbmF0dXJl", "token:abc.def", "Authorization: Bearer abc.def"):
+        told = legible(f"2026-01-02 03:04:05.678 ERROR [1] A:1 | refused {secret} there")
+        assert "abc" not in told
+        assert "eyJ" not in told
+        assert told.endswith("(secret) there")
+
+
+async def test_warnings_of_the_library_reach_pythons_logging(caplog: pytest.LogCaptureFixture) -> None:
+    path = client_log_path()
+    assert path is not None
+    assert path == client_log_path()
+    with caplog.at_level(logging.WARNING, "topicpolicies_server.pulsar_client"):
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.write(fd, b"2026-01-02 03:04:05.678 ERROR [1] Here:1 | from the library\n")
+        os.close(fd)
+        await eventually(lambda: "Here:1: from the library" in caplog.messages)
+
+
+# Messages
+
+
+def test_events_become_messages_with_all_that_makes_them() -> None:
+    codec = Codec()
+    for event in (an_update(a_key("a/b")), a_tombstone(a_key("a/b", 0, Scope.GLOBAL))):
+        encoded = codec.encode(event)
+        message = message_of(encoded)
+        assert message.partition_key() == encoded.key
+        assert message.properties() == encoded.properties
+        assert message.has_null_value() == (event.document is None)
+        assert message.data() == (encoded.payload or b"")
+
+
+# Its end
+
+
+async def test_an_answer_that_comes_after_its_asker_gave_up_is_not_kept_open(broker: Broker, namespace: str) -> None:
+    client = PulsarClient(broker.service_url)
+    topic = f"persistent://{namespace}/late"
+    asking = asyncio.ensure_future(client.create_producer(topic, PULSAR_4_2_4, send_seconds=5, queue_size=10))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with broker.admin() as admin:
+
+        async def exists() -> bool:
+            return topic in await asyncio.to_thread(admin.call, "GET", f"persistent/{namespace}")
+
+        async def nobody_produces() -> bool:
+            return not (await asyncio.to_thread(admin.call, "GET", f"persistent/{namespace}/late/stats"))["publishers"]
+
+        await eventually(exists)
+        await eventually(nobody_produces)
+    await client.close(5)
+
+
+async def test_a_closed_client_takes_no_more_questions() -> None:
+    client = PulsarClient("pulsar://127.0.0.1:1")
+    await client.close(5)
+    await client.close(5)
+    with pytest.raises(LogError, match="closed"):
+        await client.create_reader("persistent://a/b/c", "name", queue_size=10)
+
+
+async def test_a_client_is_not_used_in_a_process_that_forked_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = PulsarClient("pulsar://127.0.0.1:1")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(LogError, match="fork"):
+            await client.create_reader("persistent://a/b/c", "name", queue_size=10)
+    await client.close(5)
+
+
+async def test_an_unreachable_broker_is_told_and_the_client_still_closes() -> None:
+    client = PulsarClient(f"pulsar://127.0.0.1:{free_port()}")
+    asking = asyncio.ensure_future(client.create_reader("persistent://a/b/c", "name", queue_size=10))
+    await asyncio.sleep(0.3)
+    async with asyncio.timeout(5):
+        await client.close(4)
+    asking.cancel()
+    with pytest.raises((asyncio.CancelledError, PulsarClientError)):
+        await asking
+
+
+_UNTIDY = """
+import asyncio, os, sys
+from topicpolicies_server.logs.pulsar import PulsarLog
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, an_update
+
+kept = []
+
+async def main(service_url, admin_url, namespace, how):
+    change_log = PulsarLog(service_url, admin_url)
+    recorder = Recorder()
+    log = await change_log.open(namespace, recorder)
+    await recorder.until_caught_up()
+    kept.append(change_log)
+    for n in range(200):
+        recorder.append(log, an_update(a_key(namespace, n)))
+    if how == "raise":
+        raise RuntimeError("in the middle of it")
+
+asyncio.run(main(*sys.argv[1:]))
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["leave", "raise"])
+def test_a_process_that_forgets_to_close_ends_as_any_other(broker: Broker, namespace: str, how: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _UNTIDY, broker.service_url, broker.admin_url, namespace, how],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("", "server", "clients/python"))},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "terminate called" not in ended.stderr
+    assert ended.returncode == (1 if how == "raise" else 0), ended.stderr
+
+
+def test_the_calls_of_the_extension_that_are_used_are_there() -> None:
+    used = {
+        _pulsar.Client: ("create_reader_async_v2", "create_producer_async_v2", "get_topic_partitions_async", "close"),
+        _pulsar.Reader: ("read_next_async", "has_message_available_async", "is_connected", "close_async"),
+        _pulsar.Producer: ("send_async", "close_async"),
+        _pulsar.Message: ("int_schema_version", "has_null_value", "publish_timestamp", "producer_name"),
+        _pulsar.MessageBuilder: ("set_null_value", "replication_clusters", "properties", "content", "partition_key"),
+        _pulsar.SchemaInfo: ("schema",),
+        _pulsar.AuthenticationToken: ("create",),
+        _pulsar.Error: ("error", "message"),
+    }
+    assert [f"{owner.__name__}.{name}" for owner, names in used.items() for name in names if not hasattr(owner, name)] == []
+    assert _pulsar.SchemaInfo(_pulsar.SchemaType.AVRO, "PulsarEvent", PULSAR_4_2_4).schema() == PULSAR_4_2_4
+    assert json.loads(PULSAR_4_2_4)["name"] == "PulsarEvent"

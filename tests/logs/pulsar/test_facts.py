@@ -1,0 +1,212 @@
+"""What is made of what the brokers say of themselves and of a log's topic."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from tests.logs.pulsar.fakes import FakeAdmin
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.facts import ClusterFacts, dialect_of, learn
+from topicpolicies_server.logs.pulsar.ids import MessageId
+from topicpolicies_server.logs.pulsar.schemas import NOT_REGISTERED, Schemas
+from topicpolicies_server.logs.pulsar.topics import End, Layout, Topics
+
+REFUSED = LogError(ADMIN_REFUSED, "superusers only")
+TOPIC = "persistent/public/default/__change_events"
+SCHEMA = "schemas/public/default/__change_events/schema"
+POLICIES = "namespaces/public/default"
+
+
+def admin_saying(answers: dict[str, Any]) -> Admin:
+    return cast("Admin", FakeAdmin(answers))
+
+
+@pytest.mark.parametrize(
+    ("version", "dialect"),
+    [
+        ("4.2.4", Dialect.PREFIXED),
+        ("4.1.0", Dialect.PREFIXED),
+        ("5.0.0", Dialect.PREFIXED),
+        ("5.0.0-SNAPSHOT", Dialect.PREFIXED),
+        ("4.0.6", Dialect.PREFIXED),
+        ("4.0.10.5", Dialect.PREFIXED),
+        ("4.0.5", Dialect.SHARED_KEY),
+        ("4.0.0", Dialect.SHARED_KEY),
+        ("3.0.13", Dialect.PREFIXED),
+        ("3.0.12", Dialect.SHARED_KEY),
+        ("3.3.8", Dialect.PREFIXED),
+        ("3.3.7", Dialect.SHARED_KEY),
+        ("4.0.6-SNAPSHOT", Dialect.UNKNOWN),
+        ("4.1.0-rc1", Dialect.UNKNOWN),
+        ("3.1.0", Dialect.UNKNOWN),
+        ("2.11.4", Dialect.UNKNOWN),
+        ("", Dialect.UNKNOWN),
+        ("latest", Dialect.UNKNOWN),
+    ],
+)
+def test_the_dialect_follows_the_version_and_is_unknown_where_nobody_looked(version: str, dialect: Dialect) -> None:
+    assert dialect_of(version) is dialect
+
+
+async def test_the_brokers_own_configuration_tells_most() -> None:
+    settings = {"clusterName": "east", "allowAutoTopicCreationType": "partitioned", "defaultNumPartitions": "8"}
+    admin = admin_saying({"brokers/version": "4.2.4", "brokers/configuration/runtime": settings})
+    assert await learn(admin, "pulsar://a:6650") == ClusterFacts("east", Dialect.PREFIXED, 8)
+
+
+async def test_who_may_not_see_the_configuration_takes_the_only_cluster_there_is() -> None:
+    admin = admin_saying({"brokers/version": "4.0.0", "brokers/configuration/runtime": REFUSED, "clusters": ["global", "east"]})
+    assert await learn(admin, "pulsar://a:6650") == ClusterFacts("east", Dialect.SHARED_KEY, 0, in_place=True)
+
+
+async def test_of_several_clusters_the_one_that_is_reached_here_is_taken() -> None:
+    answers = {
+        "brokers/version": "4.2.4",
+        "brokers/configuration/runtime": REFUSED,
+        "clusters": ["east", "west"],
+        "clusters/east": {"brokerServiceUrl": "pulsar://east:6650", "brokerServiceUrlTls": None},
+        "clusters/west": {"brokerServiceUrl": "pulsar://west:6650", "brokerServiceUrlTls": "pulsar+ssl://west:6651"},
+    }
+    assert (await learn(admin_saying(answers), "pulsar+ssl://other:1,WEST:6651")).name == "west"
+    with pytest.raises(LogError, match="east, west") as failed:
+        await learn(admin_saying(answers), "pulsar://proxy:6650")
+    assert failed.value.kind is Kind.FAILED_PRECONDITION
+    assert (await learn(admin_saying(answers), "pulsar://proxy:6650", cluster="west")).name == "west"
+
+
+async def test_brokers_that_do_not_answer_are_not_guessed_at() -> None:
+    with pytest.raises(LogError, match="nobody"):
+        await learn(admin_saying({"brokers/version": LogError(ADMIN_UNREACHABLE, "nobody there")}), "pulsar://a:6650")
+
+
+async def test_a_log_is_found_with_its_partitions() -> None:
+    for count, topics in ((0, ["__change_events"]), (2, ["__change_events-partition-0", "__change_events-partition-1"])):
+        layout = await Topics(admin_saying({f"{TOPIC}/partitions": {"partitions": count}}), "__change_events").find("public/default")
+        assert layout == Layout("public/default", "__change_events", count)
+        assert layout is not None
+        assert layout.topics == topics
+        assert layout.full_names[-1] == f"persistent://public/default/{topics[-1]}"
+
+
+@pytest.mark.parametrize("policies", [None, {"deleted": True}])
+async def test_a_namespace_that_is_not_or_is_going_away_is_not_found(policies: Any) -> None:
+    topics = Topics(admin_saying({POLICIES: policies}), "__change_events")
+    for question in (topics.find("public/default"), topics.expected("public/default", 0)):
+        with pytest.raises(LogError) as failed:
+            await question
+        assert failed.value.kind is Kind.NOT_FOUND
+
+
+async def test_looking_for_a_log_asks_only_what_creates_nothing() -> None:
+    admin = FakeAdmin({POLICIES: {}})
+    topics = Topics(cast("Admin", admin), "__change_events")
+    assert await topics.find("public/default") is None
+    await topics.expected("public/default", 0)
+    assert set(admin.asked) == {f"{TOPIC}/partitions", POLICIES}
+
+
+@pytest.mark.parametrize(
+    ("override", "default", "expected"),
+    [
+        (None, 0, 0),
+        (None, 4, 4),
+        ({"topicType": "partitioned", "defaultNumPartitions": 3}, 0, 3),
+        ({"topicType": "partitioned"}, 0, 1),
+        ({"topicType": "non-partitioned"}, 4, 0),
+    ],
+)
+async def test_a_namespaces_own_rule_goes_before_the_brokers(override: Any, default: int, expected: int) -> None:
+    topics = Topics(admin_saying({POLICIES: {"autoTopicCreationOverride": override}}), "__change_events")
+    assert (await topics.expected("public/default", default)).partitions == expected
+
+
+@pytest.mark.parametrize(
+    ("stats", "end"),
+    [
+        (None, End(None)),
+        ({"lastConfirmedEntry": "7:3", "ledgers": [{"ledgerId": 7}]}, End(MessageId(7, 3))),
+        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}], "compactedLedger": {"ledgerId": -1}}, End(None, 7)),
+        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}, {"ledgerId": 8}]}, End(None)),
+        ({"lastConfirmedEntry": "6:-1", "ledgers": [{"ledgerId": 7}]}, End(None)),
+        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}], "compactedLedger": {"ledgerId": 5}}, End(MessageId(7, -1))),
+        ({"lastConfirmedEntry": "nonsense"}, End(None)),
+    ],
+)
+async def test_the_end_of_a_topic_and_whether_it_was_ever_written(stats: Any, end: End) -> None:
+    topics = Topics(admin_saying({f"{TOPIC}/internalStats": stats}), "__change_events")
+    assert await topics.end("public/default", "__change_events") == end
+
+
+@pytest.mark.parametrize(
+    ("read", "waiting", "consumer", "all_sent"),
+    [("7:4", True, "mine", True), ("7:3", True, "mine", False), ("7:4", False, "mine", False), ("7:4", True, "theirs", False)],
+)
+async def test_everything_was_sent_when_my_cursor_waits_behind_the_end(read: str, waiting: bool, consumer: str, all_sent: bool) -> None:
+    answers = {
+        f"{TOPIC}/stats": {"subscriptions": {"other": {"consumers": []}, "sub": {"consumers": [{"consumerName": consumer}]}}},
+        f"{TOPIC}/internalStats": {"cursors": {"sub": {"readPosition": read, "waitingReadOp": waiting}}},
+    }
+    topics = Topics(admin_saying(answers), "__change_events")
+    assert await topics.dispatched("public/default", "__change_events", "mine", MessageId(7, 3)) is all_sent
+
+
+def schemas_of(answers: dict[str, Any]) -> tuple[Schemas, FakeAdmin]:
+    admin = FakeAdmin(answers)
+    return Schemas(cast("Admin", admin), "public/default", "__change_events", cluster="standalone", dialect=Dialect.PREFIXED), admin
+
+
+def registered(version: int, definition: str, kind: str = "AVRO") -> dict[str, Any]:
+    return {"version": version, "type": kind, "data": definition}
+
+
+async def test_a_topic_without_a_schema_is_written_with_that_of_4_2_4() -> None:
+    schemas, _ = schemas_of({})
+    newest = await schemas.refresh()
+    assert (newest.version, newest.definition) == (NOT_REGISTERED, PULSAR_4_2_4)
+
+
+async def test_the_newest_registered_schema_is_written_with_verbatim() -> None:
+    newer = json.loads(PULSAR_4_2_4)
+    newer["doc"] = "newer"
+    definition = json.dumps(newer, indent=3)
+    schemas, _ = schemas_of({SCHEMA: registered(4, definition), f"{SCHEMA}/4": registered(4, definition)})
+    newest = await schemas.refresh()
+    assert (newest.version, newest.definition) == (4, definition)
+
+
+async def test_what_is_no_schema_of_policy_events_is_passed_over() -> None:
+    answers = {
+        SCHEMA: registered(2, '"string"'),
+        f"{SCHEMA}/2": registered(2, '"string"'),
+        f"{SCHEMA}/1": registered(1, "{}", "JSON"),
+        f"{SCHEMA}/0": registered(0, PULSAR_4_2_4),
+    }
+    schemas, _ = schemas_of(answers)
+    assert (await schemas.refresh()).version == 0
+    assert await schemas.written_with(1) is None
+    assert await schemas.written_with(7) is None
+
+
+async def test_each_schema_is_asked_for_once() -> None:
+    schemas, admin = schemas_of({SCHEMA: registered(0, PULSAR_4_2_4), f"{SCHEMA}/0": registered(0, PULSAR_4_2_4)})
+    for _ in range(3):
+        await schemas.refresh()
+        assert await schemas.written_with(0) is schemas.known(0)
+        assert await schemas.written_with(9) is None
+    assert admin.asked.count(f"{SCHEMA}/0") == admin.asked.count(f"{SCHEMA}/9") == 1
+
+
+async def test_a_schema_that_an_event_was_written_with_is_the_newest_from_then_on() -> None:
+    newer = json.dumps({**json.loads(PULSAR_4_2_4), "doc": "newer"})
+    answers = {SCHEMA: registered(0, PULSAR_4_2_4), f"{SCHEMA}/0": registered(0, PULSAR_4_2_4), f"{SCHEMA}/1": registered(1, newer)}
+    schemas, _ = schemas_of(answers)
+    await schemas.refresh()
+    assert await schemas.written_with(1) is schemas.newest.codec
+    assert (schemas.newest.version, schemas.newest.definition) == (1, newer)
+    assert schemas.known(0) not in (None, schemas.newest.codec)

@@ -1,0 +1,186 @@
+"""Standing for the leadership of a log: refused, waiting, replaying, leading, and stepping down at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.logs.pulsar.conftest import eventually
+from tests.logs.pulsar.fakes import FakeProducer
+from topicpolicies_server.core.events import Position
+from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.change_log import Leadership, LogError
+from topicpolicies_server.logs.pulsar.client import EXCLUSIVE, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result
+from topicpolicies_server.logs.pulsar.leadership import Candidate
+from topicpolicies_server.logs.pulsar.origins import leader_name, leader_of, origin_of
+from topicpolicies_server.logs.pulsar.writer import OpenProducer
+
+TAKEN = PulsarClientError(Result.ProducerFenced)
+NOT_YET = PulsarClientError(Result.Timeout)
+OURS, THEIRS = "ours:1", "theirs:2"
+
+
+class Office:
+    """Answers what a test says, and writes down what happens."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.answers: list[Exception] = []
+        self.asked: list[tuple[int, Any]] = []
+        self.names: list[str] = []
+        self.opened: list[FakeProducer] = []
+        self.announced: list[int] = []
+        self.told: list[str] = []
+        self.producers: Sequence[OpenProducer] = ()
+        self.failing: Exception | None = None
+        self.candidate = Candidate(self, "a/b", partitions, "standalone", OURS)
+
+    async def open_exclusively(self, partition: int, access: Any, name: str) -> OpenProducer:
+        self.asked.append((partition, access))
+        self.names.append(name)
+        await asyncio.sleep(0)
+        if self.answers:
+            raise self.answers.pop(0)
+        self.opened.append(FakeProducer())
+        return OpenProducer(self.opened[-1], Codec(), 0)
+
+    async def announce(self, partition: int, producer: OpenProducer) -> Position:
+        del producer
+        if self.failing is not None:
+            raise self.failing
+        self.announced.append(partition)
+        return "5"
+
+    def elected(self, producers: Sequence[OpenProducer]) -> None:
+        assert self.candidate.leadership.leads
+        self.told.append("elected")
+        self.producers = producers
+
+    def deposed(self, error: LogError) -> None:
+        assert not self.candidate.leadership.leads
+        self.told.append(f"deposed {error.reason}")
+
+    def led(self) -> None:
+        self.told.append("led")
+
+    async def lead(self, partitions: int = 1) -> None:
+        """Comes to lead, from the beginning."""
+        self.candidate.contend()
+        await eventually(lambda: len(self.announced) >= partitions, 5)
+        for partition in range(partitions):
+            self.candidate.came_to(partition, "5")
+        await eventually(lambda: self.candidate.leadership.leads, 5)
+
+
+@pytest.fixture
+async def office() -> AsyncIterator[Office]:
+    made = Office()
+    yield made
+    made.candidate.stop()
+
+
+async def test_nothing_is_stood_for_unasked(office: Office) -> None:
+    await asyncio.sleep(0.05)
+    assert office.asked == []
+    assert office.candidate.leadership == Leadership(False)
+
+
+async def test_a_free_log_is_led_only_once_it_is_read_up_to_the_announcement(office: Office) -> None:
+    office.candidate.contend()
+    await eventually(lambda: office.announced, 5)
+    office.candidate.came_to(0, "4")
+    await asyncio.sleep(0.05)
+    assert not office.candidate.leadership.leads
+    office.candidate.came_to(0, "5")
+    await eventually(lambda: office.candidate.leadership.leads, 5)
+    assert office.asked == [(0, EXCLUSIVE)]
+    assert office.told == ["elected"]
+    assert office.candidate.leadership == Leadership(True, OURS)
+
+
+async def test_one_that_is_taken_is_waited_for_again_and_again_while_its_leader_is_named(office: Office) -> None:
+    office.candidate.heard(leader_name("standalone", THEIRS))
+    office.answers = [TAKEN, NOT_YET, TAKEN, NOT_YET]
+    office.candidate.contend()
+    await eventually(lambda: "led" in office.told, 5)
+    assert office.candidate.leadership == Leadership(False, THEIRS)
+    await office.lead()
+    assert [access for _, access in office.asked] == [EXCLUSIVE, *[WAIT_FOR_EXCLUSIVE] * 4]
+    assert len(set(office.names)) == 5, "a name is not used twice"
+
+
+async def test_a_leader_that_names_another_cluster_or_this_very_process_is_not_gone_to(office: Office) -> None:
+    office.answers = [TAKEN, *[NOT_YET] * 10_000]
+    office.candidate.contend()
+    await eventually(lambda: "led" in office.told, 5)
+    for name in ("standalone-0-7", leader_name("elsewhere", THEIRS), leader_name("standalone", OURS)):
+        office.candidate.heard(name)
+        assert office.candidate.leadership.leader == ""
+    office.candidate.heard(leader_name("standalone", THEIRS))
+    assert office.candidate.leadership.leader == THEIRS
+    assert office.told[-1] == "led"
+
+
+async def test_the_other_partitions_follow_the_lock_under_the_same_name() -> None:
+    office = Office(partitions=3)
+    await office.lead(3)
+    assert office.asked == [(0, EXCLUSIVE), (1, WAIT_FOR_EXCLUSIVE), (2, WAIT_FOR_EXCLUSIVE)]
+    assert len(set(office.names)) == 1
+    assert sorted(office.announced) == [0, 1, 2]
+    assert [producer.handle for producer in office.producers] == office.opened
+    office.candidate.stop()
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+async def test_whoever_loses_one_connection_closes_all_producers_at_once_and_begins_from_the_beginning(lost: int) -> None:
+    office = Office(partitions=3)
+    await office.lead(3)
+    office.candidate.glance()
+    assert office.told == ["elected"]
+    office.opened[lost].connected = False
+    office.candidate.glance()
+    assert office.told == ["elected", "deposed LOG_FENCED"]
+    assert all(producer.closed for producer in office.opened)
+    assert office.candidate.leadership == Leadership(False)
+    await eventually(lambda: len(office.announced) == 6, 5)
+    assert office.asked[3] == (0, EXCLUSIVE)
+    office.candidate.stop()
+
+
+async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt(office: Office) -> None:
+    office.candidate.contend()
+    await eventually(lambda: office.announced, 5)
+    office.opened[0].connected = False
+    office.candidate.glance()
+    office.candidate.came_to(0, "5")
+    await eventually(lambda: len(office.opened) == 2, 5)
+    assert office.opened[0].closed
+    assert "deposed LOG_FENCED" not in office.told
+
+
+async def test_what_keeps_it_from_leading_is_told_and_tried_again(office: Office) -> None:
+    office.answers = [PulsarClientError(Result.AuthorizationError)]
+    office.candidate.contend()
+    await eventually(lambda: office.candidate.leadership.problem, 5)
+    assert "may not do that" in office.candidate.leadership.problem
+    await office.lead()
+    assert office.candidate.leadership.problem == ""
+
+
+async def test_an_announcement_that_is_not_stored_ends_the_term_and_closes_the_producer(office: Office) -> None:
+    office.failing = PulsarClientError(Result.ProducerFenced)
+    office.candidate.contend()
+    await eventually(lambda: office.candidate.leadership.problem, 5)
+    assert office.opened[0].closed
+    office.failing = None
+    await office.lead()
+
+
+def test_a_leaders_name_says_its_cluster_and_its_address() -> None:
+    for address in ("sidecar-1:6680", "[::1]:6680", "unix:/run/a/b-1-2"):
+        name = leader_name("us-east-1", address)
+        assert (leader_of(name), origin_of(name)) == (address, "us-east-1")
+    assert leader_of("standalone-0-23") == ""
+    assert origin_of("standalone-0-23") == "standalone"

@@ -1,0 +1,340 @@
+"""How a log on a real broker comes into being, goes on, and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pulsar
+import pytest
+
+from tests.broker.admin import CHANGE_EVENTS
+from tests.logs.pulsar.conftest import Following, eventually
+from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.events import Action, Event
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import PulsarLimits
+
+# Coming into being
+
+
+@pytest.mark.parametrize("namespace", ["public/never-made", "nobody/never-made"])
+async def test_a_namespace_that_does_not_exist_is_not_found(following: Following, namespace: str) -> None:
+    with pytest.raises(LogError) as refused:
+        await following.open(namespace)
+    assert refused.value.kind is Kind.NOT_FOUND
+
+
+async def test_only_the_first_write_creates_the_log(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
+    await asyncio.sleep(2.5)  # long enough to have looked for it several times
+    assert await following.topics(namespace) == []
+    before = log.identity
+    recorder.append(log, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    assert await following.topics(namespace) == [CHANGE_EVENTS]
+    assert log.identity != before
+    assert log.follows("", recorder.entries[0].position)
+    assert recorder.reports.count("caught_up") == 1
+
+
+async def test_a_log_that_somebody_else_creates_is_found_and_read(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
+    event = an_update(a_key(namespace))
+    await asyncio.to_thread(following.foreign().write, namespace, event)
+    await recorder.until(lambda: recorder.ids() == [event.stamp.event_id if event.stamp else ""])
+    recorder.append(log, an_update(a_key(namespace), event_id="mine"))
+    await recorder.until_settled(1)
+    assert recorder.ids()[1] == "mine"
+    assert recorder.reports.count("caught_up") == 1
+
+
+async def test_the_namespaces_own_rule_says_how_many_partitions_a_new_log_has(following: Following, namespace: str) -> None:
+    rule = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 4}
+    await following.ask("POST", f"namespaces/{namespace}/autoTopicCreation", rule)
+    log, recorder = await following.open(namespace)
+    assert log.partitions == 4
+    recorder.append(log, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    assert await following.topics(namespace) == [f"{CHANGE_EVENTS}-partition-{n}" for n in range(4)]
+    assert recorder.losses == []
+
+
+async def test_a_log_that_comes_into_being_with_other_partitions_is_opened_anew(following: Following, namespace: str) -> None:
+    change_log = following.start()
+    log, recorder = await following.open(namespace, change_log)
+    assert log.partitions == 1
+    await asyncio.to_thread(following.admin.partition_change_events, namespace, 3)
+    recorder.append(log, an_update(a_key(namespace)))
+    await recorder.until(lambda: bool(recorder.losses))
+    assert recorder.losses[0].reason == "LOG_REPARTITIONED"
+    assert [error.outcome_unknown for _, error in recorder.failures] == [False]
+    again, second = await following.open(namespace, change_log)
+    assert again.partitions == 3
+    second.append(again, an_update(a_key(namespace)))
+    await second.until_settled(1)
+
+
+async def test_a_namespace_that_is_open_is_not_opened_twice(following: Following, namespace: str) -> None:
+    change_log = following.start()
+    await following.open(namespace, change_log)
+    with pytest.raises(LogError) as refused:
+        await following.open(namespace, change_log)
+    assert refused.value.reason == "LOG_OPEN"
+
+
+# Going on
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+async def test_a_log_whose_newest_entry_was_compacted_away_is_caught_up(following: Following, namespace: str, partitions: int) -> None:
+    if partitions:
+        await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
+    change_log = following.start()
+    log, recorder = await following.open(namespace, change_log)
+    for n in range(6):
+        recorder.append(log, an_update(a_key(namespace, n), event_id=f"{n}"))
+    for n in range(3):
+        recorder.append(log, a_tombstone(a_key(namespace, n)))
+    await recorder.until_settled(9)
+    await recorder.close(log)
+    await asyncio.to_thread(following.admin.compact_change_events, namespace)
+    began = time.monotonic()
+    log, again = await following.open(namespace, change_log)
+    assert time.monotonic() - began < 5
+    assert sorted(again.ids()) == ["3", "4", "5"]
+    assert all(log.complete_after(partition) for partition in range(log.partitions))
+    assert all(placed.position <= str(log.complete_after(placed.partition)) for placed in again.entries)
+    again.append(log, an_update(a_key(namespace, 0), event_id="6"))
+    await again.until_settled(1)
+    assert sorted(again.ids()) == ["3", "4", "5", "6"]
+    assert again.entries[-1].position > str(log.complete_after(again.entries[-1].partition))
+
+
+async def test_a_reader_that_compaction_overtook_has_to_begin_anew(following: Following, namespace: str) -> None:
+    key = a_key(namespace)
+    change_log = following.start(limits=PulsarLimits(received=1))
+    log, recorder = await following.open(namespace, change_log)
+    recorder.append(log, an_update(key, event_id="mine"))
+    await recorder.until_settled(1)
+    assert log._following is not None
+    (reader,) = log._following._readers
+    hand_over, gate = reader._hand_over, asyncio.Event()
+
+    async def held(*arguments: Any) -> None:
+        await gate.wait()
+        await hand_over(*arguments)
+
+    reader._hand_over = held  # type: ignore[method-assign, assignment]  # only a message or two are on their way to a reader that is held
+    foreign = following.foreign()
+    for n in range(10):
+        await asyncio.to_thread(foreign.write, namespace, an_update(key, n, event_id=f"{n}"))
+    await asyncio.to_thread(following.admin.compact_change_events, namespace)
+    gate.set()
+    await recorder.until(lambda: bool(recorder.losses))
+    assert recorder.losses[0].reason == "LOG_COMPACTED"
+    assert recorder.ids()[:2] == ["mine", "0"]
+    assert "9" not in recorder.ids()
+    _, again = await following.open(namespace, change_log)
+    assert again.ids() == ["9"]
+
+
+async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_reloading(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
+    for turn in range(3):
+        for n in range(4):
+            recorder.append(log, an_update(a_key(namespace, n), event_id=f"{turn}-{n}"))
+        await recorder.until_settled(4 * turn + 4)
+        await asyncio.to_thread(following.admin.compact_change_events, namespace)
+        await log.look_after()
+        await following.ask("PUT", f"persistent/{namespace}/{CHANGE_EVENTS}/unload")
+    recorder.append(log, an_update(a_key(namespace), event_id="last"))
+    await recorder.until_settled(13)
+    assert recorder.losses == []
+    assert recorder.ids()[-1] == "last"
+    assert len({placed.position[:3] for placed in recorder.entries}) > 1
+
+
+async def test_the_broker_can_tell_that_it_has_sent_everything(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
+    recorder.append(log, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    _, again = await following.open(namespace)
+    assert log._following is not None
+    (second,) = following.logs[-1]._open_logs()
+    assert second._following is not None
+    assert await second._following._readers[0]._goal.all_sent()
+    assert again.ids() == recorder.ids()
+
+
+async def test_an_event_that_is_too_large_is_refused_for_certain_and_the_next_one_is_not(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
+    large = Event(a_key(namespace), Action.UPDATE, a_large_document(8_000_000), an_update(a_key(namespace)).stamp)
+    recorder.append(log, large)
+    recorder.append(log, an_update(a_key(namespace), event_id="small"))
+    await recorder.until_settled(2)
+    assert [(error.reason, error.outcome_unknown) for _, error in recorder.failures] == [("EVENT_TOO_LARGE", False)]
+    assert recorder.ids() == ["small"]
+
+
+async def test_a_log_may_have_another_name_than_brokers_own(following: Following, namespace: str) -> None:
+    change_log = following.start(topic="__sidecar_events")
+    log, recorder = await following.open(namespace, change_log)
+    recorder.append(log, an_update(a_key(namespace), event_id="there"))
+    await recorder.until_settled(1)
+    names = await following.ask("GET", f"persistent/{namespace}", includeSystemTopic="true")
+    assert f"persistent://{namespace}/__sidecar_events" in names
+    _, brokers_own = await following.open(namespace)
+    assert brokers_own.entries == []
+
+
+async def test_an_idle_producer_makes_room_for_an_exclusive_one_and_comes_back(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(
+        namespace, following.start(limits=PulsarLimits(creation_seconds=0.5, idle_producer_seconds=1.0, send_seconds=3.0))
+    )
+    recorder.append(log, an_update(a_key(namespace), event_id="first"))
+    await recorder.until_settled(1)
+
+    async def nobody_produces() -> bool:
+        return not (await following.stats(namespace))["publishers"]
+
+    assert not await nobody_produces()
+    await eventually(nobody_produces)
+    client = pulsar.Client(following.broker.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    try:
+        topic = f"persistent://{namespace}/{CHANGE_EVENTS}"
+        exclusive = client.create_producer(topic, access_mode=pulsar.ProducerAccessMode.Exclusive)
+        recorder.append(log, an_update(a_key(namespace), event_id="refused"))
+        await recorder.until(lambda: bool(recorder.failures))
+        ((_, error),) = recorder.failures
+        assert (error.reason, error.outcome_unknown) == ("LOG_FENCED", False)
+        exclusive.close()
+        recorder.append(log, an_update(a_key(namespace), event_id="second"))
+        await recorder.until_settled(3)
+        assert recorder.ids() == ["first", "second"]
+    finally:
+        client.close()
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("send_seconds", [60.0, 1.0], ids=["events-outwait-it", "events-give-up-meanwhile"])
+async def test_a_restarted_broker_costs_nothing_but_time(own_following: Following, send_seconds: float) -> None:
+    namespace = await asyncio.to_thread(own_following.admin.create_namespace)
+    limits = PulsarLimits(disconnected_seconds=600, reconnect_seconds=600, send_seconds=send_seconds)
+    log, recorder = await own_following.open(namespace, own_following.start(limits=limits))
+    stop = asyncio.Event()
+    appended: list[str] = []
+
+    async def write() -> None:
+        while not stop.is_set():
+            name = f"{len(appended)}"
+            appended.append(name)
+            recorder.append(log, an_update(a_key(namespace, len(appended) % 7), event_id=name))
+            await asyncio.sleep(0.01)
+
+    writing = asyncio.create_task(write())
+    await recorder.until(lambda: len(recorder.places) > 50)
+    await asyncio.to_thread(own_following.broker.stop)
+    acknowledged = len(recorder.places)
+    await asyncio.to_thread(own_following.broker.start)
+    await recorder.until(lambda: len(recorder.places) > acknowledged + 50, 200)
+    stop.set()
+    await writing
+    await recorder.until(lambda: len(recorder.places) + len(recorder.failures) == len(appended), 60)
+    await recorder.until(lambda: set(recorder.ids(recorder.places)) <= set(recorder.ids()), 120)
+    assert recorder.losses == []
+    assert len(recorder.failures) > 50 or send_seconds > 1
+    refused = {event.stamp.event_id for event, error in recorder.failures if event.stamp is not None and not error.outcome_unknown}
+    assert not refused & set(recorder.ids())
+    read = list(dict.fromkeys(recorder.ids()))  # an event whose acknowledgement was lost may stand there twice
+    assert read == sorted(read, key=int)
+    assert len(appended) - len(recorder.places) == len(recorder.failures)
+
+
+# Ending
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+@pytest.mark.parametrize("what", ["topic", "namespace"])
+async def test_a_deleted_log_is_lost(following: Following, namespace: str, partitions: int, what: str) -> None:
+    if partitions:
+        await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
+    change_log = following.start()
+    log, recorder = await following.open(namespace, change_log)
+    for n in range(6):
+        recorder.append(log, an_update(a_key(namespace, n)))
+    await recorder.until_settled(6)
+    identity = log.identity
+    if what == "topic":
+        await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}" + ("/partitions" if partitions else ""), force="true")
+    else:
+        await following.ask("DELETE", f"namespaces/{namespace}")
+    await recorder.until(lambda: bool(recorder.losses))
+    (error,) = recorder.losses
+    if what == "namespace":
+        assert (error.kind, error.reason) == (Kind.NOT_FOUND, "NAMESPACE_NOT_FOUND")
+        return
+    assert error.reason in ("LOG_DELETED", "LOG_REPLACED")
+    again, second = await following.open(namespace, change_log)
+    assert second.entries == []
+    assert again.identity != identity
+
+
+async def test_a_log_that_was_replaced_behind_a_quiet_reader_is_noticed_soon(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace, following.start(limits=PulsarLimits()))  # asks every 30 s
+    recorder.append(log, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    await asyncio.sleep(2)  # all is quiet again
+    began = time.monotonic()
+    await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}", force="true")
+    await recorder.until(lambda: bool(recorder.losses))
+    assert recorder.losses[0].reason in ("LOG_DELETED", "LOG_REPLACED")
+    assert time.monotonic() - began < 15
+
+
+async def test_a_log_that_gets_more_partitions_is_lost(following: Following, partitioned_namespace: str) -> None:
+    log, recorder = await following.open(partitioned_namespace)
+    recorder.append(log, an_update(a_key(partitioned_namespace)))
+    await recorder.until_settled(1)
+    await following.ask("POST", f"persistent/{partitioned_namespace}/{CHANGE_EVENTS}/partitions", 5)
+    await recorder.until(lambda: bool(recorder.losses))
+    assert recorder.losses[0].reason == "LOG_REPARTITIONED"
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+async def test_a_broker_that_stays_away_loses_the_log_and_what_was_in_flight_is_reported(own_following: Following) -> None:
+    namespace = await asyncio.to_thread(own_following.admin.create_namespace)
+    limits = PulsarLimits(creation_seconds=0.5, check_seconds=1.0, disconnected_seconds=3.0, close_seconds=2.0)
+    log, recorder = await own_following.open(namespace, own_following.start(limits=limits))
+    recorder.append(log, an_update(a_key(namespace, 0, Scope.GLOBAL)))
+    await recorder.until_settled(1)
+    await asyncio.to_thread(own_following.broker.kill)
+    recorder.append(log, an_update(a_key(namespace), event_id="in flight"))
+    await recorder.until(lambda: bool(recorder.losses))
+    assert recorder.losses[0].reason == "LOG_UNREACHABLE"
+    assert [error.outcome_unknown for _, error in recorder.failures] == [True]
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+async def test_closing_takes_bounded_time_when_the_broker_does_not_answer(own_following: Following) -> None:
+    namespace = await asyncio.to_thread(own_following.admin.create_namespace)
+    change_log = own_following.start()
+    log, recorder = await own_following.open(namespace, change_log)
+    recorder.append(log, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    own_following.broker.pause()
+    try:
+        recorder.append(log, an_update(a_key(namespace), event_id="in flight"))
+        began = time.monotonic()
+        await change_log.close()
+        assert time.monotonic() - began < 15
+        assert [error.outcome_unknown for _, error in recorder.failures] == [True]
+    finally:
+        own_following.broker.resume()

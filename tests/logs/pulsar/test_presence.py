@@ -1,0 +1,221 @@
+"""Looking after open logs: what is found out about each, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from tests.logs.pulsar.conftest import eventually
+from tests.logs.pulsar.fakes import FakeAdmin
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.logs.avro import Dialect
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import PulsarLimits
+from topicpolicies_server.logs.pulsar import rounds as rounds_module
+from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.client import PulsarClient
+from topicpolicies_server.logs.pulsar.facts import ClusterFacts
+from topicpolicies_server.logs.pulsar.following import Following
+from topicpolicies_server.logs.pulsar.presence import Presence
+from topicpolicies_server.logs.pulsar.rounds import Rounds
+from topicpolicies_server.logs.pulsar.topics import Layout, Topics
+
+TOPIC = "persistent/public/default/__change_events"
+THERE = {f"{TOPIC}/partitions": {"partitions": 0}, f"{TOPIC}/internal-info": {"creationDate": "monday"}}
+LIMITS = PulsarLimits(creation_seconds=2, check_seconds=30, reconnect_seconds=15, disconnected_seconds=60)
+
+
+class FakeFollowing:
+    """The readers of a plain log."""
+
+    def __init__(self, creation: str = "monday") -> None:
+        self.layout = Layout("public/default", "__change_events", 0)
+        self.creation = creation
+        self.connected = True
+        self.complete = True
+        self.ledgers = (7,)
+        self.kept_up = 0
+
+    async def keep_up(self) -> None:
+        self.kept_up += 1
+
+
+def watching(answers: dict[str, Any], creation: str = "monday") -> tuple[Presence, FakeFollowing]:
+    admin = cast("Admin", FakeAdmin(answers))
+    following = FakeFollowing(creation)
+    access = Access(cast("PulsarClient", None), admin, Topics(admin, "__change_events"), ClusterFacts("east", Dialect.PREFIXED, 0), LIMITS)
+    return Presence(access, cast("Following", following)), following
+
+
+async def test_a_log_that_is_as_it_was_has_no_trouble_and_learns_of_compactions() -> None:
+    presence, following = watching(THERE)
+    assert await presence.trouble() is None
+    assert following.kept_up == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({"namespaces/public/default": {}}, "LOG_DELETED"),
+        ({}, "NAMESPACE_NOT_FOUND"),
+        ({f"{TOPIC}/partitions": {"partitions": 3}}, "LOG_REPARTITIONED"),
+        ({**THERE, f"{TOPIC}/internal-info": {"creationDate": "tuesday"}}, "LOG_REPLACED"),
+    ],
+)
+async def test_a_log_that_is_not_as_it_was_is_lost(answers: dict[str, Any], reason: str) -> None:
+    presence, _ = watching(answers)
+    error = await presence.trouble()
+    assert error is not None
+    assert error.reason == reason
+    assert (error.kind is Kind.NOT_FOUND) == (reason == "NAMESPACE_NOT_FOUND")
+
+
+async def test_a_creation_that_was_never_told_is_not_compared() -> None:
+    presence, _ = watching(THERE, creation="")
+    assert await presence.trouble() is None
+
+
+@pytest.mark.parametrize("connected", [True, False])
+@pytest.mark.parametrize("reason", [ADMIN_REFUSED, ADMIN_UNREACHABLE])
+async def test_no_entry_counts_only_while_there_is_no_connection_either(reason: str, connected: bool) -> None:
+    presence, following = watching({f"{TOPIC}/partitions": LogError(reason, "no")})
+    following.connected = connected
+    error = await presence.trouble()
+    assert (None if error is None else error.reason) == ("LOG_ACCESS_DENIED" if reason == ADMIN_REFUSED and not connected else None)
+
+
+async def test_a_log_that_is_there_and_is_not_reconnected_soon_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    presence, following = watching(THERE)
+    following.connected = False
+    began = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: began + 10)
+    assert await presence.trouble() is None
+    monkeypatch.setattr(time, "monotonic", lambda: began + 16)
+    error = await presence.trouble()
+    assert error is not None
+    assert error.reason == "LOG_UNREACHABLE"
+
+
+async def test_a_log_is_looked_at_now_and_then_and_soon_after_something_happened() -> None:
+    def due_after(seconds: float, happened: Callable[[FakeFollowing], None] = lambda _: None, before: float | None = None) -> bool:
+        presence, following = watching(THERE)
+        began = time.monotonic()
+        if before is not None:
+            presence.due(began + before)
+        happened(following)
+        return presence.due(began + seconds)
+
+    def disconnected(following: FakeFollowing) -> None:
+        following.connected = False
+
+    def next_ledger(following: FakeFollowing) -> None:
+        following.ledgers = (8,)
+
+    def loading(following: FakeFollowing) -> None:
+        following.ledgers, following.complete = (8,), False
+
+    assert not due_after(29)
+    assert due_after(31)
+    assert due_after(0.1, next_ledger)
+    assert not due_after(0.1, loading)
+    assert not due_after(0.5, disconnected)
+    assert due_after(2.5, disconnected)
+    assert not due_after(2.5, disconnected, before=2.0)  # it was connected half a second ago
+
+
+async def test_an_interruption_that_is_over_again_is_looked_into_once() -> None:
+    presence, following = watching(THERE)
+    presence.glance()
+    now = time.monotonic()
+    assert not presence.due(now)
+    following.connected = False
+    presence.glance()
+    assert not presence.due(now + 0.05)
+    following.connected = True
+    presence.glance()
+    assert presence.due(now + 0.1)
+    assert await presence.trouble() is None
+    assert not presence.due(now + 0.2)
+
+
+async def test_glances_are_taken_between_the_rounds() -> None:
+    log = FakeLog()
+    rounds = Rounds(lambda: [log], every_seconds=0.5)
+    rounds.start()
+    await eventually(lambda: log.rested == 1)
+    assert log.glances > 3
+    await rounds.stop()
+
+
+async def test_waiting_for_a_connection_ends() -> None:
+    presence, following = watching(THERE)
+    now = time.monotonic()
+    presence.due(now + 100)
+    following.connected = False
+    assert presence.given_up(now + 150) is None
+    error = presence.given_up(now + 161)
+    assert error is not None
+    assert error.reason == "LOG_UNREACHABLE"
+
+
+class FakeLog:
+    def __init__(self, *, fails: bool = False, lasts: float = 0.0) -> None:
+        self.visits = 0
+        self.rested = 0
+        self.glances = 0
+        self.inside = 0
+        self.most_inside = 0
+        self._fails = fails
+        self._lasts = lasts
+
+    def glance(self) -> None:
+        self.glances += 1
+
+    def rest(self) -> None:
+        self.rested += 1
+
+    def due(self, now: float) -> bool:
+        assert now > 0
+        return True
+
+    async def look_after(self) -> None:
+        self.visits += 1
+        self.inside += 1
+        self.most_inside = max(self.most_inside, self.inside)
+        try:
+            await asyncio.sleep(self._lasts)
+            if self._fails:
+                raise ValueError("nobody thought of this")
+        finally:
+            self.inside -= 1
+
+
+async def test_one_logs_trouble_does_not_end_the_rounds_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[logging.LogRecord] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        told.append(record)
+        return True
+
+    log = logging.Logger("rounds")  # noqa: LOG001 - one of this test's own: what others did to the process's does not matter
+    log.addFilter(note)
+    monkeypatch.setattr(rounds_module, "_log", log)
+    troubled, slow, others = FakeLog(fails=True), FakeLog(lasts=60), [FakeLog() for _ in range(20)]
+    rounds = Rounds(lambda: [troubled, slow, *others], every_seconds=0.01)
+    rounds.start()
+    rounds.start()
+    await eventually(lambda: troubled.visits > 2 and all(log.visits > 2 for log in others))
+    assert slow.visits == slow.most_inside == 1
+    assert slow.rested > 2
+    assert "nobody thought of this" in str(told[0].exc_info)
+    await rounds.stop()
+    visits = [log.visits for log in others]
+    await asyncio.sleep(0.05)
+    assert [log.visits for log in others] == visits
+    assert slow.inside == 0

@@ -1,0 +1,362 @@
+"""Reading a partition: in order, in slices, and to an end that is found whatever the library says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeMessageId, FakeReader, a_message
+from tests.logs.samples import a_key, a_tombstone, an_update
+from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.admin import ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.client import Result
+from topicpolicies_server.logs.pulsar.continuity import Continuity
+from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies_server.logs.pulsar.reader import Goal, PartitionReader
+from topicpolicies_server.logs.pulsar.schemas import Schemas
+from topicpolicies_server.logs.pulsar.topics import Compaction
+
+NAMESPACE = "public/default"
+KEY = a_key(NAMESPACE)
+NEVER_COMPACTED = Compaction(-1, MessageId(7, -1))
+
+
+class Reading:
+    """A reader that runs, and what it delivered."""
+
+    def __init__(
+        self,
+        handle: FakeReader,
+        last: MessageId | None,
+        *,
+        sent: Callable[[], bool | LogError] = lambda: False,
+        patience: float = 5.0,
+        fresh_ledger: int | None = None,
+        opening: Compaction = NEVER_COMPACTED,
+        answers: dict[str, Any] | None = None,
+    ) -> None:
+        async def all_sent() -> bool:
+            self.broker_asked += 1
+            answer = sent()
+            if isinstance(answer, LogError):
+                raise answer
+            return answer
+
+        self.broker_asked = 0
+        self.handle = handle
+        schema = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
+        path = f"schemas/{NAMESPACE}/__change_events/schema"
+        self.admin = FakeAdmin({path: schema, f"{path}/0": schema, **(answers or {})})
+        schemas = Schemas(cast("Admin", self.admin), NAMESPACE, "__change_events", cluster="standalone", dialect=Dialect.PREFIXED)
+        self.compactions = [opening]
+        """What the broker says of its compaction, in turn; the last for good."""
+
+        async def compaction() -> Compaction:
+            return self.compactions.pop(0) if len(self.compactions) > 1 else self.compactions[0]
+
+        continuity = Continuity(compaction, opening)
+        self.reader = PartitionReader(handle, 2, schemas, "standalone", Goal(last, all_sent, patience, fresh_ledger), continuity)
+        self.batches: list[list[Placed]] = []
+        self.caught_up_after: list[int] = []
+        self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries))))
+
+    def _deliver(self, events: Sequence[Placed]) -> None:
+        self.batches.append(list(events))
+
+    @property
+    def entries(self) -> list[Placed]:
+        return [placed for batch in self.batches for placed in batch]
+
+    @property
+    def ids(self) -> list[str]:
+        return [p.event.stamp.event_id if p.event and p.event.stamp else "" for p in self.entries]
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 5.0) -> None:
+        async with asyncio.timeout(seconds):
+            while not holds():
+                if self.task.done():
+                    await self.task
+                await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+def updates(*entries: int) -> list[FakeMessage]:
+    return [a_message(entry, an_update(KEY, entry, event_id=f"{entry}")) for entry in entries]
+
+
+async def test_the_last_entry_ends_the_beginning_and_nobody_is_asked() -> None:
+    handle = FakeReader(*updates(0, 1, 2))
+    reading = Reading(handle, MessageId(7, 2))
+    await reading.until(lambda: bool(reading.caught_up_after))
+    handle.feed(updates(3)[0])
+    await reading.until(lambda: len(reading.entries) == 4)
+    assert reading.ids == ["0", "1", "2", "3"]
+    assert reading.caught_up_after == [3]
+    assert handle.asked_for_more == 0
+    assert {placed.partition for placed in reading.entries} == {2}
+    await reading.stop()
+
+
+async def test_an_empty_partition_is_caught_up_at_once() -> None:
+    reading = Reading(FakeReader(), None)
+    await reading.until(lambda: reading.caught_up_after == [0])
+    assert reading.handle.asked_for_more == 0
+    await reading.stop()
+
+
+async def test_a_last_entry_that_was_compacted_away_ends_the_beginning_when_the_library_says_so() -> None:
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5))
+    await reading.until(lambda: reading.caught_up_after == [2])
+    assert reading.broker_asked == 0
+    await reading.stop()
+
+
+async def test_a_library_that_says_yes_for_ever_is_overruled_by_the_broker() -> None:
+    handle = FakeReader(*updates(0, 1))
+    handle.has_more = True
+    reading = Reading(handle, MessageId(7, 5), sent=lambda: True)
+    await reading.until(lambda: reading.caught_up_after == [2], 10)
+    assert reading.broker_asked == 1
+    await reading.stop()
+
+
+@pytest.mark.parametrize("answer", [False, LogError(ADMIN_UNREACHABLE, "nobody there")])
+async def test_without_proof_a_log_that_stands_still_is_lost_rather_than_taken_for_read(answer: bool | LogError) -> None:
+    handle = FakeReader(*updates(0, 1))
+    handle.has_more = True
+    reading = Reading(handle, MessageId(7, 5), sent=lambda: answer, patience=2.0)
+    with pytest.raises(LogError) as lost:
+        await asyncio.wait_for(reading.task, 10)
+    assert lost.value.reason == "LOG_STUCK"
+    assert reading.broker_asked > 0
+    assert reading.caught_up_after == []
+
+
+async def test_what_comes_late_is_still_read_before_caught_up() -> None:
+    handle = FakeReader(*updates(0))
+    handle.has_more = True
+    reading = Reading(handle, MessageId(7, 2))
+    await asyncio.sleep(0.5)
+    assert reading.caught_up_after == []
+    for message in updates(1, 2):
+        handle.feed(message)
+    await reading.until(lambda: reading.caught_up_after == [3])
+    await reading.stop()
+
+
+async def test_what_is_on_its_way_while_the_library_says_no_is_still_read_before_caught_up() -> None:
+    handle = FakeReader(*updates(0))
+    handle.has_more = False
+    reading = Reading(handle, MessageId(7, 9))
+    await reading.until(lambda: handle.asked_for_more == 1)
+    for message in updates(1, 2):
+        handle.feed(message)
+    await reading.until(lambda: reading.caught_up_after == [3])
+    await reading.stop()
+
+
+async def test_what_is_delivered_again_after_a_reconnect_is_read_once() -> None:
+    reading = Reading(FakeReader(*updates(0, 1, 2, 1, 2, 3)), MessageId(7, 3))
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.ids == ["0", "1", "2", "3"]
+    await reading.stop()
+
+
+async def test_a_long_log_comes_in_slices_between_which_others_run() -> None:
+    reading = Reading(FakeReader(*updates(*range(3_000))), MessageId(7, 2_999))
+    turns = 0
+    async with asyncio.timeout(20):
+        while not reading.caught_up_after:
+            turns += 1
+            await asyncio.sleep(0)
+    assert reading.ids == [f"{n}" for n in range(3_000)]
+    assert len(reading.batches) > 10
+    assert turns > 10
+    await reading.stop()
+
+
+async def test_entries_that_cannot_be_read_take_their_place_and_are_counted() -> None:
+    garbage = FakeMessage(FakeMessageId(7, 1), KEY.topic, b"\x02no event", {}, 0, "standalone-0-1")
+    foreign = FakeMessage(FakeMessageId(7, 2), KEY.topic, b"{}", {}, 1, "standalone-0-1")
+    gone = FakeMessage(FakeMessageId(7, 3), KEY.topic, b"", {}, 2, "standalone-0-1")
+    answers = {f"schemas/{NAMESPACE}/__change_events/schema/1": {"version": 1, "type": "JSON", "data": "{}"}}
+    reading = Reading(FakeReader(*updates(0), garbage, foreign, gone, *updates(4)), MessageId(7, 4), answers=answers)
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.ids == ["0", "", "", "", "4"]
+    assert [bool(placed.problem) for placed in reading.entries] == [False, True, True, True, False]
+    assert reading.reader.problems == 3
+    await reading.stop()
+
+
+async def test_a_schema_that_cannot_be_had_yet_is_waited_for() -> None:
+    path = f"schemas/{NAMESPACE}/__change_events/schema/0"
+    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(ADMIN_UNREACHABLE, "nobody there")})
+    await asyncio.sleep(0.2)
+    assert reading.entries == []
+    reading.admin.answers[path] = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
+    await reading.until(lambda: reading.caught_up_after == [1])
+    await reading.stop()
+
+
+async def test_only_what_another_clusters_broker_wrote_for_all_clusters_is_replicated() -> None:
+    everywhere = a_key(NAMESPACE, 0, Scope.GLOBAL)
+    messages = [
+        a_message(0, an_update(everywhere), producer="standalone-0-1"),
+        a_message(1, an_update(everywhere), producer="us-west-2-0-17"),
+        a_message(2, a_tombstone(everywhere), producer="us-west-2-0-17"),
+        a_message(3, an_update(KEY), producer="us-west-2-0-17"),
+        a_message(4, an_update(everywhere), producer="a name of its own"),
+    ]
+    reading = Reading(FakeReader(*messages), MessageId(7, 4))
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert [placed.event.replicated for placed in reading.entries if placed.event] == [False, True, True, False, False]
+    assert [placed.producer for placed in reading.entries][:2] == ["standalone-0-1", "us-west-2-0-17"]
+    await reading.stop()
+
+
+async def test_a_reader_that_the_library_closed_is_lost() -> None:
+    handle = FakeReader(*updates(0))
+    reading = Reading(handle, MessageId(7, 0))
+    await reading.until(lambda: bool(reading.caught_up_after))
+    handle.fail(Result.AlreadyClosed)
+    with pytest.raises(LogError) as lost:
+        await asyncio.wait_for(reading.task, 5)
+    assert lost.value.reason == "LOG_ENDED"
+
+
+# Gaps
+
+
+async def caught_up(last: int = 2, **options: Any) -> Reading:
+    """A reading that has caught up behind entry ``last``, of a topic that was never compacted."""
+    reading = Reading(FakeReader(*updates(*range(last + 1))), MessageId(7, last), **options)
+    await reading.until(lambda: bool(reading.caught_up_after))
+    return reading
+
+
+async def lost(reading: Reading) -> str:
+    with pytest.raises(LogError) as error:
+        await asyncio.wait_for(reading.task, 5)
+    return error.value.reason
+
+
+async def test_what_was_compacted_away_before_it_was_read_is_noticed() -> None:
+    reading = await caught_up()
+    reading.compactions = [Compaction(20, MessageId(7, 2)), Compaction(20, MessageId(7, 5))]  # how far it went is told a moment late
+    reading.handle.feed(updates(5)[0])
+    assert await lost(reading) == "LOG_COMPACTED"
+    assert reading.ids == ["0", "1", "2"]
+
+
+async def test_a_compaction_of_what_was_read_is_none_of_the_readers_business() -> None:
+    reading = await caught_up()
+    reading.compactions = [Compaction(20, MessageId(7, 2))]
+    for message in (updates(5)[0], a_message(0, an_update(KEY, event_id="next ledger"), ledger=9)):
+        reading.handle.feed(message)
+    await reading.until(lambda: len(reading.entries) == 5)
+    assert reading.ids[3:] == ["5", "next ledger"]
+    await reading.stop()
+
+
+async def test_a_gap_without_a_compaction_since_is_innocent() -> None:
+    reading = await caught_up()
+    reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=9))
+    await reading.until(lambda: len(reading.entries) == 4)
+    await reading.stop()
+
+
+async def test_neighbours_need_no_questions() -> None:
+    reading = await caught_up()
+    reading.compactions = [Compaction(20, MessageId(9, 9))]
+    for message in updates(3, 4):
+        reading.handle.feed(message)
+    await reading.until(lambda: len(reading.entries) == 5)
+    await reading.stop()
+
+
+async def test_a_compaction_that_was_learnt_of_in_time_makes_later_gaps_innocent() -> None:
+    reading = await caught_up()
+    reading.compactions = [Compaction(20, MessageId(7, 2))]
+    await reading.reader.keep_up()
+    reading.compactions = [Compaction(20, MessageId(8, -1))]  # the same, as brokers tell it after the topic was loaded anew
+    reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=8))
+    await reading.until(lambda: len(reading.entries) == 4)
+    await reading.stop()
+
+
+async def test_compactions_are_asked_for_as_long_as_there_is_something_to_compact() -> None:
+    reading = await caught_up()
+    answers = [Compaction(-1, MessageId(7, -1)), Compaction(20, MessageId(7, 2))]
+    for answer in answers:
+        reading.compactions = [answer]
+        await reading.reader.keep_up()
+    reading.compactions = [Compaction(21, MessageId(7, 9))]
+    await reading.reader.keep_up()  # nobody was asked: there was nothing left to compact
+    reading.compactions = [Compaction(20, MessageId(8, -1))]
+    reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=8))
+    await reading.until(lambda: len(reading.entries) == 4)
+    await reading.stop()
+
+
+@pytest.mark.parametrize("compaction", [Compaction(20, MessageId(7, 2)), Compaction(19, MessageId(7, 2))])
+async def test_a_compaction_while_the_beginning_is_read_starts_it_anew(compaction: Compaction) -> None:
+    handle = FakeReader(*updates(0, 1))
+    reading = Reading(handle, MessageId(7, 2), opening=Compaction(19, MessageId(7, 1)))
+    await reading.until(lambda: len(reading.entries) == 2)
+    reading.compactions = [compaction]
+    handle.feed(updates(2)[0])
+    assert await lost(reading) == "LOG_COMPACTED"
+    assert reading.caught_up_after == []
+
+
+async def test_the_first_entry_of_a_fresh_partition_needs_no_questions() -> None:
+    reading = Reading(FakeReader(), None, fresh_ledger=7)
+    await reading.until(lambda: reading.caught_up_after == [0])
+    reading.compactions = [Compaction(20, MessageId(9, 9))]
+    reading.handle.feed(updates(0)[0])
+    await reading.until(lambda: reading.ids == ["0"])
+    await reading.stop()
+
+
+async def test_an_answer_about_compaction_is_waited_for() -> None:
+    reading = await caught_up()
+    refused = True
+
+    async def ask() -> Compaction:
+        if refused:
+            raise LogError(ADMIN_UNREACHABLE, "nobody there")
+        return NEVER_COMPACTED
+
+    reading.reader.continuity._ask = ask
+    reading.handle.feed(updates(5)[0])
+    await asyncio.sleep(0.2)
+    assert len(reading.entries) == 3
+    refused = False
+    await reading.until(lambda: len(reading.entries) == 4)
+    await reading.stop()
+
+
+@pytest.mark.parametrize(
+    ("opening", "complete_after"),
+    [
+        (Compaction(), None),
+        (NEVER_COMPACTED, ""),
+        (Compaction(20, MessageId(7, 2)), position_of(MessageId(7, 2))),
+        (Compaction(20, MessageId(8, -1)), "a8"),
+        (Compaction(20, None), None),
+    ],
+)
+def test_behind_the_last_compaction_nothing_is_missing(opening: Compaction, complete_after: str | None) -> None:
+    async def ask() -> Compaction:
+        return opening
+
+    assert Continuity(ask, opening).complete_after == complete_after

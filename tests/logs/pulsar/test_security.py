@@ -1,0 +1,159 @@
+"""A log of a broker that asks for tokens and offers TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.broker.configuration import SUPERUSER, Security
+from tests.broker.credentials import Authority, TokenKey
+from tests.broker.pulsar_broker import Broker
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, an_update
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, TlsOptions, token_from_file
+from topicpolicies_server.logs.pulsar.client import PulsarClient, PulsarClientError
+
+pytestmark = pytest.mark.broker
+
+
+@dataclass
+class Secured:
+    broker: Broker
+    authority: Authority
+    directory: Path
+
+    def log(self, *, role: str | None = SUPERUSER, tls: TlsOptions | None = None) -> PulsarLog:
+        """A log of this broker, through TLS."""
+        file = self.directory / "token"
+        if role is not None:
+            file.write_text(f"{self.broker.token(role)}\n")
+        limits = PulsarLimits(creation_seconds=0.5, check_seconds=1.0, close_seconds=3.0)
+        return PulsarLog(
+            self.broker.service_url_tls,
+            self.broker.admin_url_tls,
+            token=None if role is None else token_from_file(file),
+            tls=tls or TlsOptions(trust_certs=self.authority.trust),
+            limits=limits,
+        )
+
+
+@pytest.fixture(scope="module")
+def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Authority]]:
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    broker = Broker(security=Security(tokens=TokenKey(), authority=authority), heap_mb=600)
+    try:
+        broker.start()
+        yield broker, authority
+    finally:
+        broker.close()
+
+
+@pytest.fixture
+def secured(secured_broker: tuple[Broker, Authority], tmp_path: Path) -> Secured:
+    return Secured(*secured_broker, tmp_path)
+
+
+async def namespace_of(secured: Secured) -> str:
+    with secured.broker.admin() as admin:
+        return await asyncio.to_thread(admin.create_namespace)
+
+
+async def test_a_log_is_written_and_read_with_token_and_tls(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
+    namespace = await namespace_of(secured)
+    log = secured.log()
+    recorder = Recorder()
+    with caplog.at_level(logging.DEBUG):
+        opened = await log.open(namespace, recorder)
+        recorder.append(opened, an_update(a_key(namespace)))
+        await recorder.until_settled(1)
+        await log.close()
+    assert recorder.complaints == []
+    assert str(secured.broker.token()) not in caplog.text
+
+
+async def test_a_rotated_token_is_used_from_then_on(secured: Secured) -> None:
+    namespace = await namespace_of(secured)
+    log = secured.log()
+    token = secured.directory / "token"
+    recorder = Recorder()
+    opened = await log.open(namespace, recorder)
+    good = token.read_text()
+    token.write_text("not a token")
+    recorder.append(opened, an_update(a_key(namespace)))  # the log does not exist yet, so brokers and admin API have to be asked
+    await recorder.until(lambda: bool(recorder.failures))
+    ((_, error),) = recorder.failures
+    assert not error.outcome_unknown
+    token.write_text(good)
+    recorder.append(opened, an_update(a_key(namespace)))
+    await recorder.until_settled(2)
+    assert len(recorder.places) == 1
+    await log.close()
+
+
+async def test_a_tenants_administrator_may_do_all_that_a_log_does(secured: Secured) -> None:
+    with secured.broker.admin() as admin:
+        await asyncio.to_thread(admin.call, "PUT", "tenants/acme", {"adminRoles": ["sidecar"], "allowedClusters": ["standalone"]})
+        await asyncio.to_thread(admin.call, "PUT", "namespaces/acme/orders", {"replication_clusters": ["standalone"]})
+    log = secured.log(role="sidecar")
+    recorder = Recorder()
+    opened = await log.open("acme/orders", recorder)
+    for n in range(2):
+        recorder.append(opened, an_update(a_key("acme/orders", n)))
+    await recorder.until_settled(2)
+    assert recorder.failures == []
+    await opened.look_after()
+    assert recorder.losses == []
+    await log.close()
+
+
+@pytest.mark.parametrize("role", ["nobody in particular", None])
+async def test_who_may_not_enter_is_told_so(secured: Secured, role: str | None) -> None:
+    namespace = await namespace_of(secured)
+    log = secured.log(role=role)
+    with pytest.raises(LogError) as refused:
+        await log.open(namespace, Recorder())
+    assert refused.value.reason in ("PULSAR_ADMIN_REFUSED", "LOG_ACCESS_DENIED")
+    await log.close()
+
+
+async def test_a_broker_of_another_authority_is_not_trusted(secured: Secured, tmp_path: Path) -> None:
+    namespace = await namespace_of(secured)
+    stranger = Authority(tmp_path / "stranger")
+    log = secured.log(tls=TlsOptions(trust_certs=stranger.trust))
+    with pytest.raises(LogError, match="certificate") as refused:
+        await asyncio.wait_for(log.open(namespace, Recorder()), 40)
+    assert refused.value.reason == "PULSAR_ADMIN_UNREACHABLE"
+    await log.close()
+
+
+async def test_a_trust_file_that_is_gone_is_told_as_an_error_of_the_log(tmp_path: Path) -> None:
+    log = PulsarLog("pulsar+ssl://127.0.0.1:1", "https://127.0.0.1:1", tls=TlsOptions(trust_certs=tmp_path / "gone.pem"))
+    with pytest.raises(LogError, match="No such file") as refused:
+        await log.open("public/default", Recorder())
+    assert refused.value.reason == "PULSAR_TLS_UNUSABLE"
+    await log.close()
+
+
+@pytest.mark.parametrize("wrong", ["authority", "name"])
+async def test_the_binary_protocol_checks_the_authority_and_the_host_name_too(secured: Secured, tmp_path: Path, wrong: str) -> None:
+    namespace = await namespace_of(secured)
+    token = str(secured.broker.token())
+    url, trust = secured.broker.service_url_tls, secured.authority.trust
+    unchecked = TlsOptions(trust_certs=trust, check_hostname=False)
+    if wrong == "name":
+        url = url.replace("127.0.0.1", "127.1")  # the same address, and no name in the certificate
+    else:
+        trust = Authority(tmp_path / "stranger").trust
+    client = PulsarClient(url, token=lambda: token, tls=TlsOptions(trust_certs=trust))
+    with pytest.raises((PulsarClientError, TimeoutError)):
+        await asyncio.wait_for(client.create_reader(f"persistent://{namespace}/topic", "name", queue_size=10), 5)
+    await client.close(5)
+    control = PulsarClient(url, token=lambda: token, tls=unchecked)
+    assert await asyncio.wait_for(control.create_reader(f"persistent://{namespace}/topic", "name", queue_size=10), 5)
+    await control.close(5)

@@ -1,0 +1,314 @@
+"""Writing a partition: the order of appends, and what is certain about each outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.logs.pulsar.conftest import eventually
+from tests.logs.pulsar.fakes import FakeProducer
+from tests.logs.samples import a_key, an_update
+from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.logs.avro import Codec, Dialect
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.admin import ADMIN_UNREACHABLE
+from topicpolicies_server.logs.pulsar.client import PulsarClientError, Result
+from topicpolicies_server.logs.pulsar.writer import OpenProducer, PartitionWriter
+
+NAMESPACE = "public/default"
+
+
+class Writing:
+    """A writer, the producers that it opened, and what it told."""
+
+    def __init__(self, *openings: Exception | int, patience: float = 5.0, codec: Codec | None = None) -> None:
+        """``openings``: what comes of opening a producer, in turn: an error, or one that writes a schema of this version (0 at the end)."""
+        self.openings = list(openings)
+        self.opened: list[FakeProducer] = []
+        self.attempts = 0
+        self.outcomes: list[tuple[str, str]] = []
+        self.placed: list[Placed] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.codec = codec or Codec()
+        self.writer = PartitionWriter(1, self._open, self.codec.encode, self, patience_seconds=patience)
+
+    async def _open(self, partition: int) -> OpenProducer:
+        assert partition == 1
+        self.attempts += 1
+        await self.gate.wait()
+        opening = self.openings.pop(0) if self.openings else 0
+        if isinstance(opening, Exception):
+            raise opening
+        self.opened.append(FakeProducer())
+        return OpenProducer(self.opened[-1], self.codec, opening)
+
+    def appended(self, placed: list[Placed]) -> None:
+        self.placed += placed
+        self.outcomes += [(name_of(entry.event), "stored") for entry in placed]
+
+    def append_failed(self, event: Event, error: LogError) -> None:
+        self.outcomes.append((name_of(event), f"{error.reason} {'unknown' if error.outcome_unknown else 'certain'}"))
+
+    def append(self, *names: str) -> None:
+        for name in names:
+            self.writer.append(an_update(a_key(NAMESPACE, name), event_id=name))
+
+    async def until(self, holds: Callable[[], Any]) -> None:
+        await eventually(holds, 5)
+
+    async def until_sent(self, *names: str, by: int = 0) -> FakeProducer:
+        """The producer with this number, once it has sent these."""
+        keys = [a_key(NAMESPACE, name).topic for name in names]
+        await self.until(lambda: len(self.opened) > by and self.opened[by].keys == keys)
+        return self.opened[by]
+
+
+def name_of(event: Event | None) -> str:
+    return event.stamp.event_id if event and event.stamp else ""
+
+
+async def test_events_are_sent_in_the_order_of_their_appends_before_and_after_the_producer_opens() -> None:
+    writing = Writing()
+    writing.gate.clear()
+    writing.append(*(f"{n}" for n in range(500)))
+    await asyncio.sleep(0.02)
+    writing.gate.set()
+    for _ in range(1_000):  # turns of the loop
+        if writing.opened and writing.opened[0].sent:
+            break
+        await asyncio.sleep(0)
+    assert len(writing.opened[0].sent) < 500  # the others still wait
+    writing.append("500")
+    producer = await writing.until_sent(*(f"{n}" for n in range(501)))
+    producer.acknowledge(501)
+    await writing.until(lambda: writing.writer.outstanding == 0)
+    assert writing.outcomes == [(f"{n}", "stored") for n in range(501)]
+    assert [placed.position for placed in writing.placed] == sorted((p.position for p in writing.placed), key=lambda p: (len(p), p))
+    assert writing.attempts == 1
+
+
+async def test_an_opening_that_takes_longer_than_events_may_wait_is_not_begun_again_for_each_of_them() -> None:
+    writing = Writing(patience=0.05)
+    writing.gate.clear()
+    appended = 0
+
+    async def append_without_pause() -> None:
+        nonlocal appended
+        while True:
+            writing.append(f"{appended}")
+            appended += 1
+            await asyncio.sleep(0.005)
+
+    appending = asyncio.create_task(append_without_pause())
+    await writing.until(lambda: len(writing.outcomes) > 40)  # several times as long as an event may wait
+    assert {outcome for _, outcome in writing.outcomes} == {"LOG_UNREACHABLE certain"}
+    assert writing.attempts == 1
+    writing.gate.set()
+    await writing.until(lambda: writing.opened and len(writing.opened[0].sent) > 20)
+    assert writing.attempts == 1
+    appending.cancel()
+    writing.opened[0].acknowledge(len(writing.opened[0].sent))
+    await writing.until(lambda: writing.writer.outstanding == 0)
+    assert [name for name, _ in writing.outcomes] == [f"{n}" for n in range(appended)]
+
+
+async def test_an_opening_that_nobody_waits_for_any_more_serves_the_next_event() -> None:
+    writing = Writing(patience=0.05)
+    writing.gate.clear()
+    writing.append("late")
+    await writing.until(lambda: writing.outcomes)
+    writing.gate.set()
+    await writing.until(lambda: writing.opened)
+    writing.append("next")
+    (await writing.until_sent("next")).acknowledge()
+    await writing.until(lambda: len(writing.outcomes) == 2)
+    assert writing.outcomes == [("late", "LOG_UNREACHABLE certain"), ("next", "stored")]
+    assert writing.attempts == 1
+
+
+async def test_nothing_is_told_from_within_append() -> None:
+    writing = Writing()
+    writing.append("first")
+    producer = await writing.until_sent("first")
+    producer.refusing = Result.ProducerQueueIsFull
+    writing.append("second")
+    assert writing.outcomes == []
+    await writing.until(lambda: writing.outcomes)
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [(Result.ProducerQueueIsFull, "LOG_BUSY"), (Result.MessageTooBig, "EVENT_TOO_LARGE"), (Result.AlreadyClosed, "LOG_REFUSED")],
+)
+async def test_what_the_library_refuses_to_send_is_certain(result: Any, reason: str) -> None:
+    writing = Writing()
+    writing.append("first")
+    producer = await writing.until_sent("first")
+    producer.acknowledge()
+    producer.refusing = result
+    writing.append("second")
+    await writing.until(lambda: len(writing.outcomes) == 2)
+    assert writing.outcomes == [("first", "stored"), ("second", f"{reason} certain")]
+
+
+@pytest.mark.parametrize(("result", "reason"), [(Result.Timeout, "LOG_UNREACHABLE"), (Result.ProducerFenced, "LOG_FENCED")])
+async def test_what_fails_after_it_was_sent_is_not_certain(result: Any, reason: str) -> None:
+    writing = Writing()
+    writing.append("first", "second")
+    producer = await writing.until_sent("first", "second")
+    producer.acknowledge()
+    producer.acknowledge(1, result)
+    await writing.until(lambda: len(writing.outcomes) == 2)
+    assert writing.outcomes == [("first", "stored"), ("second", f"{reason} unknown")]
+
+
+async def test_a_fenced_producer_is_replaced_for_the_next_event() -> None:
+    writing = Writing()
+    writing.append("first")
+    (await writing.until_sent("first")).acknowledge(1, Result.ProducerFenced)
+    await writing.until(lambda: writing.outcomes)
+    writing.append("second")
+    (await writing.until_sent("second", by=1)).acknowledge()
+    await writing.until(lambda: len(writing.outcomes) == 2)
+    assert writing.opened[0].closed
+    assert writing.outcomes[1] == ("second", "stored")
+
+
+@pytest.mark.parametrize("connected", [True, False])
+async def test_after_a_timeout_a_producer_is_replaced_if_it_has_no_connection(connected: bool) -> None:
+    writing = Writing()
+    writing.append("first")
+    producer = await writing.until_sent("first")
+    producer.connected = connected
+    producer.acknowledge(1, Result.Timeout)
+    await writing.until(lambda: writing.outcomes)
+    assert producer.closed is not connected
+    writing.append("second")
+    await (writing.until_sent("first", "second") if connected else writing.until_sent("second", by=1))
+
+
+async def test_passing_faults_are_waited_out() -> None:
+    writing = Writing(PulsarClientError(Result.Timeout), LogError(ADMIN_UNREACHABLE, "nobody there"), 0)
+    writing.append("first")
+    (await writing.until_sent("first")).acknowledge()
+    await writing.until(lambda: writing.outcomes)
+    assert writing.outcomes == [("first", "stored")]
+    assert writing.attempts == 3
+
+
+async def test_without_a_producer_in_time_the_failure_is_certain() -> None:
+    writing = Writing(*[PulsarClientError(Result.ConnectError)] * 50, patience=0.3)
+    writing.append("first", "second")
+    await writing.until(lambda: len(writing.outcomes) == 2)
+    assert writing.outcomes == [("first", "LOG_UNREACHABLE certain"), ("second", "LOG_UNREACHABLE certain")]
+    assert writing.attempts > 1
+
+
+async def test_a_producer_that_takes_too_long_to_open_is_not_waited_for() -> None:
+    writing = Writing(patience=0.2)
+    writing.gate.clear()
+    writing.append("first")
+    await writing.until(lambda: writing.outcomes)
+    assert writing.outcomes == [("first", "LOG_UNREACHABLE certain")]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (PulsarClientError(Result.ProducerFenced), "LOG_FENCED"),
+        (PulsarClientError(Result.ProducerBusy), "LOG_FENCED"),
+        (PulsarClientError(Result.AuthorizationError), "LOG_ACCESS_DENIED"),
+        (PulsarClientError(Result.TopicNotFound), "LOG_REFUSED"),
+        (LogError("NAMESPACE_NOT_FOUND", "gone"), "NAMESPACE_NOT_FOUND"),
+    ],
+)
+async def test_a_refused_producer_fails_what_waits_at_once_and_certainly(error: Exception, reason: str) -> None:
+    writing = Writing(error)
+    writing.append("first", "second")
+    await writing.until(lambda: len(writing.outcomes) == 2)
+    assert writing.outcomes == [("first", f"{reason} certain"), ("second", f"{reason} certain")]
+    writing.append("third")
+    await writing.until_sent("third")
+
+
+async def test_a_newer_schema_takes_over_only_when_the_older_producer_has_its_acknowledgements() -> None:
+    writing = Writing(0, 1)
+    writing.append("first", "second")
+    old = await writing.until_sent("first", "second")
+    writing.writer.outdate(0)
+    writing.writer.outdate(1)
+    writing.append("third", "fourth")
+    await asyncio.sleep(0.05)
+    assert len(writing.opened) == 1
+    old.acknowledge()
+    await asyncio.sleep(0.05)
+    assert len(writing.opened) == 1
+    old.acknowledge()
+    new = await writing.until_sent("third", "fourth", by=1)
+    assert old.closed
+    new.acknowledge(2)
+    writing.writer.outdate(1)
+    writing.append("fifth")
+    assert len(new.sent) == 3
+    await writing.until(lambda: len(writing.outcomes) == 4)
+    assert [name for name, _ in writing.outcomes] == ["first", "second", "third", "fourth"]
+
+
+async def test_a_newer_schema_takes_over_at_once_where_nothing_is_in_flight() -> None:
+    writing = Writing(0, 1)
+    writing.append("first")
+    (await writing.until_sent("first")).acknowledge()
+    await writing.until(lambda: writing.outcomes)
+    writing.writer.outdate(1)
+    assert writing.opened[0].closed
+    writing.append("second")
+    await writing.until_sent("second", by=1)
+
+
+async def test_an_event_that_cannot_be_expressed_is_refused_by_append_itself() -> None:
+    writing = Writing(codec=Codec(dialect=Dialect.UNKNOWN))
+    everywhere = an_update(a_key(NAMESPACE, 0, Scope.GLOBAL))
+    with pytest.raises(LogError, match="no way"):
+        writing.writer.append(everywhere)  # while there is no producer
+    writing.append("first")
+    await writing.until_sent("first")
+    with pytest.raises(LogError, match="no way"):
+        writing.writer.append(everywhere)  # and with one
+    assert writing.writer.outstanding == 1
+
+
+async def test_a_producer_rests_only_when_nothing_is_in_flight() -> None:
+    writing = Writing()
+    writing.append("first")
+    producer = await writing.until_sent("first")
+    writing.writer.rest(0.0)
+    assert not producer.closed
+    producer.acknowledge()
+    await writing.until(lambda: writing.outcomes)
+    writing.writer.rest(60.0)
+    assert not producer.closed
+    writing.writer.rest(0.0)
+    assert writing.opened[0].closed
+    writing.append("second")
+    await writing.until_sent("second", by=1)
+
+
+async def test_stopping_tells_what_was_sent_and_what_was_not_and_then_nothing_more() -> None:
+    writing = Writing(0, 1)
+    writing.append("sent")
+    producer = await writing.until_sent("sent")
+    writing.writer.outdate(1)
+    writing.append("waiting")
+    left = writing.writer.stop()
+    assert [(name_of(event), sent) for event, sent in left] == [("sent", True), ("waiting", False)]
+    producer.acknowledge()
+    await writing.writer.close()
+    await asyncio.sleep(0.05)
+    assert producer.closed
+    assert writing.outcomes == []
+    assert len(writing.opened) == 1

@@ -1,0 +1,125 @@
+"""A sink that writes down what a log reports, and complains where a report is out of place."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from topicpolicies_server.core.events import Event, Placed, Position
+from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.logs.change_log import LogError, NamespaceLog
+
+Report = Literal["read", "caught_up", "appended", "append_failed", "lost", "led"]
+
+
+def at(placed: Placed) -> tuple[int, Position]:
+    """Where an entry stands in the whole log."""
+    return placed.partition, placed.position
+
+
+class Recorder:
+    """Keeps every report in order. What no log may do is kept in ``complaints``, which tests assert to be empty at their end."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._changed = asyncio.Event()
+        self._reporting = False
+        self.appending = False
+        self.closed = False
+        self.reports: list[Report] = []
+        self.entries: list[Placed] = []
+        self.places: list[Placed] = []
+        self.failures: list[tuple[Event, LogError]] = []
+        self.losses: list[LogError] = []
+        self.caught_up_after: list[int] = []
+        self.complaints: list[str] = []
+        self.then: Callable[[Report], None] = lambda _report: None
+        """Called from inside every report: a sink may append from there."""
+
+    def read(self, events: Sequence[Placed]) -> None:
+        if not events:
+            self.complaints.append("an empty read")
+        self.entries.extend(events)
+        self._note("read")
+
+    def caught_up(self) -> None:
+        self.caught_up_after.append(len(self.entries))
+        self._note("caught_up")
+
+    def appended(self, events: Sequence[Placed]) -> None:
+        if not events:
+            self.complaints.append("an empty appended")
+        self.places.extend(events)
+        self._note("appended")
+
+    def append_failed(self, event: Event, error: LogError) -> None:
+        self.failures.append((event, error))
+        self._note("append_failed")
+
+    def lost(self, error: LogError) -> None:
+        self.losses.append(error)
+        self._note("lost")
+
+    def led(self) -> None:
+        self._note("led")
+
+    def _note(self, report: Report) -> None:
+        if threading.get_ident() != self._thread:
+            self.complaints.append(f"{report} on another thread")
+        elif asyncio.get_running_loop() is not self._loop:
+            self.complaints.append(f"{report} on another loop")
+        if self.appending:
+            self.complaints.append(f"{report} from inside a call of append")
+        if self.closed:
+            self.complaints.append(f"{report} after close")
+        if self.losses and report != "lost":
+            self.complaints.append(f"{report} after lost")
+        if self._reporting:
+            self.complaints.append(f"{report} from inside another report")
+        self.reports.append(report)
+        self._changed.set()
+        self._reporting = True
+        try:
+            self.then(report)
+        finally:
+            self._reporting = False
+
+    def append(self, log: NamespaceLog, event: Event) -> None:
+        """Appends, watching that nothing is reported meanwhile."""
+        self.appending = True
+        try:
+            log.append(event)
+        finally:
+            self.appending = False
+
+    async def close(self, log: NamespaceLog) -> None:
+        """Closes, and from then on every report is a complaint."""
+        await log.close()
+        self.closed = True
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
+        """Waits for a condition that only reports can make true."""
+        async with asyncio.timeout(seconds):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def until_caught_up(self) -> None:
+        await self.until(lambda: bool(self.caught_up_after))
+
+    async def until_settled(self, count: int) -> None:
+        """Waits until so many appends have an outcome, and all that were acknowledged are read."""
+        await self.until(lambda: len(self.places) + len(self.failures) >= count)
+        await self.until(lambda: {at(placed) for placed in self.places} <= {at(placed) for placed in self.entries})
+
+    def of(self, key: PolicyKey) -> list[Placed]:
+        """What was read of a key."""
+        return [placed for placed in self.entries if placed.event is not None and placed.event.key == key]
+
+    def ids(self, placed: Sequence[Placed] | None = None) -> list[str]:
+        """The event ids of what was read (or of the given entries), in order; "" where there is none."""
+        chosen = self.entries if placed is None else placed
+        return [p.event.stamp.event_id if p.event is not None and p.event.stamp is not None else "" for p in chosen]

@@ -1,0 +1,228 @@
+"""Events come back from Avro as they were, and look to a broker as its own do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.logs import avro_values, samples
+from topicpolicies.v1.policies_pb2 import BacklogQuota, TopicPolicies
+from topicpolicies_server.core.documents import Settings, join, split
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.logs.avro import Codec, Dialect, Unreadable
+from topicpolicies_server.logs.change_log import LogError
+
+CODEC = Codec()
+TOPIC = "persistent://public/orders/topic-0"
+LOCAL = PolicyKey(TOPIC, Scope.LOCAL)
+GLOBAL = PolicyKey(TOPIC, Scope.GLOBAL)
+NOTHING = avro_values.nothing()
+
+
+def decoded(codec: Codec, message: Any) -> Event:
+    return codec.decode(message.key, message.payload, message.properties)
+
+
+@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize("document", samples.documents())
+@pytest.mark.parametrize("stamp", [None, *samples.stamps()])
+def test_an_event_comes_back_as_it_was(scope: Scope, document: Settings, stamp: Stamp | None) -> None:
+    event = Event(PolicyKey(TOPIC, scope), Action.UPDATE, document, stamp)
+    assert decoded(CODEC, CODEC.encode(event)) == event
+
+
+@given(avro_values.policies())
+def test_what_a_broker_wrote_is_written_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
+    key = f"__G__{TOPIC}" if policies["isGlobal"] else TOPIC
+    event = CODEC.decode(key, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
+    assert event.key == (GLOBAL if policies["isGlobal"] else LOCAL)
+    message = CODEC.encode(event)
+    assert message.key == key
+    assert avro_values.read(message.payload) == avro_values.an_event(TOPIC, avro_values.meant(policies))
+
+
+@given(avro_values.policies())
+def test_the_settings_of_a_brokers_document_are_those_of_its_message(policies: dict[str, Any]) -> None:
+    document = CODEC.decode(TOPIC, avro_values.written(avro_values.an_event(TOPIC, dict(policies, isGlobal=False))), {}).document
+    assert document is not None
+    assert split(join(document)) == document
+
+
+@settings(max_examples=20)
+@given(st.lists(avro_values.policies(), min_size=2, max_size=6), st.booleans())
+def test_documents_that_were_read_and_written_before_do_not_show_in_the_next(documents: list[dict[str, Any]], is_global: bool) -> None:
+    fresh = [Codec().encode(_event_of(policies, is_global)) for policies in documents]
+    used = Codec()
+    assert [used.encode(_event_of(policies, is_global)) for policies in documents] == fresh
+    for message, policies in zip(fresh, documents, strict=True):
+        assert decoded(used, message) == _event_of(policies, is_global)
+
+
+def _event_of(policies: dict[str, Any], is_global: bool) -> Event:
+    policies = dict(policies, isGlobal=is_global)
+    key = f"__G__{TOPIC}" if is_global else TOPIC
+    return CODEC.decode(key, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
+
+
+def test_a_document_without_settings_is_written_as_brokers_initialize_it() -> None:
+    policies = avro_values.read(CODEC.encode(Event(LOCAL, Action.UPDATE, {})).payload)["topicPoliciesEvent"]["policies"]
+    empty: dict[str, Any] = {"backLogQuotaMap": {}, "subscriptionPolicies": {}, "subscriptionTypesEnabled": []}
+    assert policies == {**NOTHING, **empty, "isGlobal": False}
+
+
+def test_lists_and_maps_that_are_null_or_empty_say_nothing() -> None:
+    empty: dict[str, Any] = {"backLogQuotaMap": {}, "subscriptionPolicies": {}}
+    empty |= {"subscriptionTypesEnabled": [], "replicationClusters": [], "shadowTopics": []}
+    for nothing in (empty, dict.fromkeys(empty)):
+        payload = avro_values.written(avro_values.an_event(TOPIC, {**NOTHING, **nothing, "isGlobal": False}))
+        assert CODEC.decode(TOPIC, payload, {}).document == {}
+
+
+def test_negative_numbers_are_kept_as_they_are() -> None:
+    policies = {**NOTHING, "isGlobal": False, "messageTTLInSeconds": -1, "maxProducerPerTopic": -7}
+    document = CODEC.decode(TOPIC, avro_values.written(avro_values.an_event(TOPIC, policies)), {}).document
+    assert document == split(TopicPolicies(message_ttl_in_seconds=-1, max_producer_per_topic=-7))
+
+
+def test_a_quota_has_one_size_under_both_names() -> None:
+    for limit, limit_size, size in ((5, None, 5), (0, 9, 9), (4, -1, -1)):
+        quota = {"limit": limit, "limitSize": limit_size, "limitTime": 60, "policy": "producer_exception"}
+        policies = {**NOTHING, "isGlobal": False, "backLogQuotaMap": {"message_age": quota}}
+        event = CODEC.decode(TOPIC, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
+        assert event.document is not None
+        own = join(event.document).back_log_quota_map["message_age"]
+        assert (own.limit, own.limit_size) == (size, size)
+    one = TopicPolicies(back_log_quota_map={"message_age": BacklogQuota(limit=3, limit_time=1)})
+    written = avro_values.read(CODEC.encode(Event(LOCAL, Action.UPDATE, split(one))).payload)
+    assert written["topicPoliciesEvent"]["policies"]["backLogQuotaMap"]["message_age"] == {
+        "limit": 3,
+        "limitSize": 3,
+        "limitTime": 1,
+        "policy": None,
+    }
+
+
+def test_a_local_event_and_its_tombstone_are_for_the_local_cluster() -> None:
+    codec = Codec(local_cluster="here")
+    update = codec.encode(Event(LOCAL, Action.UPDATE, {}))
+    tombstone = codec.encode(Event(LOCAL, Action.DELETE, None))
+    assert (update.key, update.replication_clusters) == (TOPIC, ("here",))
+    assert avro_values.read(update.payload)["replicateTo"] == ["here"]
+    assert tombstone == (TOPIC, None, {}, ("here",))
+
+
+def test_a_global_event_and_its_tombstone_are_for_all_clusters() -> None:
+    update = CODEC.encode(Event(GLOBAL, Action.UPDATE, {}))
+    assert (update.key, update.replication_clusters) == (f"__G__{TOPIC}", None)
+    event = avro_values.read(update.payload)
+    assert event["replicateTo"] is None
+    assert event["topicPoliciesEvent"]["policies"]["isGlobal"] is True
+    assert CODEC.encode(Event(GLOBAL, Action.DELETE, None)) == (f"__G__{TOPIC}", None, {}, None)
+
+
+@pytest.mark.parametrize("document", [{}, None])
+def test_a_repair_of_a_global_key_stays_at_home(document: Settings | None) -> None:
+    stamp = Stamp(event_id="repair", kind=StampKind.REPAIR)
+    action = Action.UPDATE if document is not None else Action.DELETE
+    assert CODEC.encode(Event(GLOBAL, action, document, stamp)).replication_clusters == ("standalone",)
+    operation = Stamp(event_id="update", kind=StampKind.UPDATE)
+    assert CODEC.encode(Event(GLOBAL, action, document, operation)).replication_clusters is None
+
+
+def test_a_tombstone_clears_the_scope_that_its_key_names() -> None:
+    assert CODEC.decode(TOPIC, None, {}) == Event(LOCAL, Action.DELETE, None)
+    assert CODEC.decode(f"__G__{TOPIC}", None, {}) == Event(GLOBAL, Action.DELETE, None)
+
+
+@pytest.mark.parametrize("action", ["INSERT", "UPDATE", "DELETE"])
+def test_a_broker_without_key_prefixes_says_the_scope_in_the_document(action: str) -> None:
+    payload = avro_values.written(avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": True}, action=action))
+    assert CODEC.decode(TOPIC, payload, {}) == Event(GLOBAL, Action[action], {})
+
+
+@pytest.mark.parametrize(("key", "is_global", "expected"), [(TOPIC, True, GLOBAL), (f"__G__{TOPIC}", False, LOCAL)])
+def test_the_document_says_the_scope_even_if_all_else_is_of_the_other(key: str, is_global: bool, expected: PolicyKey) -> None:
+    event = avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": is_global})
+    event["replicateTo"] = ["standalone"] if is_global else None
+    codec = Codec()
+    for _ in range(2):
+        assert codec.decode(key, avro_values.written(event), {}) == Event(expected, Action.UPDATE, {})
+
+
+def test_equal_documents_are_written_in_equal_bytes() -> None:
+    document = samples.documents()[4]
+    backwards = dict(reversed(list(document.items())))
+    assert list(backwards) != list(document)
+    assert CODEC.encode(Event(LOCAL, Action.UPDATE, backwards)) == CODEC.encode(Event(LOCAL, Action.UPDATE, document))
+
+
+def test_a_scope_that_is_not_said_is_local_whatever_the_key_says() -> None:
+    payload = avro_values.written(avro_values.an_event(TOPIC, NOTHING))
+    assert CODEC.decode(f"__G__{TOPIC}", payload, {}).key == LOCAL
+
+
+def test_a_partitions_name_means_its_topic() -> None:
+    payload = avro_values.written(avro_values.an_event(f"{TOPIC}-partition-3", {**NOTHING, "isGlobal": False}))
+    assert CODEC.decode(f"{TOPIC}-partition-1", payload, {}).key == LOCAL
+    assert CODEC.decode(f"__G__{TOPIC}-partition-1", None, {}).key == GLOBAL
+
+
+def test_a_delete_needs_no_document() -> None:
+    payload = avro_values.written(avro_values.an_event(TOPIC, None, action="DELETE"))
+    assert CODEC.decode(TOPIC, payload, {}) == Event(LOCAL, Action.DELETE, None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"eventType": "TRANSACTION_BUFFER_SNAPSHOT"},
+        {"eventType": None},
+        {"eventType": "TRANSACTION_BUFFER_SNAPSHOT", "topicPoliciesEvent": None, "actionType": None},
+        {"actionType": "NONE"},
+    ],
+)
+def test_events_that_do_nothing_are_ignored(changed: dict[str, Any]) -> None:
+    payload = avro_values.written({**avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": False}), **changed})
+    assert CODEC.decode(TOPIC, payload, {}) == Event(LOCAL, Action.NONE, None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"actionType": None}, "no action"),
+        ({"topicPoliciesEvent": None}, "no topic"),
+        ({"topicPoliciesEvent": avro_values.an_event(TOPIC, None)["topicPoliciesEvent"]}, "no policies"),
+        ({"topicPoliciesEvent": avro_values.an_event(f"{TOPIC}x", NOTHING)["topicPoliciesEvent"]}, "not its key's"),
+        ({"topicPoliciesEvent": dict.fromkeys(("domain", "namespace", "policies", "tenant", "topic"))}, "incomplete"),
+        ({"topicPoliciesEvent": avro_values.an_event("what://a/b/c", NOTHING)["topicPoliciesEvent"]}, "its topic is none"),
+    ],
+)
+def test_an_event_that_fails_in_a_broker_is_unreadable(changed: dict[str, Any], reason: str) -> None:
+    payload = avro_values.written({**avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": False}), **changed})
+    with pytest.raises(Unreadable, match=reason):
+        CODEC.decode(TOPIC, payload, {})
+
+
+def test_without_key_prefixes_a_global_document_can_be_written_but_not_buried() -> None:
+    codec = Codec(dialect=Dialect.SHARED_KEY)
+    message = codec.encode(Event(GLOBAL, Action.UPDATE, samples.a_document()))
+    assert (message.key, message.replication_clusters) == (TOPIC, None)
+    assert decoded(codec, message) == Event(GLOBAL, Action.UPDATE, samples.a_document())
+    with pytest.raises(LogError) as refused:
+        codec.encode(Event(GLOBAL, Action.DELETE, None))
+    assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "DIALECT_CANNOT_EXPRESS")
+    assert codec.encode(Event(LOCAL, Action.DELETE, None)) == (TOPIC, None, {}, ("standalone",))
+
+
+@pytest.mark.parametrize("document", [None, {}])
+def test_with_an_unknown_dialect_nothing_global_is_written(document: Settings | None) -> None:
+    codec = Codec(dialect=Dialect.UNKNOWN)
+    action = Action.UPDATE if document is not None else Action.DELETE
+    with pytest.raises(LogError, match=r"4\.0\.6"):
+        codec.encode(Event(GLOBAL, action, document))
+    assert codec.encode(Event(LOCAL, action, document)) == CODEC.encode(Event(LOCAL, action, document))

@@ -1,0 +1,334 @@
+"""Schemas of other versions of Pulsar: nothing that they have is dropped in passing, and what they lack is not written in silence."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import Descriptor, EnumDescriptor
+from hypothesis import given
+
+from tests.logs import avro_values, samples
+from topicpolicies.v1.policies_pb2 import (
+    BacklogQuota,
+    BacklogQuotaPolicy,
+    PersistencePolicies,
+    RetentionPolicies,
+    SubscriptionType,
+    TopicPolicies,
+)
+from topicpolicies_server.core.documents import EXTRA_PREFIX, Settings, join, merged, split
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.events import Action, Event
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, UnsupportedSchema, extras
+from topicpolicies_server.logs.avro.names import SYMBOLS, UNSET_SYMBOLS, avro_name
+from topicpolicies_server.logs.change_log import LogError
+
+TOPIC = "persistent://public/orders/topic-0"
+KEY = PolicyKey(TOPIC, Scope.LOCAL)
+
+
+def newer_schema() -> Any:
+    """The shipped schema with additions in all the places where a newer broker might have some."""
+    schema = copy.deepcopy(avro_values.SHIPPED)
+    leaf = {"name": "newLeaf", "type": "int"}
+    named = {"name": "newName", "type": ["null", "string"], "default": None}
+    shape: Any = {
+        "type": "record",
+        "name": "NewShape",
+        "namespace": "newer",
+        "fields": [{"name": "data", "type": "bytes"}, {"name": "when", "type": "long"}],
+    }
+    other = {
+        "type": "record",
+        "name": "OtherShape",
+        "namespace": "newer",
+        "fields": [{"name": "data", "type": "bytes"}, {"name": "when", "type": "long"}],
+    }
+    avro_values.record_in(schema, "PulsarEvent")["fields"].insert(1, {"name": "newEventField", "type": ["null", "string"], "default": None})
+    avro_values.record_in(schema, "TopicPoliciesEvent")["fields"].append({"name": "newCount", "type": "long"})
+    for name in ("RetentionPolicies", "DispatchRateImpl", "OffloadPoliciesImpl", "BacklogQuotaImpl"):
+        avro_values.record_in(schema, name)["fields"][1:1] = [leaf, named]
+    avro_values.record_in(schema, "EntryFilters")["fields"].append({"name": "newRate", "type": ["null", "double"], "default": None})
+    policies = avro_values.record_in(schema, "TopicPolicies")["fields"]
+    policies.insert(0, {"name": "aNewFlag", "type": ["null", "boolean"], "default": None})
+    policies.insert(8, {"name": "newPolicy", "type": ["null", shape, other], "default": None})
+    policies.append(
+        {"name": "newTable", "type": ["null", {"type": "map", "values": {"type": "array", "items": "double"}}], "default": None}
+    )
+    policies.append({"name": "newNumber", "type": "int", "default": -1})
+    avro_values.record_in(schema, "SchemaCompatibilityStrategy")["symbols"].append("NEW_STRATEGY")
+    avro_values.record_in(schema, "SubType")["symbols"].insert(0, "New_Shared")
+    avro_values.record_in(schema, "RetentionPolicy")["symbols"].append("new_policy")
+    return schema
+
+
+def older_schema() -> Any:
+    """The shipped schema without what an older broker might lack."""
+    schema = copy.deepcopy(avro_values.SHIPPED)
+    for name, leaves in {
+        "PulsarEvent": {"replicateTo"},
+        "TopicPolicies": {"maxMessageSize", "shadowTopics", "subscriptionPolicies", "delayedDeliveryMaxDelayInMillis"},
+        "BacklogQuotaImpl": {"limitSize"},
+        "PersistencePolicies": {"managedLedgerStorageClassName"},
+    }.items():
+        record = avro_values.record_in(schema, name)
+        record["fields"] = [field for field in record["fields"] if field["name"] not in leaves]
+    size = next(field for field in avro_values.record_in(schema, "RetentionPolicies")["fields"] if field["name"] == "retentionSizeInMB")
+    size["type"] = "int"
+    avro_values.record_in(schema, "SubType")["symbols"].remove("Key_Shared")
+    return schema
+
+
+def with_logical_types(schema: Any) -> Any:
+    """The same schema, with what makes fastavro turn a plain number into a date: another type to Python, the same bytes."""
+    schema = copy.deepcopy(schema)
+    avro_values.record_in(schema, "NewShape")["fields"][1]["type"] = {"type": "long", "logicalType": "timestamp-millis"}
+    return schema
+
+
+NEWER = newer_schema()
+OLDER = older_schema()
+NEWER_CODEC = Codec(with_logical_types(NEWER))
+OLDER_CODEC = Codec(json.dumps(OLDER))
+
+
+def test_the_shipped_schema_and_our_definition_cover_each_other() -> None:
+    checked = _covers(TopicPolicies.DESCRIPTOR, avro_values.record_in(avro_values.SHIPPED, "TopicPolicies"), {"isGlobal"})
+    assert {*checked} >= {"OffloadPolicies", "DispatchRate", "SubscriptionPolicies", "BacklogQuota", *_simple_names(SYMBOLS)}
+    assert Codec().known is None
+
+
+def _covers(message: Descriptor, record: Any, beside: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
+    """Compares the names of all fields and symbols, and says which messages and enums it has looked at."""
+    types = {field["name"]: _present(field["type"]) for field in record["fields"]}
+    assert {avro_name(field) for field in message.fields} == types.keys() - beside, message.name
+    checked = [message.name]
+    for field in message.fields:
+        avro, inner = types[avro_name(field)], field.message_type
+        if isinstance(avro, dict) and avro["type"] in ("array", "map"):
+            avro = avro.get("items") or avro.get("values")
+        if isinstance(avro, str) and "." in avro:
+            avro = avro_values.record_in(avro_values.SHIPPED, avro.rpartition(".")[2])
+        if inner is not None and inner.GetOptions().map_entry:
+            inner = inner.fields_by_name["value"].message_type
+        if inner is not None:
+            checked += _covers(inner, avro)
+        if field.enum_type is not None:
+            checked += _covers_symbols(field.enum_type, avro["symbols"])
+    return checked
+
+
+def _covers_symbols(enum: EnumDescriptor, symbols: list[str]) -> list[str]:
+    named = SYMBOLS[enum.full_name]
+    assert set(symbols) == set(named) | (UNSET_SYMBOLS & set(symbols)), enum.name
+    assert len(enum.values) == len(named) + 1
+    for value in enum.values:
+        assert value.number == 0 or value.name.endswith("_" + named[value.number - 1].upper())
+    return [enum.name]
+
+
+def _present(avro: Any) -> Any:
+    return next(branch for branch in avro if branch != "null") if isinstance(avro, list) else avro
+
+
+def _simple_names(names: Any) -> list[str]:
+    return [name.rpartition(".")[2] for name in names]
+
+
+def decoded(codec: Codec, schema: Any, policies: dict[str, Any], **others: Any) -> Event:
+    event = avro_values.an_event(TOPIC, policies, **others)
+    event["topicPoliciesEvent"].setdefault("newCount", 0)
+    return codec.decode(TOPIC, avro_values.written(event, schema), {})
+
+
+@given(avro_values.policies(NEWER))
+def test_what_a_newer_broker_wrote_is_written_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
+    policies = dict(policies, isGlobal=False)
+    message = NEWER_CODEC.encode(decoded(NEWER_CODEC, NEWER, policies, newEventField="dropped: it says nothing of policies"))
+    written = avro_values.read(message.payload, NEWER)
+    assert (
+        written["topicPoliciesEvent"]["policies"]
+        == avro_values.read(avro_values.written(_as_event(avro_values.meant(policies)), NEWER), NEWER)["topicPoliciesEvent"]["policies"]
+    )
+    assert written["newEventField"] is None
+
+
+def _as_event(policies: dict[str, Any]) -> Any:
+    event = avro_values.an_event(TOPIC, policies)
+    event["topicPoliciesEvent"]["newCount"] = 0
+    return event
+
+
+def test_what_a_newer_broker_said_survives_our_updates_of_the_same_objects() -> None:
+    rate = {"dispatchThrottlingRateInByte": 1, "newLeaf": 7, "newName": "n", "dispatchThrottlingRateInMsg": 2}
+    rate |= {"ratePeriodInSecond": 3, "relativeToPublishRate": True}
+    policies = {
+        **avro_values.nothing(NEWER),
+        "isGlobal": False,
+        "aNewFlag": True,
+        "newNumber": 5,
+        "newPolicy": ("newer.OtherShape", {"data": b"\xff\0", "when": 12}),
+        "retentionPolicies": {"retentionSizeInMB": 1, "newLeaf": -3, "newName": "kept", "retentionTimeInMinutes": 2},
+        "subscriptionPolicies": {"sub": {"dispatchRate": rate}},
+        "schemaCompatibilityStrategy": "NEW_STRATEGY",
+        "subscriptionTypesEnabled": ["New_Shared", "Shared"],
+    }
+    event = decoded(NEWER_CODEC, NEWER, policies)
+    assert event.document is not None
+    document = _with_leaves_changed(event.document)
+    written = avro_values.read(NEWER_CODEC.encode(Event(KEY, Action.UPDATE, document)).payload, NEWER)["topicPoliciesEvent"]["policies"]
+    assert written == {
+        **policies,
+        "backLogQuotaMap": {},
+        "retentionPolicies": {"retentionSizeInMB": 1, "newLeaf": -3, "newName": "kept", "retentionTimeInMinutes": 60},
+        "subscriptionPolicies": {"sub": {"dispatchRate": {**rate, "ratePeriodInSecond": 9}}},
+    }
+
+
+def _with_leaves_changed(document: Settings) -> Settings:
+    """As an update with a mask of leaves does: parse the objects, set, serialize."""
+    policies = join(document)
+    policies.retention_policies.retention_time_in_minutes = 60
+    policies.subscription_policies["sub"].dispatch_rate.rate_period_in_second = 9
+    changed = split(policies)
+    assert changed.keys() | {name for name in document if name.startswith(EXTRA_PREFIX)} == document.keys()
+    return merged(document, changed, changed)
+
+
+def test_what_a_newer_brokers_schema_adds_is_told_to_the_fold() -> None:
+    foreign = {"?aNewFlag", "?newPolicy", "?newTable", "?newNumber"}
+    assert NEWER_CODEC.known is not None
+    assert {family for family in NEWER_CODEC.known if family.startswith(EXTRA_PREFIX)} == foreign
+    event = decoded(NEWER_CODEC, NEWER, {**avro_values.nothing(NEWER), "isGlobal": False, "aNewFlag": False})
+    assert event == Event(KEY, Action.UPDATE, {"?aNewFlag": b"false"}, None, NEWER_CODEC.known)
+
+
+def test_what_a_newer_broker_left_at_nothing_is_as_if_it_had_not_the_field() -> None:
+    retention = {"retentionSizeInMB": 1, "newLeaf": 0, "newName": None, "retentionTimeInMinutes": 2}
+    event = decoded(NEWER_CODEC, NEWER, {**avro_values.nothing(NEWER), "isGlobal": False, "retentionPolicies": retention})
+    assert event.document == split(TopicPolicies(retention_policies=RetentionPolicies(retention_size_in_mb=1, retention_time_in_minutes=2)))
+
+
+def test_foreign_values_that_are_equal_are_equal_bytes() -> None:
+    assert extras.to_json({"b": [1, b"\xff"], "a": ("Shape", {"x": 1.0})}) == b'{"a":{"-type":"Shape","x":1.0},"b":[1,{"-bytes":"/w=="}]}'
+    assert extras.from_json(extras.to_json({"b": [1, b"\xff"], "a": None})) == {"a": None, "b": [1, b"\xff"]}
+
+
+def test_a_newer_brokers_fields_are_refused_by_the_codec_of_an_older_schema_not_dropped() -> None:
+    leaf = join(_retention_of_a_newer_broker())
+    for document, name in (({"?aNewFlag": b"true"}, "?aNewFlag"), (split(leaf), "newLeaf")):
+        with pytest.raises(LogError, match=name.replace("?", r"\?")) as refused:
+            Codec().encode(Event(KEY, Action.UPDATE, document))
+        assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "SCHEMA_CANNOT_EXPRESS")
+
+
+def _retention_of_a_newer_broker() -> Settings:
+    retention = {"retentionSizeInMB": 1, "newLeaf": 1, "newName": None, "retentionTimeInMinutes": 2}
+    document = decoded(NEWER_CODEC, NEWER, {**avro_values.nothing(NEWER), "isGlobal": False, "retentionPolicies": retention}).document
+    assert document is not None
+    return document
+
+
+@given(avro_values.policies(OLDER))
+def test_what_an_older_broker_wrote_is_written_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
+    policies = dict(policies, isGlobal=False)
+    event = avro_values.an_event(TOPIC, policies)
+    decoded_event = OLDER_CODEC.decode(TOPIC, avro_values.written(event, OLDER), {})
+    del event["replicateTo"]
+    complete = avro_values.meant({**policies, "shadowTopics": None, "subscriptionPolicies": None})
+    event["topicPoliciesEvent"]["policies"] = {name: complete[name] for name in policies}
+    assert avro_values.read(OLDER_CODEC.encode(decoded_event).payload, OLDER) == event
+
+
+def test_what_an_older_brokers_schema_lacks_is_told_to_the_fold() -> None:
+    ours = {setting.partition("/")[0] for setting in samples.documents()[3]}
+    assert set(OLDER_CODEC.known or ()) == ours - {"max_message_size", "shadow_topics", "subscription_policies"}
+
+
+@pytest.mark.parametrize(
+    ("policies", "what"),
+    [
+        (TopicPolicies(max_message_size=1), "max_message_size"),
+        (TopicPolicies(shadow_topics=["persistent://a/b/c"]), "shadow_topics"),
+        (TopicPolicies(subscription_types_enabled=[SubscriptionType.SUBSCRIPTION_TYPE_KEY_SHARED]), "no symbol for 4"),
+        (TopicPolicies(persistence=PersistencePolicies(bookkeeper_ensemble=1, managed_ledger_storage_class_name="x")), "storage_class"),
+        (TopicPolicies(retention_policies=RetentionPolicies(retention_size_in_mb=2**40, retention_time_in_minutes=1)), "int"),
+    ],
+)
+def test_what_an_older_brokers_schema_lacks_is_refused_not_dropped(policies: TopicPolicies, what: str) -> None:
+    with pytest.raises(LogError, match=what) as refused:
+        OLDER_CODEC.encode(Event(KEY, Action.UPDATE, split(policies)))
+    assert refused.value.reason == "SCHEMA_CANNOT_EXPRESS"
+
+
+def test_an_older_schema_takes_everything_else() -> None:
+    quota = BacklogQuota(limit=5, limit_size=5, limit_time=-1, policy=BacklogQuotaPolicy.BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION)
+    policies = TopicPolicies(
+        back_log_quota_map={"destination_storage": quota},
+        persistence=PersistencePolicies(
+            bookkeeper_ensemble=1, bookkeeper_write_quorum=1, bookkeeper_ack_quorum=1, managed_ledger_max_mark_delete_rate=0.5
+        ),
+        subscription_types_enabled=[SubscriptionType.SUBSCRIPTION_TYPE_SHARED, SubscriptionType.SUBSCRIPTION_TYPE_EXCLUSIVE],
+        delayed_delivery_enabled=True,
+        delayed_delivery_tick_time_millis=5,
+    )
+    event = Event(KEY, Action.UPDATE, split(policies), None, OLDER_CODEC.known)
+    message = OLDER_CODEC.encode(event)
+    assert OLDER_CODEC.decode(message.key, message.payload, {}) == event
+
+
+def test_fields_whose_type_has_changed_are_kept_as_foreign() -> None:
+    schema = copy.deepcopy(avro_values.SHIPPED)
+    fields = {field["name"]: field for field in avro_values.record_in(schema, "TopicPolicies")["fields"]}
+    fields["maxMessageSize"]["type"] = ["null", "string"]
+    codec = Codec(schema)
+    payload = avro_values.written(
+        avro_values.an_event(TOPIC, {**avro_values.nothing(), "isGlobal": False, "maxMessageSize": "1 MB"}), schema
+    )
+    event = codec.decode(TOPIC, payload, {})
+    assert event.document == {"?maxMessageSize": b'"1 MB"'}
+    assert event.known is not None
+    assert "max_message_size" not in event.known
+    assert codec.encode(event).payload == codec.encode(Event(KEY, Action.UPDATE, {"?maxMessageSize": b'"1 MB"'})).payload
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "{}",
+        '"string"',
+        '{"type":"record","name":"R","fields":[]}',
+        '{"type":"record","name":"R","fields":7}',
+        json.dumps(avro_values.record_in(avro_values.SHIPPED, "TopicPolicies")),
+    ],
+)
+def test_what_is_no_schema_of_policy_events_is_refused(definition: str) -> None:
+    with pytest.raises(UnsupportedSchema):
+        Codec(definition)
+
+
+@pytest.mark.parametrize("name", ["isGlobal", "policies", "tenant", "actionType", "topicPoliciesEvent", "eventType"])
+def test_a_schema_without_what_makes_an_event_is_refused(name: str) -> None:
+    schema = copy.deepcopy(avro_values.SHIPPED)
+    for record in ("PulsarEvent", "TopicPoliciesEvent", "TopicPolicies"):
+        fields = avro_values.record_in(schema, record)["fields"]
+        fields[:] = [field for field in fields if field["name"] != name]
+        if name == "policies" and record == "TopicPoliciesEvent":
+            break
+        if name == "topicPoliciesEvent":
+            break
+    with pytest.raises(UnsupportedSchema):
+        Codec(schema)
+
+
+def test_the_shipped_schema_is_kept_as_it_was_registered() -> None:
+    assert PULSAR_4_2_4.startswith('{"type":"record","name":"PulsarEvent","namespace":"org.apache.pulsar.common.events"')
+    assert Codec().definition == PULSAR_4_2_4

@@ -1,0 +1,303 @@
+"""The memory log with one writer at a time: who leads, how a term ends, and what is stored of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, an_update
+from tests.simulation.loop import SimulatedLoop
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
+from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryStorage, Outcome
+from topicpolicies_server.logs.memory.led import WAIT_SECONDS, LedMemoryLog, LedNamespaceLog
+from topicpolicies_server.logs.memory.line import Line
+
+NAMESPACE = "acme/orders"
+KEY = a_key(NAMESPACE)
+
+
+class Chosen(Faults):
+    """Each append has the fate that is next, or none; a process that dies is missed after ``session`` seconds."""
+
+    def __init__(self) -> None:
+        self.fates: list[Fate] = []
+        self.session = 0.0
+
+    def fate(self, namespace: str, event: Event) -> Fate:
+        del namespace, event
+        return self.fates.pop(0) if self.fates else Fate()
+
+    def session_seconds(self, namespace: str) -> float:
+        del namespace
+        return self.session
+
+
+class Process:
+    """One that has the log open."""
+
+    def __init__(self, storage: MemoryStorage, address: str) -> None:
+        self.faults = Chosen()
+        self.owner = LedMemoryLog(storage, address=address, faults=self.faults)
+        self.recorder = Recorder()
+
+    async def open(self) -> Process:
+        log = await self.owner.open(NAMESPACE, self.recorder)
+        assert isinstance(log, LedNamespaceLog)
+        self.log = log
+        await self.recorder.until_caught_up()
+        return self
+
+    def append(self, *ids: str) -> None:
+        for each in ids:
+            self.recorder.append(self.log, an_update(KEY, len(each), event_id=each))
+
+    async def lead(self) -> None:
+        """Stands for leadership, and waits until it leads."""
+        self.log.contend()
+        await self.recorder.until(lambda: self.leads)
+
+    @property
+    def leads(self) -> bool:
+        return self.log.leadership.leads
+
+    def refusal(self) -> NotLeader:
+        """How it refuses an event."""
+        with pytest.raises(NotLeader) as caught:
+            self.append("refused")
+        return caught.value
+
+
+def stored(storage: MemoryStorage) -> list[str]:
+    """The ids of what is in partition 0, and who announced himself."""
+
+    def told(placed: Placed) -> str:
+        if placed.event is None:
+            return placed.producer.rpartition("/")[2]
+        assert placed.event.stamp is not None
+        return placed.event.stamp.event_id
+
+    return [told(placed) for placed in storage.namespace(NAMESPACE).entries[0]]
+
+
+def simulate(partitions: int, scenario: Callable[[MemoryStorage, Process, Process], Awaitable[None]]) -> None:
+    """Runs a scenario of two processes on simulated time."""
+
+    async def main() -> None:
+        storage = MemoryStorage(partitions=partitions)
+        one, two = await Process(storage, "one:1").open(), await Process(storage, "two:2").open()
+        await scenario(storage, one, two)
+        for process in (one, two):
+            process.owner.crash()
+            assert process.recorder.complaints == []
+
+    random.seed(1)
+    loop = SimulatedLoop(random.Random(1))
+    loop.run(main())
+    assert loop.failures == []
+
+
+def test_nobody_leads_unasked_and_whoever_asks_first_does() -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        await asyncio.sleep(10)
+        assert one.log.leadership == Leadership(False)
+        refusal = one.refusal()
+        assert (refusal.kind, refusal.metadata) == (Kind.UNAVAILABLE, {"namespace": NAMESPACE})
+        await one.lead()
+        assert one.log.leadership == Leadership(True, "one:1")
+        two.log.contend()
+        await two.recorder.until(lambda: "led" in two.recorder.reports)
+        assert two.refusal().metadata["leader"] == "one:1"
+        one.append("a")
+        await one.recorder.until_settled(1)
+        await asyncio.sleep(3 * WAIT_SECONDS)
+        assert two.log.leadership == Leadership(False, "one:1"), "it waits on and on"
+        assert stored(storage) == ["one:1", "a"]
+
+    simulate(1, scenario)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_successor_leads_only_once_it_has_read_everything(partitions: int) -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        await one.lead()
+        two.log.contend()
+        await asyncio.sleep(0.1)
+        last = two.log.reads[-1]
+        last.hold()
+        one.append("a", "b")
+        await one.recorder.until(lambda: len(one.recorder.places) == 2)
+        one.owner.crash()
+        await asyncio.sleep(10)
+        assert all(seat.holder is not None for seat in storage.namespace(NAMESPACE).seats), "it has all producers"
+        assert not two.leads
+        last.release()
+        await two.recorder.until(lambda: two.leads)
+        assert two.recorder.ids() != []
+        assert {"a", "b"} <= set(two.recorder.ids())
+
+    simulate(partitions, scenario)
+
+
+def test_a_leader_that_is_fenced_in_the_middle_of_a_batch_does_not_know_what_was_stored_and_nothing_follows() -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        await one.lead()
+        two.log.contend()
+        await asyncio.sleep(0.1)
+        one.faults.fates = [Fate(answer_delay=1.0), Fate(), Fate(delay=1.0), Fate()]
+        one.append("acknowledged late", "stored", "late", "later")
+        await asyncio.sleep(0.5)
+        assert stored(storage) == ["one:1", "acknowledged late", "stored"]
+        one.log.cut(answers=True)
+        await asyncio.sleep(0.01)
+        assert one.leads, "it has not looked yet"
+        await two.recorder.until(lambda: two.leads)
+        two.append("of the next")
+        await asyncio.sleep(5)
+        assert stored(storage) == ["one:1", "acknowledged late", "stored", "two:2", "of the next"]
+        assert len(one.recorder.failures) == 4
+        assert {(error.reason, error.kind, error.outcome_unknown) for _, error in one.recorder.failures} == {
+            ("LOG_FENCED", Kind.UNAVAILABLE, True)
+        }
+        reports = [report for report in one.recorder.reports if report in ("append_failed", "led")]
+        assert reports[:6] == ["led", *["append_failed"] * 4, "led"], "first what was on its way, then that it leads no longer"
+        assert one.refusal().metadata["leader"] == "two:2"
+
+    simulate(1, scenario)
+
+
+def test_a_leader_that_is_isolated_takes_itself_for_one_until_the_log_refuses_what_it_wrote() -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        await one.lead()
+        two.log.contend()
+        await asyncio.sleep(0.1)
+        lines: list[Line[Any]] = [*one.log.appends, *one.log.answers, *one.log.reads]
+        for line in lines:
+            line.hold()
+        one.log.cut()
+        await two.recorder.until(lambda: two.leads)
+        assert one.leads
+        one.append("in vain", "in vain too")
+        await asyncio.sleep(1)
+        for line in lines:
+            line.release()
+        await one.recorder.until(lambda: len(one.recorder.failures) == 2)
+        assert {(error.reason, error.outcome_unknown) for _, error in one.recorder.failures} == {("LOG_FENCED", True)}
+        await asyncio.sleep(1)
+        assert stored(storage) == ["one:1", "two:2"]
+
+    simulate(1, scenario)
+
+
+@pytest.mark.parametrize(("outcome", "kept"), [(Outcome.UNACKNOWLEDGED, ["lost"]), (Outcome.VANISHED, [])])
+def test_a_connection_that_breaks_in_a_batch_ends_the_term_and_takes_along_what_was_sent_behind(outcome: Outcome, kept: list[str]) -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        del two
+        await one.lead()
+        one.faults.fates = [Fate(), Fate(outcome)]
+        one.append("stored", "lost", "behind")
+        await one.recorder.until(lambda: len(one.recorder.failures) == 2)
+        assert {(error.reason, error.outcome_unknown) for _, error in one.recorder.failures} == {("LOG_UNREACHABLE", True)}
+        await one.recorder.until(lambda: one.leads)
+        one.append("again")
+        await one.recorder.until(lambda: len(one.recorder.places) == 2)
+        assert stored(storage) == ["one:1", "stored", *kept, "one:1", "again"]
+
+    simulate(1, scenario)
+
+
+def test_what_a_leader_has_sent_when_it_steps_down_stands_before_the_next_term() -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        await one.lead()
+        two.log.contend()
+        await asyncio.sleep(0.1)
+        one.faults.fates = [Fate(), Fate(delay=1.0)]
+        one.append("stored", "on its way")
+        one.log.candidate.step_down(LogError("LOG_FENCED", "It is told to."))
+        await two.recorder.until(lambda: two.leads)
+        assert stored(storage) == ["one:1", "stored", "on its way", "two:2"]
+        assert [error.outcome_unknown for _, error in one.recorder.failures] == [True, True]
+        assert one.recorder.places == []
+
+    simulate(1, scenario)
+
+
+def test_a_dead_leader_is_missed_after_a_while_and_one_that_closes_at_once() -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        loop = asyncio.get_running_loop()
+        await one.lead()
+        one.append("a")
+        two.log.contend()
+        await asyncio.sleep(0.1)
+        one.faults.session, began = 5.0, loop.time()
+        one.owner.crash()
+        await two.recorder.until(lambda: two.leads)
+        assert 5.0 <= loop.time() - began < 6.0
+        one = await Process(storage, "one:1").open()  # which stands for it unasked, as the log tells of a leader
+        await one.recorder.until(lambda: "led" in one.recorder.reports)
+        two.append("b")
+        began = loop.time()
+        await two.recorder.close(two.log)
+        assert two.recorder.ids(two.recorder.places) == ["b"], "what was accepted is finished"
+        await one.recorder.until(lambda: one.leads)
+        assert loop.time() - began < 0.5
+        assert stored(storage) == ["one:1", "a", "two:2", "b", "one:1"]
+        assert one.recorder.complaints == []
+        one.owner.crash()
+
+    simulate(1, scenario)
+
+
+def test_other_writers_are_locked_out_while_somebody_leads() -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        del two
+        await one.lead()
+        with pytest.raises(LogError, match="exclusive producer"):
+            storage.write(NAMESPACE, an_update(KEY))
+        shared, recorder = MemoryLog(storage), Recorder()
+        log = await shared.open(NAMESPACE, recorder)
+        recorder.append(log, an_update(KEY, event_id="shared"))
+        await recorder.until(lambda: bool(recorder.failures))
+        ((_, error),) = recorder.failures
+        assert (error.reason, error.outcome_unknown) == ("LOG_FENCED", False)
+        one.owner.crash()
+        recorder.append(log, an_update(KEY, event_id="shared"))
+        await recorder.until_settled(2)
+        assert stored(storage) == ["one:1", "shared"]
+        await shared.close()
+
+    simulate(1, scenario)
+
+
+def test_compaction_keeps_who_led_last() -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        await one.lead()
+        one.append("a", "b")
+        await one.recorder.until_settled(2)
+        one.owner.crash()
+        await two.lead()
+        storage.compact(NAMESPACE)
+        assert stored(storage) == ["b", "two:2"]
+
+    simulate(1, scenario)
+
+
+def test_a_process_that_ends_while_it_steps_down_keeps_nothing() -> None:
+    async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
+        await one.lead()
+        two.log.contend()
+        await asyncio.sleep(0.1)
+        one.faults.fates = [Fate(delay=1.0)]
+        one.append("before the closing")
+        one.log.candidate.step_down(LogError("LOG_FENCED", "It is told to."))
+        one.owner.crash()
+        await two.recorder.until(lambda: two.leads)
+        assert stored(storage) == ["one:1", "two:2"]
+
+    simulate(1, scenario)

@@ -1,0 +1,161 @@
+"""Acknowledged is durable: a process that appends is killed again and again, and nothing that was acknowledged is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.logs.recorder import Recorder
+from topicpolicies_server.logs.rows import position_of
+from topicpolicies_server.logs.sqlite import SqliteLog
+
+pytestmark = pytest.mark.timeout(180)  # two dozen processes each, however busy the machine
+
+NAMESPACE = "acme/orders"
+KILLS = 22
+
+
+@dataclass
+class Life:
+    """What a process said before it ended."""
+
+    appended: list[int] = field(default_factory=list)
+    acknowledged: list[int] = field(default_factory=list)
+    failed: list[tuple[int, bool]] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+
+    @property
+    def in_flight(self) -> set[int]:
+        return set(self.appended) - set(self.acknowledged) - {number for number, _ in self.failed}
+
+
+class Nursery:
+    """Lets processes live and kills them."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def live(
+        self, path: Path, *, keys: int = 5, compact: bool = False, file_limit: int = 0, kill_after: int = 0, delay: float = 0
+    ) -> Life:
+        """One life, ended by SIGKILL ``delay`` seconds after so many acknowledgements; by itself if that is 0."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        wanted = {"path": str(path), "keys": keys, "compact": compact, "file_limit": file_limit}
+        self._process.stdin.write(json.dumps(wanted).encode() + b"\n")
+        life = Life()
+        pid = 0
+        async with asyncio.timeout(30):
+            async for line in self._process.stdout:
+                words = line.decode().split()
+                match words[0]:
+                    case "pid":
+                        pid = int(words[1])
+                    case "a":
+                        life.appended.append(int(words[1]))
+                    case "k":
+                        life.acknowledged.append(int(words[1]))
+                        if len(life.acknowledged) == kill_after:
+                            asyncio.get_running_loop().call_later(delay, os.kill, pid, signal.SIGKILL)
+                    case "f":
+                        life.failed.append((int(words[1]), words[2] == "1"))
+                    case "over":
+                        return life
+                    case _:
+                        life.rest.append(line.decode().strip())
+        raise AssertionError("the process ended")
+
+
+@pytest.fixture
+async def nursery() -> AsyncIterator[Nursery]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.logs.sqlite_child", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    yield Nursery(process)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert await process.wait() == 0
+
+
+async def what_is_there(path: Path) -> tuple[str, Recorder]:
+    change_log = SqliteLog(path)
+    recorder = Recorder()
+    log = await change_log.open(NAMESPACE, recorder)
+    await recorder.until_caught_up()
+    await change_log.close()
+    return log.identity, recorder
+
+
+async def test_no_acknowledged_event_is_missing_or_doubled_or_out_of_order_after_kills(tmp_path: Path, nursery: Nursery) -> None:
+    path = tmp_path / "changes.db"
+    chance = random.Random(4711)
+    identities: set[str] = set()
+    interrupted = survived_unacknowledged = 0
+    there: list[int] = []
+    for _ in range(KILLS):
+        life = await nursery.live(path, kill_after=chance.randint(1, 120), delay=chance.random() * 0.01)
+        assert life.failed == []
+        assert life.rest == []
+        identity, recorder = await what_is_there(path)
+        identities.add(identity)
+        before, there = there, [int(name) for name in recorder.ids()]
+        assert there[: len(before)] == before
+        assert there == list(range(len(there)))  # in order, none missing between, none twice
+        assert set(life.acknowledged) <= set(there)
+        assert life.acknowledged == list(range(len(before), len(before) + len(life.acknowledged)))
+        assert [placed.position for placed in recorder.entries] == [position_of(number + 1) for number in there]
+        assert set(there) <= set(before) | set(life.appended)
+        interrupted += bool(life.in_flight)
+        survived_unacknowledged += len(set(there) & life.in_flight)
+    assert len(identities) == 1
+    assert interrupted >= KILLS // 2  # kills did meet appends on their way
+    assert len(there) > KILLS
+
+
+async def test_kills_during_compaction_lose_no_newest_event_and_no_position_comes_twice(tmp_path: Path, nursery: Nursery) -> None:
+    path = tmp_path / "changes.db"
+    chance = random.Random(4711)
+    positions: dict[str, str] = {}
+    forgotten = 0
+    for _ in range(KILLS):
+        life = await nursery.live(path, keys=7, compact=True, kill_after=chance.randint(30, 200), delay=chance.random() * 0.05)
+        _, recorder = await what_is_there(path)
+        there = [int(name) for name in recorder.ids()]
+        assert there == sorted(set(there))
+        for key in range(7):
+            acknowledged = [number for number in life.acknowledged if number % 7 == key]
+            mine = [number for number in there if number % 7 == key]
+            assert not acknowledged or mine[-1] >= acknowledged[-1]
+            assert mine == list(range(mine[0], mine[-1] + 1, 7)) if mine else not acknowledged  # the end of its story, without a gap
+        for placed, name in zip(recorder.entries, recorder.ids(), strict=True):
+            assert positions.setdefault(placed.position, name) == name
+        forgotten += there[0] > 0
+    assert forgotten > KILLS // 2  # compaction did run
+
+
+async def test_a_write_that_the_system_refuses_ends_the_log_and_loses_nothing_acknowledged(tmp_path: Path, nursery: Nursery) -> None:
+    path = tmp_path / "changes.db"
+    life = await nursery.live(path, file_limit=200_000)
+    assert life.rest[0].startswith("lost")
+    assert life.rest[-1] == "end"
+    assert life.in_flight == set()
+    unknown = {number for number, outcome_unknown in life.failed if outcome_unknown}
+    certain = {number for number, outcome_unknown in life.failed if not outcome_unknown}
+    assert unknown
+    _, recorder = await what_is_there(path)
+    there = {int(name) for name in recorder.ids()}
+    assert len(there) == len(recorder.entries) > 0
+    assert set(life.acknowledged) <= there <= set(life.acknowledged) | unknown
+    assert certain.isdisjoint(there)
+    again = await nursery.live(path, kill_after=200)
+    assert again.acknowledged[0] == max(there) + 1

@@ -1,0 +1,341 @@
+"""What the embedded log says when its disk fails: certain where it is certain, unknown where it is not, and never silence."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, an_update
+from tests.logs.sqlite_backend import FaultyConnection
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.rows import position_of
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
+from topicpolicies_server.logs.sqlite import file as sqlite_file
+from topicpolicies_server.logs.sqlite.loading import Loading
+from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
+
+NAMESPACE = "acme/orders"
+KEY = a_key(NAMESPACE)
+
+
+class Disk:
+    """A file on a disk that can fail, and the log on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.faults = FaultyConnection.fresh()
+        self.change_log = SqliteLog(path, connection=self.faults, close_seconds=5)
+
+    async def open(self, namespace: str = NAMESPACE) -> tuple[SqliteNamespaceLog, Recorder]:
+        recorder = Recorder()
+        log = await self.change_log.open(namespace, recorder)
+        await recorder.until_caught_up()
+        return log, recorder
+
+    def fail(self, code: int, *, after: bool = False, sql: str = "INSERT INTO events") -> None:
+        """Lets the next such statement fail, before or after it has been done."""
+        self.faults.sql, self.faults.error_code, self.faults.after, self.faults.once = sql, code, after, True
+
+
+@pytest.fixture
+async def disk(tmp_path: Path) -> AsyncIterator[Disk]:
+    disk = Disk(tmp_path / "changes.db")
+    yield disk
+    disk.faults.gate.set()
+    await disk.change_log.close()
+
+
+def append_all(log: SqliteNamespaceLog, recorder: Recorder, *names: str) -> None:
+    for name in names:
+        recorder.append(log, an_update(KEY, event_id=name))
+
+
+def failures(recorder: Recorder) -> list[tuple[str, bool]]:
+    return [(event.stamp.event_id, error.outcome_unknown) for event, error in recorder.failures if event.stamp]
+
+
+async def test_what_is_appended_during_a_commit_is_committed_together_by_the_next(disk: Disk) -> None:
+    log, recorder = await disk.open()
+    append_all(log, recorder, "first")
+    await recorder.until_settled(1)
+    disk.faults.statements.clear()
+    disk.faults.gate.clear()
+    append_all(log, recorder, *(f"{n}" for n in range(200)))
+    await asyncio.sleep(0.05)
+    append_all(log, recorder, *(f"{n}" for n in range(200, 400)))
+    disk.faults.gate.set()
+    await recorder.until_settled(401)
+    assert recorder.ids() == ["first", *(f"{n}" for n in range(400))]
+    assert 2 <= len(disk.faults.statements) <= 3  # the first few, then 256 at most
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(getattr(sqlite3, name), id=name)
+        for name in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_NOMEM", "SQLITE_READONLY", "SQLITE_BUSY_SNAPSHOT")
+    ],
+)
+async def test_a_refused_transaction_fails_its_events_for_certain_and_the_log_goes_on(disk: Disk, code: int) -> None:
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    disk.fail(code)
+    append_all(log, recorder, "failing")
+    await recorder.until_settled(2)
+    append_all(log, recorder, "after")
+    await recorder.until_settled(3)
+    assert failures(recorder) == [("failing", False)]
+    assert recorder.losses == []
+    assert [(placed.position, name) for placed, name in zip(recorder.places, recorder.ids(recorder.places), strict=True)] == [
+        (position_of(1), "before"),
+        (position_of(2), "after"),
+    ]
+    await disk.change_log.close()
+    _, again = await Disk(disk.path).open()
+    assert again.ids() == ["before", "after"]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(getattr(sqlite3, name), id=name)
+        for name in ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_WRITE", "SQLITE_CORRUPT", "SQLITE_ERROR")
+    ],
+)
+async def test_after_an_input_or_output_error_the_outcome_is_unknown_and_reopening_tells_it(disk: Disk, code: int, stored: bool) -> None:
+    log, recorder = await disk.open()
+    other_log, other = await disk.open("acme/other")
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    disk.faults.gate.clear()
+    append_all(log, recorder, "unknown")
+    await asyncio.sleep(0.05)
+    append_all(log, recorder, "behind it")
+    other.append(other_log, an_update(a_key("acme/other"), event_id="elsewhere"))
+    disk.fail(code, after=stored)
+    disk.faults.gate.set()
+    await recorder.until(lambda: bool(recorder.losses))
+    await other.until(lambda: bool(other.losses))
+    assert failures(recorder) == [("unknown", True), ("behind it", False)]
+    assert failures(other) == [("elsewhere", False)]
+    with pytest.raises(LogError, match="Open the log again"):
+        log.append(an_update(KEY))
+    again, second = await disk.open()
+    assert again.identity == log.identity
+    assert second.ids() == ["before", "unknown"][: 1 + stored]
+    append_all(again, second, "after")
+    await second.until_settled(1)
+    assert second.ids()[-1] == "after"
+    assert recorder.complaints == other.complaints == second.complaints == []
+
+
+async def test_a_really_full_file_refuses_until_there_is_room(disk: Disk) -> None:
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    connection = disk.faults.last
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    for n in range(40):
+        append_all(log, recorder, f"{n}")
+        await recorder.until_settled(n + 2)
+    refused = failures(recorder)
+    assert refused
+    assert {unknown for _, unknown in refused} == {False}
+    assert "full" in recorder.failures[0][1].message
+    connection.execute("PRAGMA max_page_count = 1000000")
+    append_all(log, recorder, "after")
+    await recorder.until_settled(42)
+    assert recorder.ids()[-1] == "after"
+    acknowledged = recorder.ids(recorder.places)
+    await disk.change_log.close()
+    _, again = await Disk(disk.path).open()
+    assert again.ids() == acknowledged
+    assert [placed.position for placed in again.entries] == [position_of(n + 1) for n in range(len(acknowledged))]
+
+
+async def test_a_failed_checkpoint_harms_nothing(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CHECKPOINT_PAGES", "CHECKPOINT_PAGES_AT_MOST"):
+        monkeypatch.setattr(f"topicpolicies_server.logs.sqlite.writer.{name}", 0)
+    log, recorder = await disk.open()
+    disk.fail(sqlite3.SQLITE_IOERR, sql="PRAGMA wal_checkpoint")
+    append_all(log, recorder, "one")
+    await recorder.until_settled(1)
+    append_all(log, recorder, "two")
+    await recorder.until_settled(2)
+    assert disk.faults.error_code is None  # the fault was met
+    assert {"lost", "append_failed"}.isdisjoint(recorder.reports)
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR])
+async def test_a_failed_compaction_says_so_and_acknowledged_events_stay(disk: Disk, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk.change_log, "_compaction", Compaction(retention_ms=-1))
+    log, recorder = await disk.open()
+    append_all(log, recorder, "old", "new")
+    await recorder.until_settled(2)
+    disk.fail(code, sql="DELETE")
+    with pytest.raises(LogError, match="could not be compacted"):
+        await disk.change_log.compact(NAMESPACE)
+    if code == sqlite3.SQLITE_FULL:
+        assert recorder.losses == []
+    else:
+        await recorder.until(lambda: bool(recorder.losses))
+        _, recorder = await disk.open()
+    assert recorder.ids() == ["old", "new"]
+
+
+async def test_a_file_that_can_no_longer_be_read_loses_the_log(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, recorder = await disk.open()
+    append_all(log, recorder, "one")
+    await recorder.close(log)
+
+    def unreadable(connection: sqlite3.Connection, *_: object) -> Iterator[None]:
+        yield from connection.execute("SELECT * FROM missing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_file, "pages", unreadable)
+        second = Recorder()
+        await disk.change_log.open(NAMESPACE, second)
+        await second.until(lambda: bool(second.losses))
+    assert second.caught_up_after == []
+    _, third = await disk.open()
+    assert third.ids() == ["one"]
+
+
+async def test_a_file_that_cannot_be_read_at_the_opening_is_refused_and_can_be_opened_later(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, recorder = await disk.open()
+    append_all(log, recorder, "one")
+    await recorder.close(log)
+
+    def unreadable(_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    second = Recorder()
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_file, "hold_still", unreadable)
+        with pytest.raises(LogError, match="can't be read") as refused:
+            await disk.change_log.open(NAMESPACE, second)
+    assert refused.value.reason == "LOG_FILE_UNUSABLE"
+    _, third = await disk.open()
+    assert third.ids() == ["one"]
+    assert second.reports == []
+
+
+async def test_an_error_that_nobody_foresaw_loses_the_log_instead_of_hanging(tmp_path: Path) -> None:
+    ticks = iter([1])
+    change_log = SqliteLog(tmp_path / "changes.db", now=lambda: next(ticks))
+    recorder = Recorder()
+    log = await change_log.open(NAMESPACE, recorder)
+    append_all(log, recorder, "one")
+    await recorder.until_settled(1)
+    append_all(log, recorder, "two")
+    await recorder.until(lambda: bool(recorder.losses))
+    assert failures(recorder) == [("two", True)]
+    await change_log.close()
+
+
+async def test_closing_is_bounded_when_the_disk_hangs_and_the_lock_is_kept(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "changes.db")
+    disk.change_log = SqliteLog(disk.path, connection=disk.faults, close_seconds=0.1)
+    log, recorder = await disk.open()
+    disk.faults.gate.clear()
+    append_all(log, recorder, "held")
+    began = asyncio.get_running_loop().time()
+    await disk.change_log.close()
+    assert asyncio.get_running_loop().time() - began < 5
+    recorder.closed = True
+    assert failures(recorder) == [("held", True)]
+    with pytest.raises(LogError, match="in use"):
+        await SqliteLog(disk.path).start()
+    disk.faults.gate.set()
+    await asyncio.sleep(0.2)
+    assert recorder.complaints == []
+
+
+async def test_an_event_that_outlives_its_log_is_read_by_the_next_one(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "changes.db")
+    disk.change_log = SqliteLog(disk.path, connection=disk.faults, close_seconds=0.1)
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    disk.faults.gate.clear()
+    append_all(log, recorder, "held")
+    await recorder.close(log)
+    assert failures(recorder) == [("held", True)]
+    again, second = await disk.open()
+    assert second.ids() == ["before"]
+    disk.faults.gate.set()
+    await second.until(lambda: len(second.entries) == 2)
+    append_all(again, second, "after")
+    await second.until_settled(1)
+    assert second.ids() == ["before", "held", "after"]
+    assert second.ids(second.places) == ["after"]
+    await disk.change_log.close()
+    assert recorder.complaints == second.complaints == []
+
+
+async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> None:
+    log, recorder = await disk.open()
+    other_log, other = await disk.open("acme/other")
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    disk.change_log._flight.bytes = 2_000
+    disk.faults.gate.clear()
+    taken = 0
+    with pytest.raises(LogError) as refused:
+        for taken in range(100):
+            append_all(log, recorder, f"{taken}")
+    assert refused.value.reason == "LOG_BUSY"
+    assert 2 < taken < 20
+    with pytest.raises(LogError, match="wait for the change log"):
+        other_log.append(an_update(a_key("acme/other")))
+    disk.faults.gate.set()
+    await recorder.until_settled(taken + 1)
+    assert disk.change_log._flight.bytes_now == 0
+    other.append(other_log, an_update(a_key("acme/other")))
+    await other.until_settled(1)
+
+
+@pytest.mark.parametrize("ending", ["close", "loss"])
+async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_says_nothing(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    log, recorder = await disk.open()
+    append_all(log, recorder, "one")
+    await recorder.close(log)
+    gate = threading.Event()
+    begin = Loading.begin
+
+    def waiting(loading: Loading) -> None:
+        assert gate.wait(30)
+        begin(loading)
+
+    second = Recorder()
+    with monkeypatch.context() as patched:
+        patched.setattr(Loading, "begin", waiting)
+        opening = asyncio.create_task(disk.change_log.open(NAMESPACE, second))
+        other_log, other = await disk.open("acme/other")
+        closing = asyncio.create_task(disk.change_log.close() if ending == "close" else asyncio.sleep(0))
+        await asyncio.sleep(0.05)
+        if ending == "loss":
+            disk.fail(sqlite3.SQLITE_IOERR)
+            other.append(other_log, an_update(a_key("acme/other")))
+            await other.until(lambda: bool(other.losses))
+        gate.set()
+        with pytest.raises(LogError, match="closed" if ending == "close" else "Open the log again"):
+            await opening
+        await closing
+    assert second.reports == []
+    if ending == "loss":
+        _, third = await disk.open()
+        assert third.ids() == ["one"]

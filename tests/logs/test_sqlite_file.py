@@ -1,0 +1,228 @@
+"""The file of the embedded log: whose it is, who may read it, and which formats are known."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, an_update
+from tests.logs.sqlite_backend import FaultyConnection
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.rows import position_of
+from topicpolicies_server.logs.sqlite import SqliteLog
+from topicpolicies_server.logs.sqlite import file as sqlite_file
+
+NAMESPACE = "acme/orders"
+KEY = a_key(NAMESPACE)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "changes.db"
+
+
+async def one_life(path: Path, count: int, *, codec: Codec | None = None, namespace: str = NAMESPACE) -> tuple[str, Recorder]:
+    """Opens the file, appends, closes; the log's identity and what was seen."""
+    change_log = SqliteLog(path, codec=codec)
+    recorder = Recorder()
+    log = await change_log.open(namespace, recorder)
+    await recorder.until_caught_up()
+    for n in range(count):
+        recorder.append(log, an_update(a_key(namespace, n), n))
+    await recorder.until_settled(count)
+    await change_log.close()
+    assert recorder.failures == []
+    return log.identity, recorder
+
+
+def put(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+async def refusal(path: Path) -> LogError:
+    with pytest.raises(LogError) as refused:
+        await SqliteLog(path).start()
+    assert str(path) in refused.value.message
+    return refused.value
+
+
+async def test_all_files_are_for_their_owner_only_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        change_log = SqliteLog(path)
+        recorder = Recorder()
+        log = await change_log.open(NAMESPACE, recorder)
+        recorder.append(log, an_update(KEY))
+        await recorder.until_settled(1)
+        modes = {found.name: oct(found.stat().st_mode & 0o777) for found in path.parent.iterdir()}
+        await change_log.close()
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(["changes.db", "changes.db-wal", "changes.db-shm", "changes.db.lock"], "0o600")
+
+
+async def test_a_second_log_on_the_file_is_refused_at_once_and_told_who_has_it(path: Path) -> None:
+    first = SqliteLog(path)
+    await first.start()
+    (path.parent / "alias.db").symlink_to(path)
+    for name in (path, path.parent / "alias.db"):
+        with pytest.raises(LogError, match=rf"{path} is in use by process {os.getpid()}\.") as refused:
+            await SqliteLog(name).start()
+        assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "LOG_FILE_IN_USE")
+    await first.close()
+    again = SqliteLog(path)
+    await again.start()
+    await again.close()
+
+
+async def test_the_lock_goes_with_its_process_even_if_that_is_killed(path: Path) -> None:
+    await one_life(path, 1)
+    program = (
+        "import sys, time, pathlib; from topicpolicies_server.logs.sqlite.lock import FileLock;"
+        "FileLock(pathlib.Path(sys.argv[1])).acquire(); print('locked', flush=True); time.sleep(60)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    holder = await asyncio.create_subprocess_exec(sys.executable, "-c", program, path, stdout=asyncio.subprocess.PIPE, env=environment)
+    assert holder.stdout is not None
+    assert await holder.stdout.readline() == b"locked\n"
+    assert f"in use by process {holder.pid}." in (await refusal(path)).message
+    holder.kill()
+    await holder.wait()
+    _, recorder = await one_life(path, 1)
+    assert len(recorder.entries) == 2
+
+
+async def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
+    await one_life(path, 1)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {sqlite_file.FORMAT + 1}")
+    error = await refusal(path)
+    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "LOG_FORMAT_UNKNOWN")
+    assert f"format {sqlite_file.FORMAT + 1}" in error.message
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (sqlite_file.FORMAT + 1,)
+        assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
+
+
+async def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE events (something)")
+    assert (await refusal(path)).reason == "LOG_FORMAT_UNKNOWN"
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("events",)]
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+async def test_what_is_no_database_is_refused(path: Path) -> None:
+    put(path, b"something else entirely, and long enough to be looked at " * 100)
+    assert (await refusal(path)).reason == "LOG_FILE_UNUSABLE"
+    with pytest.raises(LogError, match="can't be opened for writing") as refused:
+        await SqliteLog(path.parent).start()
+    assert refused.value.reason == "LOG_FILE_UNUSABLE"
+
+
+async def test_a_directory_that_is_missing_is_named(path: Path) -> None:
+    with pytest.raises(LogError, match="nowhere") as refused:
+        await SqliteLog(path.parent / "nowhere" / "changes.db").start()
+    assert refused.value.reason == "LOG_FILE_UNUSABLE"
+
+
+async def test_a_refused_file_can_be_opened_once_it_is_in_order(path: Path) -> None:
+    put(path, b"no database" * 100)
+    change_log = SqliteLog(path)
+    with pytest.raises(LogError):
+        await change_log.start()
+    put(path, b"")
+    await change_log.start()
+    await change_log.close()
+
+
+async def test_every_file_has_an_identity_for_good_and_every_namespace_its_own(path: Path) -> None:
+    first = {(await one_life(path, 1))[0] for _ in range(2)}
+    assert len(first) == 1
+    other_namespace, _ = await one_life(path, 1, namespace="acme/other")
+    other_file, _ = await one_life(path.with_name("other.db"), 1)
+    assert len({*first, other_namespace, other_file}) == 3
+
+
+async def test_namespaces_are_those_that_something_was_appended_to(path: Path) -> None:
+    await one_life(path, 1, namespace="acme/two")
+    await one_life(path, 1, namespace="acme/one")
+    change_log = SqliteLog(path)
+    await change_log.start()
+    assert change_log.namespaces() == ["acme/one", "acme/two"]
+    recorder = Recorder()
+    log = await change_log.open("acme/three", recorder)
+    assert change_log.namespaces() == ["acme/one", "acme/two"]
+    recorder.append(log, an_update(a_key("acme/three")))
+    await recorder.until_settled(1)
+    assert change_log.namespaces() == ["acme/one", "acme/three", "acme/two"]
+    await change_log.close()
+
+
+async def test_entries_are_read_with_the_schema_that_they_were_written_with(path: Path) -> None:
+    definition = json.loads(PULSAR_4_2_4)
+    older = without(definition, "maxMessageSize")
+    await one_life(path, 3, codec=Codec(json.dumps(older)))
+    _, recorder = await one_life(path, 3)
+    written = [placed.event for placed in recorder.entries if placed.event is not None]
+    assert [event.document for event in written[:3]] == [event.document for event in written[3:]]
+    assert ["max_message_size" in event.known if event.known is not None else None for event in written] == [False] * 3 + [None] * 3
+
+
+def without(node: object, name: str) -> object:
+    """A schema without the fields of a name."""
+    if isinstance(node, dict):
+        return {key: without(value, name) for key, value in node.items()}
+    if isinstance(node, list):
+        return [without(item, name) for item in node if not (isinstance(item, dict) and item.get("name") == name)]
+    return node
+
+
+@pytest.mark.parametrize("change", ["schema = 99", "properties = 'no json'", "properties = '[]'", "key = 'no topic'", "payload = x'00'"])
+async def test_a_damaged_entry_only_takes_its_place(path: Path, change: str) -> None:
+    await one_life(path, 3)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE events SET {change} WHERE place & 0xff = 2")  # noqa: S608
+        connection.commit()
+    _, recorder = await one_life(path, 0)
+    assert [placed.position for placed in recorder.entries] == [position_of(row) for row in (1, 2, 3)]
+    assert [placed.event is None for placed in recorder.entries] == [False, True, False]
+    assert recorder.entries[1].problem
+
+
+async def test_every_commit_is_on_the_disk_before_it_is_acknowledged(path: Path) -> None:
+    """Only a loss of power would tell otherwise, so the settings are looked at."""
+    faults = FaultyConnection.fresh()
+    change_log = SqliteLog(path, connection=faults)
+    await change_log.start()
+    settings = {name: faults.last.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "auto_vacuum")}
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}
+    await change_log.close()
+
+
+async def test_a_closed_log_stays_closed(path: Path) -> None:
+    change_log = SqliteLog(path)
+    await change_log.start()
+    await change_log.close()
+    await change_log.close()
+    with pytest.raises(LogError, match="closed"):
+        await change_log.open(NAMESPACE, Recorder())
+
+
+async def test_one_namespace_is_opened_once_at_a_time(path: Path) -> None:
+    change_log = SqliteLog(path)
+    await change_log.open(NAMESPACE, Recorder())
+    with pytest.raises(LogError, match="open already"):
+        await change_log.open(NAMESPACE, Recorder())
+    await change_log.close()

@@ -1,0 +1,86 @@
+"""What is shown to Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.namespaces.bench import Bench, document, simulate
+from tests.namespaces.test_repairing import conflict
+from topicpolicies_server.config import parse_address
+from topicpolicies_server.core.events import Action, Event
+from topicpolicies_server.guard import Guard
+from topicpolicies_server.metrics import Endpoint, ServerCollector
+
+
+def shown(collector: ServerCollector) -> dict[str, float]:
+    """Every sample, by name and labels."""
+    return {
+        sample.name.removeprefix("topicpolicies_") + "".join(f" {value}" for value in sample.labels.values()): sample.value
+        for family in collector.collect()
+        for sample in family.samples
+    }
+
+
+def test_what_happened_is_counted_and_what_there_is_is_shown() -> None:
+    async def scenario(bench: Bench) -> None:
+        async def look() -> set[str]:
+            return {"acme/other"}
+
+        guard = Guard(bench.registry, look, 60.0)
+        guard.start()
+        collector = ServerCollector(bench.registry, guard)
+        await conflict(bench)
+        assert shown(collector)["repairs_due"] == 1
+        await bench.set(7)
+        await bench.set(7)
+        await asyncio.sleep(1)
+        bench.storage.write_unreadable("acme/orders")
+        bench.storage.write(
+            "acme/orders",
+            Event(bench.request(0).key, Action.UPDATE, document(max_consumers_per_subscription=7, max_subscriptions_per_topic=8)),
+        )
+        await asyncio.sleep(1)
+        samples = shown(collector)
+        expected = {
+            "updates_total APPLIED": 1,
+            "updates_total UNCHANGED": 1,
+            "conflicts_total broker": 2,
+            "unexplained_events_total": 1,
+            "ambiguous_events_total": 0,
+            "unreadable_entries_total": 1,
+            "loads_total loaded": 2,
+            "namespaces": 2,
+            "documents": 1,
+            "watchers": 0,
+            "repairs_due": 0,
+            "repairs_waiting": 0,
+            "repairs_paused": 0,
+            "guarded_namespaces": 1,
+        }
+        assert {name: samples.get(name) for name in expected} == expected
+        assert samples["events_total sidecar applied"] == 1 and samples["events_total broker applied"] == 4
+        bench.registry.gate.pause()
+        assert shown(collector)["repairs_paused"] == 1
+        await guard.stop()
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_they_are_shown_over_http_on_loopback_in_the_format_of_prometheus() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(7)
+        endpoint = Endpoint(parse_address("127.0.0.1:0"), ServerCollector(bench.registry))
+        try:
+            answer = httpx.get(f"http://{endpoint.address}/metrics", trust_env=False)  # noqa: ASYNC210 - it is another thread that answers
+        finally:
+            endpoint._close()
+        families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+        assert answer.status_code == 200
+        assert families["topicpolicies_updates"].samples[0].value == 1
+        assert families["topicpolicies_namespaces"].type == "gauge" and families["topicpolicies_updates"].type == "counter"
+        assert all(family.documentation for family in families.values())
+
+    simulate(scenario)

@@ -1,0 +1,175 @@
+"""A namespace whose log has one writer at a time: who takes updates, who names the leader, and what becomes of what was on its way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.events import Event
+from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader
+from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog, MemoryStorage, StoredNamespace
+
+from .bench import NAMESPACE, Bench, error_of, simulate
+
+THEIRS = Leadership(False, "theirs:1")
+NOBODY = Leadership(False)
+OURS = Leadership(True, "ours:1")
+
+
+class LedLog(MemoryNamespaceLog):
+    """A log whose leader a test decides."""
+
+    def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
+        super().__init__(owner, stored, sink)
+        self.contended = 0
+        self._now = NOBODY
+
+    @property
+    def leadership(self) -> Leadership:
+        return self._now
+
+    def contend(self) -> None:
+        self.contended += 1
+
+    def append(self, event: Event) -> None:
+        if not self._now.leads:
+            raise NotLeader(NAMESPACE, self._now)
+        super().append(event)
+
+    def become(self, leadership: Leadership) -> None:
+        """The leader changes; what a leader has in flight fails."""
+        self._now = leadership
+        if not leadership.leads:
+            self._abandon(LogError("LOG_FENCED", "Another one leads.", kind=Kind.FAILED_PRECONDITION, outcome_unknown=True))
+        self._sink.led()
+
+
+class LedLogs(MemoryLog):
+    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+        log = self._open[namespace] = LedLog(self, self.storage.namespace(namespace), sink)
+        return log
+
+
+class LedBench(Bench):
+    """One process that may lead."""
+
+    def __init__(self, *, storage: MemoryStorage | None = None) -> None:
+        super().__init__(sole_writer=False, storage=storage, join_patience_seconds=0.0)
+        self.registry._log = LedLogs(self.storage)
+
+    async def opened_log(self) -> LedLog:
+        await self.namespace.ready()
+        return cast("LedLog", cast("LedLogs", self.registry._log).opened(NAMESPACE))
+
+
+def led(scenario: object) -> None:
+    """Runs a scenario over a log that has a leader."""
+
+    async def run(bench: Bench) -> None:
+        mine = LedBench(storage=bench.storage)
+        await scenario(mine)  # type: ignore[operator]
+        await mine.registry.close()
+
+    simulate(run)
+
+
+def test_an_update_waits_until_it_is_known_who_leads_and_is_taken_by_whoever_does() -> None:
+    async def scenario(bench: LedBench) -> None:
+        log = await bench.opened_log()
+        assert log.contended == 0, "reading asks for nothing"
+        updates = [bench.setting(value) for value in (1, 2, 3)]
+        await asyncio.sleep(0.5)
+        assert not any(update.done() for update in updates)
+        assert log.contended == 3
+        log.become(OURS)
+        versions = [(await update).version for update in updates]
+        assert versions == sorted(versions)
+        assert await bench.value() == 3
+
+    led(scenario)
+
+
+def test_a_follower_names_the_leader_and_serves_reads() -> None:
+    async def scenario(bench: LedBench) -> None:
+        log = await bench.opened_log()
+        waiting = bench.setting(1)
+        await asyncio.sleep(0.1)
+        log.become(THEIRS)
+        for error in (await error_of(waiting), await error_of(bench.set(2)), await error_of(bench.set(3, etag="9"))):
+            assert (error.kind, error.reason, error.metadata["leader"]) == (Kind.UNAVAILABLE, "NOT_LEADER", "theirs:1")
+        bench.elsewhere(7)
+        await asyncio.sleep(0.1)
+        assert await bench.value() == 7
+        assert (await bench.set(8, validate_only=True)).previous == "11", "what is not written can be asked of anybody"
+        assert await bench.value() == 7
+
+    led(scenario)
+
+
+def test_where_nobody_says_that_it_leads_an_update_is_refused_in_time_and_certainly_not_made() -> None:
+    async def scenario(bench: LedBench) -> None:
+        log = await bench.opened_log()
+        error = await error_of(bench.set(1))
+        assert error.reason == "NOT_LEADER"
+        assert "leader" not in error.metadata
+        log.become(OURS)
+        await asyncio.sleep(0.1)
+        assert await bench.value() is None
+
+    led(scenario)
+
+
+def test_a_leader_that_is_deposed_answers_what_it_holds_at_once_and_a_repeat_settles_it() -> None:
+    async def scenario(bench: LedBench) -> None:
+        log = await bench.opened_log()
+        log.become(OURS)
+        await bench.set(1)
+        log.answers[0].hold()
+        log.reads[0].hold()
+        stored = bench.setting(2, request_id="stored")
+        await asyncio.sleep(0.01)
+        log.appends[0].hold()
+        sent = bench.setting(3, request_id="sent")
+        await asyncio.sleep(0.01)
+        began = bench.loop.time()
+        log.become(THEIRS)
+        errors = [await error_of(stored), await error_of(sent)]
+        assert bench.loop.time() - began < 0.001
+        assert [error.reason for error in errors] == ["OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"]
+        assert (await error_of(bench.set(4))).reason == "NOT_LEADER"
+        for line in (log.answers[0], log.appends[0]):
+            line.drop()
+            line.release()
+        log.reads[0].release()
+        log.become(OURS)
+        await asyncio.sleep(0.1)
+        repeats = [await bench.set(2, request_id="stored"), await bench.set(3, request_id="sent")]
+        assert [repeat.repeated for repeat in repeats] == [True, False]
+        assert repeats[1].previous == repeats[0].version
+        assert await bench.value() == 3
+
+    led(scenario)
+
+
+def test_only_a_leader_repairs() -> None:
+    async def scenario(bench: LedBench) -> None:
+        log = await bench.opened_log()
+        bench.elsewhere(1)
+        await asyncio.sleep(0.01)
+        bench.elsewhere(1, max_consumer_per_topic=5)
+        await asyncio.sleep(0.01)
+        bench.elsewhere(3)  # computed before the consumers were set
+        await asyncio.sleep(1)
+        assert len(bench.ids()) == 3
+        log.become(OURS)
+        await asyncio.sleep(1)
+        before = len(bench.ids())
+        assert before > 3
+        log.become(THEIRS)
+        bench.elsewhere(4, max_consumer_per_topic=5)
+        bench.elsewhere(5)  # again
+        await asyncio.sleep(1)
+        assert len(bench.ids()) == before + 2
+
+    led(scenario)

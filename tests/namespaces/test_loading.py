@@ -1,0 +1,316 @@
+"""A namespace's life: loaded once, bounded, retried, dropped when idle, and never answering too early."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.core.keystate import REMEMBERED_REQUESTS
+from topicpolicies_server.core.watch import Mode, Selection
+from topicpolicies_server.logs.change_log import ANYBODY, LogError
+from topicpolicies_server.namespaces.namespace import Phase
+
+from .bench import KEY, NAMESPACE, Bench, error_of, simulate
+
+UNREACHABLE = LogError("LOG_UNREACHABLE", "The change log can't be reached.")
+
+
+def test_however_many_ask_it_is_loaded_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.log.opening_seconds = 0.1
+        answers = await asyncio.gather(*(bench.namespace.get(KEY) for _ in range(50)), *(bench.set(value) for value in range(1, 20)))
+        assert len(answers) == 69 and len(bench.log.openings) == 1
+
+    simulate(scenario)
+
+
+def test_only_so_many_are_loaded_at_once_and_the_others_wait_their_turn() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.log.opening_seconds = 0.1
+        names = [f"acme/{letter}" for letter in "abcdef"]
+        await asyncio.gather(*(bench.registry.get(name).ready() for name in names))
+        assert bench.log.most_at_once == 2
+        assert [at for at, _ in bench.log.openings] == pytest.approx([0.0, 0.0, 0.1, 0.1, 0.2, 0.2])
+
+    simulate(scenario, max_concurrent_loads=2)
+
+
+def test_nothing_is_answered_before_the_log_is_read() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(7)
+        bench.faults.read_seconds = 0.5
+        reading = bench.loop.create_task(bench.value())
+        writing = bench.setting(8)
+        await asyncio.sleep(0.4)
+        assert not reading.done() and not writing.done() and bench.namespace.phase is Phase.LOADING
+        assert await reading == 7
+        assert (await writing).previous == "11"
+
+    simulate(scenario)
+
+
+def test_requests_that_arrive_while_it_is_read_are_applied_in_the_order_in_which_they_came() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.faults.read_seconds = 0.2
+        bench.elsewhere(100)
+        early = [bench.setting(value) for value in range(1, 10)]
+        await asyncio.sleep(0.2)
+        late = [bench.setting(value) for value in range(10, 20)]
+        versions = [(await task).version for task in (*early, *late)]
+        assert versions == sorted(versions) and await bench.value() == 19
+
+    simulate(scenario)
+
+
+def test_while_it_can_not_be_loaded_updates_are_told_so_at_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.log.refusals = [UNREACHABLE]
+        namespace = bench.namespace
+        first = await error_of(namespace.update(bench.request(1)))
+        second = await error_of(namespace.update(bench.request(2)))
+        assert first is second is UNREACHABLE
+        await asyncio.sleep(0.1)
+        assert (await bench.set(3)).version == "11"
+
+    simulate(scenario)
+
+
+def test_one_that_nobody_waits_for_is_forgotten_when_it_can_not_be_loaded() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.log.refusals = [UNREACHABLE] * 100
+        assert await error_of(bench.namespace.get(KEY)) is UNREACHABLE
+        await asyncio.sleep(5)
+        assert len(bench.registry) == 0 and len(bench.log.openings) < 5
+
+    simulate(scenario)
+
+
+def test_an_unreadable_entry_is_passed_over() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(1)
+        bench.storage.write_unreadable(NAMESPACE)
+        bench.elsewhere(2)
+        assert await bench.value() == 2
+        bench.storage.write_unreadable(NAMESPACE)
+        assert (await bench.set(3)).previous == "13"
+
+    simulate(scenario, sole_writer=False)
+
+
+# Superseded loads
+
+
+class Opening:
+    """A log that a test reads by hand."""
+
+    identity, partitions, namespace, leadership, in_place = "a log", 1, NAMESPACE, ANYBODY, False
+
+    def __init__(self, sink: object) -> None:
+        self.sink = sink
+        self.closed = False
+
+    def partition_of(self, key: object) -> int:
+        del key
+        return 0
+
+    def follows(self, earlier: str, later: str) -> bool:
+        del earlier, later
+        return False
+
+    def complete_after(self, partition: int) -> str | None:
+        del partition
+        return None
+
+    def contend(self) -> None:
+        raise AssertionError("anybody may append")
+
+    def append(self, event: Event) -> None:
+        raise LogError("LOG_CLOSED", "closed")
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class HandLog:
+    """A change log whose openings the test drives."""
+
+    def __init__(self) -> None:
+        self.openings: list[Opening] = []
+
+    async def open(self, namespace: str, sink: object) -> Opening:
+        del namespace
+        self.openings.append(Opening(sink))
+        return self.openings[-1]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _entries(bench: Bench, *values: int) -> Sequence[Placed]:
+    for value in values:
+        bench.elsewhere(value)
+    return bench.storage.namespace(NAMESPACE).entries[0]
+
+
+def test_a_superseded_load_can_neither_tear_down_nor_serve_for_its_successor() -> None:
+    async def scenario(bench: Bench) -> None:
+        log = HandLog()
+        bench.registry._log = log
+        stale, fresh = _entries(bench, 1, 2)
+        namespace = bench.namespace
+        waiting = bench.loop.create_task(error_of(namespace.get(KEY)))
+        await asyncio.sleep(5.01)
+        assert (await waiting).reason == "LOAD_TIMEOUT"
+        reading = bench.loop.create_task(bench.value())
+        await asyncio.sleep(1)
+        first, second = (opening.sink for opening in log.openings)
+        assert log.openings[0].closed and not log.openings[1].closed
+        first.read([stale])  # type: ignore[attr-defined]
+        first.caught_up()  # type: ignore[attr-defined]
+        await asyncio.sleep(0.1)
+        assert not reading.done()
+        second.read([stale, fresh])  # type: ignore[attr-defined]
+        second.caught_up()  # type: ignore[attr-defined]
+        assert await reading == 2
+        first.lost(LogError("LOG_LOST", "late"))  # type: ignore[attr-defined]
+        first.read([stale])  # type: ignore[attr-defined]
+        assert await bench.value() == 2 and namespace.phase is Phase.READY and len(log.openings) == 2
+
+    simulate(scenario, load_retry_seconds=0.1)
+
+
+def test_a_reader_that_contradicts_a_proof_is_not_believed_and_the_log_is_read_anew() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.opened.reads[0].hold()
+        await bench.set(2)  # taken by proof, and not read
+        entries = bench.storage.namespace(NAMESPACE).entries[0]
+        assert entries[1].event is not None and entries[1].event.stamp is not None
+        other = entries[1].event._replace(stamp=entries[1].event.stamp._replace(event_id="another"))
+        follower = bench.namespace._follower
+        assert follower is not None
+        follower.read([entries[0], entries[1]._replace(event=other)])
+        assert bench.namespace.phase is not Phase.READY
+        assert await bench.value() == 2
+        assert len(bench.log.openings) == 2 and bench.namespace._follower is not follower
+
+    simulate(scenario)
+
+
+# Idle, full, and closed
+
+
+def test_one_that_nobody_uses_is_dropped_and_loaded_again_when_it_is_used() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(5)
+        await asyncio.sleep(3)
+        assert len(bench.registry) == 0
+        assert await bench.value() == 5 and len(bench.log.openings) == 2
+
+    simulate(scenario, namespace_idle_seconds=2.0)
+
+
+def test_one_that_is_watched_or_has_something_under_way_is_kept() -> None:
+    async def scenario(bench: Bench) -> None:
+        watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        await asyncio.sleep(10)
+        assert len(bench.registry) == 1
+        bench.opened.appends[0].hold()
+        under_way = bench.setting(1)
+        await asyncio.sleep(0.1)
+        bench.namespace.unwatch(watcher)
+        await asyncio.sleep(10)
+        assert len(bench.registry) == 1
+        bench.opened.appends[0].release()
+        assert (await under_way).version == "11"
+        await asyncio.sleep(10)
+        assert len(bench.registry) == 0
+
+    simulate(scenario, namespace_idle_seconds=2.0, update_timeout_seconds=60.0)
+
+
+def test_more_namespaces_than_there_may_be_are_refused() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.registry.get("acme/a")
+        bench.registry.get("acme/b")
+        with pytest.raises(PolicyError) as caught:
+            bench.registry.get("acme/c")
+        assert caught.value.kind is Kind.RESOURCE_EXHAUSTED
+        bench.registry.get("acme/a")
+
+    simulate(scenario, max_loaded_namespaces=2)
+
+
+def test_closing_finishes_what_was_accepted_and_refuses_what_comes_later() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.opened.answers[0].hold()
+        accepted, waiting = bench.setting(2), bench.setting(3)
+        bench.loop.call_later(0.5, bench.opened.answers[0].release)
+        await asyncio.sleep(0.01)
+        await bench.registry.close()
+        assert ((await accepted).version, (await waiting).version) == ("12", "13")
+        with pytest.raises(PolicyError, match="stopping"):
+            bench.registry.get(NAMESPACE)
+
+    simulate(scenario, max_in_flight_per_key=1)
+
+
+def test_closing_while_it_is_read_tells_whoever_waits() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(1)
+        bench.faults.read_seconds = 1.0
+        reading = bench.loop.create_task(error_of(bench.namespace.get(KEY)))
+        writing = bench.setting(2)
+        await asyncio.sleep(0.1)
+        await bench.registry.close()
+        assert (await reading).reason == "NAMESPACE_CLOSED"
+        assert (await error_of(writing)).reason == "NAMESPACE_CLOSED"
+
+    simulate(scenario)
+
+
+# Beside other writers
+
+
+def test_after_compaction_it_waits_for_repairs_that_may_be_on_their_way_but_not_for_ever() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(1)
+        bench.elsewhere(2)
+        bench.storage.compact(NAMESPACE)
+        assert await bench.value() == 2
+        assert bench.loop.time() == pytest.approx(bench.limits.join_patience_seconds, abs=0.01)
+
+    simulate(scenario, sole_writer=False, join_patience_seconds=3.0)
+    simulate(scenario, sole_writer=False, join_patience_seconds=7.0)
+
+
+def test_it_answers_as_soon_as_nothing_is_provisional_any_more() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(1)
+        bench.elsewhere(2)
+        bench.storage.compact(NAMESPACE)
+        await asyncio.sleep(1.5)
+        assert await bench.value() == 2
+        assert bench.loop.time() == pytest.approx(2.0, abs=0.01)
+
+    simulate(scenario, sole_writer=False, window_ms=2_000, join_patience_seconds=100.0)
+
+
+def test_a_restart_forgets_no_request_that_the_log_tells_of() -> None:
+    async def scenario(bench: Bench) -> None:
+        first = await bench.set(1, request_id="interrupted")
+        for value in range(2, 2 + 3 * REMEMBERED_REQUESTS):
+            await bench.set(value)
+        await bench.registry.close()
+        again = Bench(storage=bench.storage)
+        repeated = await again.namespace.update(again.request(1, request_id="interrupted"))
+        assert (repeated.repeated, repeated.version, repeated.previous) == (True, first.version, first.previous)
+        assert await again.value() == 1 + 3 * REMEMBERED_REQUESTS, "it was not applied once more"
+        await again.registry.close()
+
+    simulate(scenario)

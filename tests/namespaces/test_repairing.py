@@ -1,0 +1,228 @@
+"""Repairs of one namespace: by rate, paused, withheld, refused; and what is told and kept of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.events import Action, Event, StampKind
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.memory import MemoryNamespaceLog
+from topicpolicies_server.namespaces.activity import Activity, Repair
+
+from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
+
+
+def written(bench: Bench, kind: StampKind = StampKind.REPAIR) -> int:
+    """Repairs in the log."""
+    entries = bench.storage.namespace(NAMESPACE).entries[0]
+    return sum(placed.event is not None and placed.event.stamp is not None and placed.event.stamp.kind is kind for placed in entries)
+
+
+async def conflict(bench: Bench, key: Any = KEY) -> None:
+    """Two changes of a broker that were computed from the same document."""
+    await bench.namespace.ready()  # its history is seen from the beginning
+    bench.elsewhere(1, key)
+    bench.elsewhere(1, key, max_consumer_per_topic=2)
+    bench.storage.write(NAMESPACE, Event(key, Action.UPDATE, document(max_producer_per_topic=3)))
+    await asyncio.sleep(0.001)
+
+
+def test_what_a_stale_document_undid_is_restated_and_told_of_with_before_after_and_cause() -> None:
+    async def scenario(bench: Bench) -> None:
+        told: list[tuple[Repair, bool]] = []
+        bench.registry.activity.on_repair = lambda repair, published: told.append((repair, published))
+        await conflict(bench)
+        assert bench.namespace.repairs_due == 1
+        await asyncio.sleep(1)
+        assert written(bench) == 1 and bench.namespace.repairs_due == 0
+        ((repair, published),) = told
+        assert published and repair.key == KEY and repair.namespace == NAMESPACE
+        assert repair.before == document(max_producer_per_topic=3)
+        assert repair.after == document(max_producer_per_topic=3, max_consumer_per_topic=2)
+        assert repair.cause is not None and repair.cause.position == repair.version
+        activity = bench.registry.activity
+        assert activity.repairs == {"published": 1} and list(activity.repaired) == [repair]
+        assert activity.conflicts == {"broker": 1} and activity.events["broker", "applied"] == 3
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_what_caused_the_repair_of_a_head_that_was_a_guess_is_told_when_it_is_certain() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(1)
+        await bench.namespace.ready()  # what was written just before may be computed from what was not seen
+        bench.elsewhere(1, max_consumer_per_topic=2)
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
+        await asyncio.sleep(10)
+        assert written(bench) == 0 and bench.namespace.repairs_due == 0
+        await asyncio.sleep(120)
+        assert written(bench) == 1
+        (repair,) = bench.registry.activity.repaired
+        assert repair.cause is not None and repair.cause.position == "13"
+
+    simulate(scenario, sole_writer=False, join_patience_seconds=0.0)
+
+
+def test_a_repair_that_somebody_else_makes_needless_is_cancelled() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        bench.elsewhere(3, max_consumer_per_topic=2)
+        await asyncio.sleep(1)
+        assert written(bench) == 0 and bench.registry.activity.repairs == {"cancelled": 1}
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_nothing_is_repaired_while_repairs_are_paused_and_everything_afterwards() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        await conflict(bench, OTHER)
+        await asyncio.sleep(5)
+        assert written(bench) == 0 and bench.namespace.repairs_due == 2 and bench.registry.gate.waiting == 2
+        assert await bench.value() == 3  # heads are right all the while
+        bench.registry.gate.resume()
+        await asyncio.sleep(1)
+        assert written(bench) == 2 and bench.namespace.repairs_due == 0
+
+    simulate(scenario, sole_writer=False, pause_repairs=True)
+
+
+def test_a_key_that_goes_on_changing_while_it_waits_is_repaired_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        for value in range(10, 20):
+            await asyncio.sleep(0.1)
+            bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=value)))
+        await asyncio.sleep(0.1)
+        bench.registry.gate.resume()
+        await asyncio.sleep(1)
+        assert written(bench) == 1 and await bench.value() == 19
+
+    simulate(scenario, sole_writer=False, pause_repairs=True)
+
+
+def test_only_so_many_are_repaired_in_a_second() -> None:
+    async def scenario(bench: Bench) -> None:
+        keys = [KEY._replace(topic=f"persistent://acme/orders/{number}") for number in range(12)]
+        for key in keys:
+            await conflict(bench, key)
+        await asyncio.sleep(0.3)
+        early = written(bench)
+        assert 4 <= early <= 7  # a second's worth, and those of three tenths
+        await asyncio.sleep(3)
+        assert written(bench) == 12
+
+    simulate(scenario, sole_writer=False, max_repairs_per_second=4.0)
+
+
+def test_a_read_only_server_refuses_updates_and_only_tells_of_repairs() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        await asyncio.sleep(1)
+        entries = len(bench.ids())
+        error = await error_of(bench.set(5))
+        assert error.kind is Kind.FAILED_PRECONDITION and error.reason == "READ_ONLY" and error.metadata == {"namespace": NAMESPACE}
+        assert (await bench.set(5, validate_only=True)).outcome.name == "APPLIED"
+        assert len(bench.ids()) == entries and await bench.value() == 3
+        activity = bench.registry.activity
+        assert activity.repairs == {"withheld": 1} and activity.updates == {"READ_ONLY": 1, "APPLIED": 1}
+
+    simulate(scenario, sole_writer=False, read_only=True)
+
+
+def test_a_repair_that_the_log_will_never_take_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = 0
+
+    def refuse(self: MemoryNamespaceLog, event: Event) -> None:
+        nonlocal tries
+        tries += 1
+        raise LogError("DIALECT", "Not in this dialect.", kind=Kind.FAILED_PRECONDITION)
+
+    monkeypatch.setattr(MemoryNamespaceLog, "append", refuse)
+
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        await asyncio.sleep(10)
+        assert tries == 1 and bench.registry.activity.repairs == {"refused": 1}
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=4)))
+        await asyncio.sleep(10)
+        assert tries == 2
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_a_repair_that_finds_the_log_busy_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    append, tries = MemoryNamespaceLog.append, 0
+
+    def busy(self: MemoryNamespaceLog, event: Event) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 5:
+            raise LogError("LOG_BUSY", "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
+        append(self, event)
+
+    monkeypatch.setattr(MemoryNamespaceLog, "append", busy)
+
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        await asyncio.sleep(1)
+        assert tries == 5 and written(bench) == 1
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_what_can_not_be_explained_is_counted_told_and_kept_with_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        bench.elsewhere(2)
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_consumer_per_topic=7, max_subscriptions_per_topic=8)))
+        await asyncio.sleep(1)
+        activity: Activity = bench.registry.activity
+        assert activity.unexplained == 1
+        (doubt,) = activity.doubts
+        assert doubt.kind == "unexplained" and doubt.key == KEY
+        assert doubt.before == document(max_producer_per_topic=2)
+        assert doubt.after == document(max_producer_per_topic=2, max_consumer_per_topic=7, max_subscriptions_per_topic=8)
+        assert set(doubt.settings) == {"max_consumer_per_topic", "max_subscriptions_per_topic"}  # from no document: the nearest base
+
+    with caplog.at_level(logging.WARNING):
+        simulate(scenario, sole_writer=False)
+    (line,) = [record.getMessage() for record in caplog.records if "unexplained" in record.getMessage()]
+    assert "max_consumer_per_topic: unset -> 7; max_subscriptions_per_topic: unset -> 8" in line
+
+
+def test_what_is_kept_is_bounded() -> None:
+    activity = Activity(kept=3)
+    for number in range(10):
+        activity.repair(Repair(f"a/{number}", KEY, "1", None, None, None), published=True)
+    assert [repair.namespace for repair in activity.repaired] == ["a/7", "a/8", "a/9"] and activity.repairs == {"published": 10}
+
+
+def test_who_is_held_stays_loaded_and_is_repaired_although_nobody_asks() -> None:
+    async def scenario(bench: Bench) -> None:
+        namespace = bench.namespace
+        namespace.hold(bench)
+        await asyncio.sleep(30)
+        await conflict(bench)
+        await asyncio.sleep(1)
+        assert written(bench) == 1 and bench.namespace is namespace
+        namespace.release(bench)
+        await asyncio.sleep(30)
+        assert len(bench.registry) == 0
+
+    simulate(scenario, sole_writer=False, namespace_idle_seconds=2.0)
+
+
+def test_who_is_held_goes_on_trying_to_be_loaded() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.log.refusals = [LogError("LOG_UNREACHABLE", "Not now.")] * 5
+        bench.namespace.hold(bench)
+        await asyncio.sleep(20)
+        assert bench.registry.activity.loads == {"failed": 5, "loaded": 1} and len(bench.registry) == 1
+
+    simulate(scenario, sole_writer=False)

@@ -1,0 +1,1 @@
+"""The broker's plug-in: a real broker whose topic policies the sidecar keeps."""

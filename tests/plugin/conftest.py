@@ -1,0 +1,46 @@
+"""One broker per configuration, for all tests of the room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pulsar
+import pytest
+
+from tests.broker.admin import Admin
+from tests.plugin.pair import Pair
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A broker with the plug-in, and a sidecar on the embedded log; both run at the beginning and at the end of each test."""
+    made = Pair(tmp_path_factory.mktemp("plugin"))
+    try:
+        made.start_sidecar()
+        made.broker.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def own(pair: Pair) -> Iterator[Admin]:
+    """The admin API of the broker with the plug-in."""
+    with pair.admin as client:
+        yield client
+
+
+@pytest.fixture
+def topic(own: Admin) -> str:
+    """A new topic in a new namespace there, as ``tenant/namespace/topic``."""
+    made = f"{own.create_namespace('plugin')}/topic"
+    own.create_topic(made)
+    return made
+
+
+@pytest.fixture
+def client(pair: Pair) -> Iterator[pulsar.Client]:
+    """A Pulsar client of that broker."""
+    made = pulsar.Client(pair.broker.service_url, operation_timeout_seconds=20, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    yield made
+    made.close()

@@ -1,0 +1,33 @@
+// Sets how many producers a topic may have, over gRPC: the arguments are the service's address, the topic and the number.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	"topicpolicies/clients/go/topicpolicies"
+)
+
+func main() {
+	limit, err := strconv.ParseInt(os.Args[3], 10, 32)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := topicpolicies.New(os.Args[1], topicpolicies.WithActor("go"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.Update(context.Background(), topicpolicies.Update{
+		Key:      topicpolicies.Key{Topic: os.Args[2]},
+		Policies: &topicpolicies.TopicPolicies{MaxProducerPerTopic: proto.Int32(int32(limit))},
+		Mask:     []string{"max_producer_per_topic"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}

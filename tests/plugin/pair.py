@@ -1,0 +1,85 @@
+"""A broker with the plug-in, and the sidecar behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import grpc
+import httpx
+
+from tests.broker.admin import Admin
+from tests.broker.configuration import Ports
+from tests.broker.pulsar_broker import Broker
+from tests.java_build import plugin_jar
+from tests.promises.server_process import ServerProcess
+from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
+
+SERVICE = "topicpolicies.broker.SidecarTopicPoliciesService"
+"""The class that the broker is told to use."""
+
+KEEP_TOPICS = {"brokerDeleteInactiveTopicsEnabled": "false"}
+"""Otherwise a broker deletes, after a minute, topics that nobody produces to, and their policies with them."""
+
+
+class Pair:
+    """A broker and its sidecar, on the embedded log or, if asked for, on the broker's own ``__change_events``."""
+
+    def __init__(self, directory: Path, *, log_in_pulsar: bool = False, settings: Mapping[str, str] | None = None) -> None:
+        """Starts nothing yet.
+
+        Args:
+            directory: for the sidecar's log and output.
+            log_in_pulsar: the sidecar's log is in the broker, which then uses the plug-in bare (``systemTopicEnabled=false``).
+            settings: further lines of ``standalone.conf``.
+        """
+        ports = Ports()
+        (directory / "cluster.toml").write_text('cluster = "standalone"\n')  # without it no LOCAL replication clusters are taken
+        log = ["--data", str(directory / "policies.db"), "--cluster-file", str(directory / "cluster.toml")]
+        bare = {}
+        if log_in_pulsar:
+            log = ["--pulsar", f"pulsar://127.0.0.1:{ports.service}", "--admin-url", f"http://127.0.0.1:{ports.web}"]
+            bare = {"systemTopicEnabled": "false"}
+        self.sidecar = ServerProcess([*log, "--show-secrets"], directory / "sidecar.log")
+        own = {
+            "topicPoliciesServiceClassName": SERVICE,
+            "topicPoliciesSidecarAddress": self.sidecar.address,
+            "topicPoliciesSidecarLoadTimeoutSeconds": "5",
+            "topicPoliciesSidecarRequestTimeoutSeconds": "8",
+            **KEEP_TOPICS,
+        }
+        self.broker = Broker(settings={**own, **bare, **(settings or {})}, ports=ports, plugins=[plugin_jar()])
+        self._channel: grpc.Channel | None = None
+
+    @property
+    def admin(self) -> Admin:
+        """The broker's admin API; close it after use."""
+        return self.broker.admin()
+
+    @property
+    def stub(self) -> TopicPoliciesServiceStub:
+        """The sidecar, for calls that wait for it (``wait_for_ready``) where it may be starting."""
+        if self._channel is None:
+            options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+            self._channel = grpc.insecure_channel(self.sidecar.address, options=options)
+        return TopicPoliciesServiceStub(self._channel)
+
+    def start_sidecar(self) -> None:
+        """Starts the sidecar, and returns when it serves."""
+        asyncio.run(self.sidecar.start())
+
+    def metric(self, name: str) -> float:
+        """A figure of the plug-in on the broker's metrics page, without its prefix."""
+        page = httpx.get(f"{self.broker.admin_url}/metrics/", trust_env=False).raise_for_status().text
+        found = re.search(rf"^topicpolicies_sidecar_{name}(?:{{[^}}]*}})? (\S+)", page, re.MULTILINE)
+        assert found is not None, f"there is no figure {name}"
+        return float(found[1])
+
+    def close(self) -> None:
+        """Ends both."""
+        if self._channel is not None:
+            self._channel.close()
+        self.broker.close()
+        self.sidecar.kill()

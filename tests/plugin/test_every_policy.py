@@ -1,0 +1,76 @@
+"""Every policy of the admin API, set, read and removed in each scope: the broker with the plug-in answers what a stock broker answers."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.broker.admin import Admin, AdminError
+from tests.broker.policy_case import Call, Case, Need, comparable, prepare, replicated_namespace, stop_replicating
+from tests.broker.policy_cases import CASES
+from tests.plugin.pair import Pair
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.events_pb2 import Scope as ScopeNumber
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.names import Scope
+
+pytestmark = pytest.mark.broker
+
+_WHICH = [(case, scope) for case in CASES for scope in case.scopes]
+_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def namespaces(pair: Pair, admin: Admin) -> Iterator[dict[tuple[str, Need], str]]:
+    """A plain and a replicated namespace, on the broker with the plug-in (``own``) and on a stock one."""
+    with pair.admin as own:
+        made: dict[tuple[str, Need], str] = {}
+        for name, client in (("own", own), ("stock", admin)):
+            plain = client.create_namespace("every")
+            made |= {
+                (name, Need.NOTHING): plain,
+                (name, Need.SHADOW_TOPICS): plain,
+                (name, Need.TWO_CLUSTERS): replicated_namespace(client),
+            }
+        yield made
+        stop_replicating(own, made["own", Need.TWO_CLUSTERS])
+        stop_replicating(admin, made["stock", Need.TWO_CLUSTERS])
+
+
+@pytest.mark.parametrize(("case", "scope"), _WHICH, ids=[f"{case.setting}-{scope.name}" for case, scope in _WHICH])
+def test_the_broker_answers_what_a_stock_broker_answers(
+    pair: Pair, own: Admin, admin: Admin, namespaces: dict[tuple[str, Need], str], case: Case, scope: Scope
+) -> None:
+    local = f"{case.setting.replace('/', '-')}-{scope.name}-{uuid.uuid4().hex[:4]}".lower()
+    said: dict[str, list[Any]] = {}
+    held: list[TopicPolicies] = []
+    for name, client in (("own", own), ("stock", admin)):
+        namespace = namespaces[name, case.need]
+        topic, here = prepare(client, case, namespace, local)
+        said[name] = [_answer(here.reading_call(scope), client, topic)]
+        for example in here.examples:
+            said[name] += [_answer(call, client, topic) for call in (here.setting_call(example, scope), here.reading_call(scope))]
+            if name == "own":
+                request = service_pb2.GetPolicyRequest(topic=topic, scope=ScopeNumber.ValueType(scope))
+                held.append(pair.stub.GetPolicy(request, timeout=_SECONDS).policies)
+        said[name] += [_answer(call, client, topic) for call in (here.removing_call(scope), here.reading_call(scope))]
+        said[name] = [json.loads(json.dumps(answer).replace(namespace, "NAMESPACE")) for answer in said[name]]
+    assert said["own"] == said["stock"]
+    if case.settable:
+        examples = case.in_namespace(namespaces["own", case.need]).examples
+        assert [comparable(each) for each in held] == [comparable(example.policies) for example in examples], (
+            "the sidecar holds what was set"
+        )
+
+
+def _answer(call: Call, admin: Admin, topic: str) -> Any:
+    """What the broker says, lists in no order; a refusal as its status."""
+    try:
+        answer = call.on(admin, topic)
+    except AdminError as error:
+        return {"refused": error.status}
+    return sorted(answer) if isinstance(answer, list) else answer

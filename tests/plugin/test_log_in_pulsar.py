@@ -1,0 +1,76 @@
+"""The sidecar's log is in the very broker that it serves (``__change_events``), which then uses the plug-in bare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pulsar
+import pytest
+
+from tests.broker.policy_case import Case, Need, comparable, prepare
+from tests.broker.policy_cases import CASES
+from tests.plugin.enforcement import admits_another_producer, soon
+from tests.plugin.pair import Pair
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.names import Scope
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
+
+_SECONDS = 30
+_SETTABLE = [case for case in CASES if case.need is Need.NOTHING and case.settable]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A broker without system topics, and a sidecar whose log is in it."""
+    made = Pair(tmp_path_factory.mktemp("bare"), log_in_pulsar=True)
+    try:
+        made.broker.start()
+        made.start_sidecar()
+        yield made
+    finally:
+        made.close()
+
+
+def _set_and_read(pair: Pair, case: Case, topic: str, scope: Scope) -> TopicPolicies:
+    with pair.admin as admin:
+        case.setting_call(case.examples[0], scope).on(admin, topic)
+        return comparable(case.read(case.reading_call(scope).on(admin, topic)))
+
+
+def test_every_policy_is_kept_in_the_broker_and_survives_its_restart(bare: Pair) -> None:
+    written: list[tuple[Case, str, Scope]] = []
+    with bare.admin as admin:
+        namespace = admin.create_namespace("bare")
+        for number, case in enumerate(_SETTABLE):
+            topic, here = prepare(admin, case, namespace, f"topic-{number}")
+            for scope in case.scopes:
+                assert _set_and_read(bare, here, topic, scope) == comparable(here.examples[0].policies)
+                written.append((here, topic, scope))
+        assert f"persistent://{namespace}/__change_events" in admin.call("GET", f"persistent/{namespace}", includeSystemTopic="true")
+        admin.compact_change_events(namespace)
+    assert len(written) > 40
+    bare.broker.stop()
+    bare.broker.start()
+    with bare.admin as admin:
+        for case, topic, scope in written:
+            answer = comparable(case.read(case.reading_call(scope).on(admin, topic)))
+            assert answer == comparable(case.examples[0].policies), f"{case.setting} in {scope.name}"
+
+
+def test_a_change_over_grpc_reaches_a_loaded_topic(bare: Pair) -> None:
+    with bare.admin as admin:
+        topic = f"{admin.create_namespace('bare')}/topic"
+        admin.create_topic(topic)
+    client = pulsar.Client(bare.broker.service_url, operation_timeout_seconds=20, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client.create_producer(f"persistent://{topic}")
+    bare.stub.UpdatePolicy(
+        service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=1)),
+        timeout=_SECONDS,
+        wait_for_ready=True,
+    )
+    soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
+    bare.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic), timeout=_SECONDS)
+    soon(lambda: admits_another_producer(client, topic), "the second producer is admitted")
+    client.close()

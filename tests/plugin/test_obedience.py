@@ -1,0 +1,117 @@
+"""What is changed in the sidecar takes effect in the broker: when a topic loads, and while it is loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from pathlib import Path
+
+import pulsar
+import pytest
+
+from proto.tools import ROOT, go
+from tests.broker.admin import Admin
+from tests.plugin.enforcement import admits_another_producer, soon
+from tests.plugin.pair import Pair
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.events_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+pytestmark = pytest.mark.broker
+
+_SECONDS = 30
+both_scopes = pytest.mark.parametrize("scope", [SCOPE_LOCAL, SCOPE_GLOBAL], ids=["LOCAL", "GLOBAL"])
+
+
+def limit(pair: Pair, topic: str, scope: Scope.ValueType) -> None:
+    """At most one producer."""
+    pair.stub.UpdatePolicy(
+        service_pb2.UpdatePolicyRequest(topic=topic, scope=scope, policies=TopicPolicies(max_producer_per_topic=1)), timeout=_SECONDS
+    )
+
+
+def exists(pair: Pair, topic: str, scope: Scope.ValueType) -> bool:
+    """Whether the sidecar has a document."""
+    return pair.stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic, scope=scope), timeout=_SECONDS).exists
+
+
+@both_scopes
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_topic_loads_with_its_policies(pair: Pair, own: Admin, client: pulsar.Client, scope: Scope.ValueType, partitions: int) -> None:
+    topic = f"{own.create_namespace('loads')}/topic"
+    limit(pair, topic, scope)
+    own.create_topic(topic, partitions=partitions)
+    one = f"{topic}-partition-1" if partitions else topic
+    with contextlib.closing(client.create_producer(f"persistent://{one}")):
+        assert not admits_another_producer(client, one), "from the first moment"
+
+
+@both_scopes
+def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
+    pair: Pair, own: Admin, client: pulsar.Client, topic: str, scope: Scope.ValueType
+) -> None:
+    first = client.create_producer(f"persistent://{topic}")
+    assert admits_another_producer(client, topic)
+    limit(pair, topic, scope)
+    soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
+    pair.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic, deletes=[service_pb2.ScopedDelete(scope=scope)]), timeout=_SECONDS)
+    soon(lambda: admits_another_producer(client, topic), "the second producer is admitted")
+    publishers = own.call("GET", f"persistent/{topic}/stats")["publishers"]
+    assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was never reloaded"
+    first.close()
+
+
+def test_a_limit_that_a_go_program_sets_holds_for_a_loaded_topic(
+    pair: Pair, own: Admin, client: pulsar.Client, topic: str, tmp_path: Path
+) -> None:
+    program, source = tmp_path / "limit", Path(__file__).parent / "go" / "limit.go"
+    subprocess.run([go(), "build", "-buildvcs=false", "-o", program, source], cwd=ROOT / "clients" / "go", check=True)
+    first = client.create_producer(f"persistent://{topic}")
+    assert admits_another_producer(client, topic)
+    subprocess.run([program, pair.sidecar.address, topic, "1"], check=True, timeout=_SECONDS)
+    soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
+    publishers = own.call("GET", f"persistent/{topic}/stats")["publishers"]
+    assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was never reloaded"
+    first.close()
+
+
+def test_the_admin_api_reads_what_it_has_just_written_and_what_others_wrote(pair: Pair, own: Admin, topic: str) -> None:
+    for value in range(1, 30):
+        own.call("POST", f"persistent/{topic}/maxProducers", value)
+        assert own.call("GET", f"persistent/{topic}/maxProducers") == value
+    policies = TopicPolicies(max_consumer_per_topic=7)
+    pair.stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=policies), timeout=_SECONDS)
+    soon(lambda: bool(own.call("GET", f"persistent/{topic}/maxConsumers") == 7), "the broker has the other writer's change")
+    assert own.call("GET", f"persistent/{topic}/maxProducers") == 29
+
+
+def test_a_deleted_topic_takes_its_policies_along(pair: Pair, own: Admin, topic: str) -> None:
+    for scope in (SCOPE_LOCAL, SCOPE_GLOBAL):
+        limit(pair, topic, scope)
+    own.call("DELETE", f"persistent/{topic}")
+    soon(lambda: not exists(pair, topic, SCOPE_LOCAL) and not exists(pair, topic, SCOPE_GLOBAL), "no policies are left")
+
+
+def test_a_partitioned_topic_that_leaves_the_cluster_leaves_its_global_policies_behind(pair: Pair, own: Admin) -> None:
+    namespace, clusters = "leaving/one", ["standalone", "abroad"]
+    topic = f"{namespace}/topic"
+    own.call("PUT", "clusters/abroad", {"serviceUrl": pair.broker.admin_url, "brokerServiceUrl": "pulsar://127.0.0.1:1"})
+    own.call("PUT", "tenants/leaving", {"adminRoles": [], "allowedClusters": clusters})
+    own.call("PUT", f"namespaces/{namespace}", {"replication_clusters": ["standalone"]})
+    own.create_topic(topic, partitions=2)
+    for scope in (SCOPE_LOCAL, SCOPE_GLOBAL):
+        limit(pair, topic, scope)
+    for partition in range(2):
+        own.call("GET", f"persistent/{topic}-partition-{partition}/stats")  # loaded: only then it leaves
+    own.call("POST", f"namespaces/{namespace}/replication", clusters)
+    own.call("POST", f"persistent/{topic}/replication", ["abroad"], isGlobal="true")
+    soon(lambda: not exists(pair, topic, SCOPE_LOCAL), "the local policies are gone")
+    assert own.call("GET", f"persistent/{namespace}") == [], "and the partitions"
+    kept = pair.stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic, scope=SCOPE_GLOBAL), timeout=_SECONDS)
+    assert kept.policies == TopicPolicies(max_producer_per_topic=1, replication_clusters=["abroad"])
+
+
+def test_a_namespace_on_the_embedded_log_gets_no_system_topic(own: Admin, topic: str) -> None:
+    own.call("POST", f"persistent/{topic}/maxProducers", 3)
+    listed = own.call("GET", f"persistent/{topic.rpartition('/')[0]}", includeSystemTopic="true")
+    assert listed == [f"persistent://{topic}"]

@@ -1,0 +1,60 @@
+"""The durable logs that every promise is shown on: the embedded one, and a real broker's with one and with three partitions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.broker.admin import Admin, AdminError
+from tests.broker.pulsar_broker import Broker
+
+from .server_process import ServerProcess
+
+
+class Place(NamedTuple):
+    """A server, and a namespace on its log."""
+
+    server: ServerProcess
+    namespace: str
+    log: str
+    admin: Admin | None = None
+    """Of the broker, if there is one."""
+
+    def topic(self, name: str) -> str:
+        """The full name of a topic in the namespace; it exists where that can be told."""
+        if self.admin is not None:
+            with contextlib.suppress(AdminError):  # it is there already
+                self.admin.create_topic(f"{self.namespace}/{name}")
+        return f"persistent://{self.namespace}/{name}"
+
+
+LOGS = [
+    pytest.param("sqlite", id="sqlite-1-partition"),
+    pytest.param("pulsar", id="pulsar-plain", marks=pytest.mark.broker),
+    pytest.param("pulsar-3", id="pulsar-3-partitions", marks=pytest.mark.broker),
+]
+
+
+@pytest.fixture(params=LOGS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """A running server on one of the logs."""
+    log: str = request.param
+    if log == "sqlite":
+        (tmp_path / "cluster.toml").write_text('cluster = "standalone"\n')
+        options = ["--data", str(tmp_path / "policies.db"), "--cluster-file", str(tmp_path / "cluster.toml")]
+        namespace, admin = "public/default", None
+    else:
+        broker: Broker = request.getfixturevalue("broker")
+        admin = request.getfixturevalue("admin")
+        namespace = admin.create_namespace("promises")
+        if log == "pulsar-3":
+            admin.partition_change_events(namespace, 3)
+        options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url]
+    server = ServerProcess(options, tmp_path / "server.log")
+    await server.start()
+    yield Place(server, namespace, log, admin)
+    server.kill()

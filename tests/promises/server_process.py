@@ -1,0 +1,101 @@
+"""A server in a process of its own, started as an operator starts it, so that it can be killed as an operator's machine may kill it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.stubs import AsyncStub, async_stub
+
+_ROOT = Path(__file__).parents[2]
+_READY_SECONDS = 30
+
+
+class ServerProcess:
+    """``topicpolicies serve`` on one loopback port, which it keeps from one life to the next."""
+
+    def __init__(self, log: Sequence[str], output: Path) -> None:
+        """Starts nothing yet.
+
+        Args:
+            log: the options that say where its change logs are.
+            output: a file for what it prints.
+        """
+        self._log = log
+        self._output = output
+        self._process: subprocess.Popen[bytes] | None = None
+        self.address = f"127.0.0.1:{_free_port()}"
+        self.lives = 0
+        """How often it was started."""
+
+    async def start(self) -> None:
+        """Starts it, and returns when it serves.
+
+        Raises:
+            AssertionError: it did not serve in time; with what it printed last.
+        """
+        command = [sys.executable, "-m", "topicpolicies_server", "serve", "--listen", self.address, *self._log]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])}
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: ASYNC220
+        self.lives += 1
+        deadline = asyncio.get_running_loop().time() + _READY_SECONDS
+        async with grpc.aio.insecure_channel(self.address) as channel:
+            check = health_pb2_grpc.HealthStub(channel).Check
+            while self._process.poll() is None and asyncio.get_running_loop().time() < deadline:
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    answer = await check(health_pb2.HealthCheckRequest(), timeout=1, wait_for_ready=True)
+                    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+                    return
+        self.kill()
+        raise AssertionError(f"the server does not serve; it printed last:\n{self._output.read_text()[-4000:]}")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def pause(self) -> None:
+        """SIGSTOP: its connections stay open, and nobody answers."""
+        assert self._process is not None, "it runs"
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None, "it runs"
+        self._process.send_signal(signal.SIGCONT)
+
+    @contextlib.asynccontextmanager
+    async def stub(self) -> AsyncIterator[AsyncStub]:
+        """A client's stub on a connection of its own."""
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+        async with grpc.aio.insecure_channel(self.address, options=options) as channel:
+            yield async_stub(channel)
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        if process.poll() is None:
+            process.send_signal(number)
+        return process.wait(timeout=60)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

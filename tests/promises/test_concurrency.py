@@ -1,0 +1,114 @@
+"""Many clients change one topic at once, and nothing is lost: shown by the links of all acknowledged updates, not by final states alone."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from tests.validators.links import Link, chain
+from topicpolicies.v1.policies_pb2 import INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS, TopicPolicies
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest, UpdatePolicyResponse
+
+from .conftest import Place
+
+CLIENTS = 64
+ROUNDS = 6
+
+
+def _scalar(field: str) -> Callable[[TopicPolicies, int], str]:
+    def put(policies: TopicPolicies, value: int) -> str:
+        setattr(policies, field, value)
+        return field
+
+    return put
+
+
+def _subscription(name: str) -> Callable[[TopicPolicies, int], str]:
+    def put(policies: TopicPolicies, value: int) -> str:
+        policies.subscription_policies[name].dispatch_rate.dispatch_throttling_rate_in_msg = value
+        return f"subscription_policies.`{name}`.dispatch_rate.dispatch_throttling_rate_in_msg"
+
+    return put
+
+
+SCALARS = [
+    "compaction_threshold", "deduplication_snapshot_interval_seconds", "max_consumer_per_topic", "max_consumers_per_subscription",
+    "max_producer_per_topic", "max_subscriptions_per_topic", "max_unacked_messages_on_consumer", "max_unacked_messages_on_subscription",
+    "message_ttl_in_seconds", "subscription_expiration_time_in_minutes", "delayed_delivery_tick_time_millis",
+    "delayed_delivery_max_delay_in_millis",
+]  # fmt: skip
+SETTINGS = [*map(_scalar, SCALARS), *(_subscription(f"sub.{number}") for number in range(CLIENTS - len(SCALARS)))]
+"""One for each client: different settings, and different entries of one map."""
+
+
+@pytest.mark.parametrize("seed", [1, 2], ids=lambda seed: f"seed-{seed}")
+async def test_64_clients_on_one_topic_lose_nothing(place: Place, seed: int) -> None:
+    topic = place.topic(f"hot-{seed}")
+    chance = random.Random(seed)
+    links: list[Link] = []
+    conflicts = 0
+
+    async def client(number: int, pauses: list[float]) -> None:
+        nonlocal conflicts
+        mine = ""
+        async with place.server.stub() as stub:
+            for turn, pause in enumerate(pauses, start=1):
+                await asyncio.sleep(pause)
+                request = UpdatePolicyRequest(topic=topic, request_id=str(uuid.uuid4()))
+                request.update_mask.paths.append(SETTINGS[number](request.policies, turn * 100 + number))
+                answer = await stub.UpdatePolicy(request, timeout=60)
+                links.append(Link(request.request_id, answer.previous_version, answer.version))
+                conflicts += mine not in ("", answer.previous_version)  # somebody else came between
+                mine = answer.version
+
+    await asyncio.gather(*(client(number, [chance.uniform(0, 0.02) for _ in range(ROUNDS)]) for number in range(CLIENTS)))
+    found = chain(links)
+    assert not found.broken
+    assert len(found.links) == CLIENTS * ROUNDS
+    assert conflicts > CLIENTS
+    expected = TopicPolicies()
+    for number, put in enumerate(SETTINGS):
+        put(expected, ROUNDS * 100 + number)
+    async with place.server.stub() as stub:
+        final = await stub.GetPolicy(GetPolicyRequest(topic=topic))
+    assert final.version == found.links[-1].version
+    for name, entry in final.policies.subscription_policies.items():
+        rate = entry.dispatch_rate
+        assert (rate.rate_period_in_second, rate.dispatch_throttling_rate_in_byte) == (1, -1), "Pulsar's own defaults"
+        assert rate.dispatch_throttling_rate_in_msg == expected.subscription_policies[name].dispatch_rate.dispatch_throttling_rate_in_msg
+    assert set(final.policies.subscription_policies) == set(expected.subscription_policies)
+    assert {name: getattr(final.policies, name) for name in SCALARS} == {name: getattr(expected, name) for name in SCALARS}
+
+
+async def test_the_sequence_of_pip_428_back_to_back_loses_nothing(place: Place) -> None:
+    """Inactive topic policies, replicator dispatch rate, replication clusters: two of them used to be lost now and then."""
+
+    def requests(topic: str) -> list[UpdatePolicyRequest]:
+        inactive, rate, clusters = (UpdatePolicyRequest(topic=topic, request_id=str(uuid.uuid4())) for _ in range(3))
+        inactive.policies.inactive_topic_policies.delete_while_inactive = False
+        mode = INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS
+        inactive.policies.inactive_topic_policies.inactive_topic_delete_mode = mode
+        inactive.policies.inactive_topic_policies.max_inactive_duration_seconds = 3600
+        rate.policies.replicator_dispatch_rate.dispatch_throttling_rate_in_msg = 100
+        clusters.policies.replication_clusters.append("standalone")
+        return [inactive, rate, clusters]
+
+    pipelined = 0
+    async with place.server.stub() as stub:
+        for number in range(20):
+            topic = place.topic(f"pip-428-{number}")
+            sent = requests(topic)
+            answers: list[UpdatePolicyResponse] = await asyncio.gather(*(stub.UpdatePolicy(each, timeout=60) for each in sent))
+            found = chain(Link(answer.request_id, answer.previous_version, answer.version) for answer in answers)
+            assert not found.broken
+            assert len(found.links) == 3
+            pipelined += sum(answer.previous_version != "0" for answer in answers)
+            final = (await stub.GetPolicy(GetPolicyRequest(topic=topic))).policies
+            assert final.inactive_topic_policies.max_inactive_duration_seconds == 3600
+            assert final.replicator_dispatch_rate.dispatch_throttling_rate_in_msg == 100
+            assert final.replication_clusters == ["standalone"]
+    assert pipelined == 40

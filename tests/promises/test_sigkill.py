@@ -1,0 +1,112 @@
+"""The server is killed at random moments under load.
+
+No acknowledged update is lost, none is applied twice, and every interrupted one is settled by a repeat with its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections import defaultdict
+
+import grpc
+import pytest
+
+from tests.validators.links import Link, chain
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
+
+from .conftest import Place
+
+KILLS = 20
+CLIENTS = 12
+TOPICS = 3
+SEED = 7
+_INTERRUPTED = {grpc.StatusCode[name] for name in ("UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "INTERNAL")}
+
+
+class Load:
+    """Clients that change settings until told to stop, and repeat what was interrupted until it is settled."""
+
+    def __init__(self, place: Place, chance: random.Random) -> None:
+        self.place = place
+        self.chance = chance
+        self.stopping = False
+        self.in_flight: set[str] = set()
+        self.interrupted: set[str] = set()
+        self.answered = 0
+        self.repeated = 0
+        """Interrupted updates of which the log knew already."""
+        self.links: dict[str, list[Link]] = defaultdict(list)
+        self.last: dict[tuple[str, str], int] = {}
+        """The newest acknowledged value, by topic and subscription; each has one writer."""
+
+    async def client(self, number: int) -> None:
+        """One client, with a subscription's entry of its own in every topic."""
+        async with self.place.server.stub() as stub:
+            value = 0
+            while not self.stopping:
+                value += 1
+                topic = self.place.topic(f"killed-{self.chance.randrange(TOPICS)}")
+                name = f"client-{number}"
+                request = UpdatePolicyRequest(topic=topic, policies=TopicPolicies(), request_id=str(uuid.uuid4()))
+                request.policies.subscription_policies[name].dispatch_rate.dispatch_throttling_rate_in_msg = value
+                request.update_mask.paths.append(f"subscription_policies.{name}")
+                while True:
+                    self.in_flight.add(request.request_id)
+                    try:
+                        answer = await stub.UpdatePolicy(request, timeout=20)
+                    except grpc.aio.AioRpcError as error:
+                        if error.code() not in _INTERRUPTED:
+                            raise
+                        self.interrupted.add(request.request_id)
+                        await asyncio.sleep(0.05)
+                        continue
+                    finally:
+                        self.in_flight.discard(request.request_id)
+                    break
+                self.answered += 1
+                self.repeated += answer.repeated
+                if answer.version:
+                    self.links[topic].append(Link(request.request_id, answer.previous_version, answer.version))
+                self.last[topic, name] = value
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_a_server_killed_20_times_under_load_loses_nothing_and_applies_nothing_twice(place: Place) -> None:
+    chance = random.Random(SEED)
+    load = Load(place, chance)
+    clients = [asyncio.create_task(load.client(number)) for number in range(CLIENTS)]
+    caught = 0
+    for _ in range(KILLS):
+        answered = load.answered
+        while load.answered < answered + CLIENTS:  # noqa: ASYNC110 - every life gets somewhere before it ends
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(chance.uniform(0.0, 0.6))
+        while not load.in_flight:  # noqa: ASYNC110 - the clients need no event but for this
+            await asyncio.sleep(0.001)
+        caught += len(load.in_flight)
+        place.server.kill()
+        await place.server.start()
+    await asyncio.sleep(0.5)
+    load.stopping = True
+    await asyncio.gather(*clients)
+    assert place.server.lives == KILLS + 1
+    assert caught >= KILLS, "every kill met updates in flight"
+    assert len(load.interrupted) >= KILLS
+    applied = f"{load.repeated} of them had been applied"
+    print(f"{place.log}: {KILLS} kills met {caught} updates in flight; {len(load.interrupted)} were repeated, {applied}")
+    async with place.server.stub() as stub:
+        for topic, links in load.links.items():
+            found = chain(links)
+            assert not found.twice
+            assert not found.forks
+            assert not found.loose
+            final = await stub.GetPolicy(GetPolicyRequest(topic=topic))
+            assert final.version == found.links[-1].version
+            entries = final.policies.subscription_policies.items()
+            values = {name: entry.dispatch_rate.dispatch_throttling_rate_in_msg for name, entry in entries}
+            assert values == {name: value for (at, name), value in load.last.items() if at == topic}
+    assert sum(map(len, load.links.values())) > KILLS * CLIENTS

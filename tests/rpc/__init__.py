@@ -1,0 +1,1 @@
+"""The service over real gRPC, on the embedded logs."""

@@ -1,0 +1,73 @@
+"""A server on a free loopback port, and a client's stub for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+TOPIC = "persistent://public/default/orders"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def log_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    """Where the embedded log is kept; None is in memory."""
+    return None if request.param == "memory" else tmp_path / "policies.db"
+
+
+@pytest.fixture
+def limits() -> Limits:
+    """The server's limits; tests override it."""
+    return replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0)
+
+
+@pytest.fixture
+async def server(log_path: Path | None, limits: Limits) -> AsyncIterator[Server]:
+    """A running server."""
+    config = ServerConfig(log=EmbeddedLogConfig(path=log_path), listen=parse_address("127.0.0.1:0"), limits=limits)
+    async with Server(config) as running:
+        yield running
+
+
+@pytest.fixture
+async def stub(server: Server) -> AsyncIterator[AsyncStub]:
+    """The service, as a client sees it."""
+    options = [("grpc.max_send_message_length", 64 << 20)]
+    async with grpc.aio.insecure_channel(server.address, options=options) as channel:
+        yield async_stub(channel)
+
+
+class Refusal:
+    """What a client is told of an error."""
+
+    def __init__(self, error: grpc.aio.AioRpcError) -> None:
+        self.code = error.code()
+        self.message = error.details() or ""
+        self.info = ErrorInfo()
+        self.violations: dict[str, str] = {}
+        raw = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
+        if raw is None:
+            return
+        status = Status.FromString(raw if isinstance(raw, bytes) else raw.encode())
+        for detail in status.details:
+            detail.Unpack(self.info)
+            bad = BadRequest()
+            if detail.Unpack(bad):
+                self.violations |= {each.field: each.reason for each in bad.field_violations}
+
+
+async def refused(call: Awaitable[Message]) -> Refusal:
+    """The refusal of a call that must not succeed."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return Refusal(caught.value)

@@ -1,0 +1,316 @@
+"""Watches of topics whose policies are disabled, or become it, with the embedded log and a cluster file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from tests.rpc.conftest import Refusal
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies import AsyncClient
+from topicpolicies.v1 import service_pb2 as pb
+from topicpolicies.v1.events_pb2 import SCOPE_LOCAL
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.sequencer import Request
+from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.switches import Board
+
+NAMESPACE, OTHER_NAMESPACE = "acme/orders", "acme/other"
+ONE, TWO, THREE = (f"persistent://{NAMESPACE}/{name}" for name in ("one", "two", "three"))
+ELSEWHERE = f"persistent://{OTHER_NAMESPACE}/one"
+PATIENCE = 30
+
+
+class Cluster:
+    """The file, and how to change it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at = 1
+        self.say()
+
+    def say(self, namespace: str = "false", **topics: str) -> None:
+        """Gives the property to the namespace, and to topics by their local names."""
+        lines = ['cluster = "us"', f'[namespaces."{NAMESPACE}"]', f'properties = {{ __topic_policies_disabled = "{namespace}" }}']
+        for name, value in topics.items():
+            lines += [f'[topics."persistent://{NAMESPACE}/{name}"]', f'properties = {{ __topic_policies_disabled = "{value}" }}']
+        self.path.write_text("\n".join(lines))
+        self._at += 1
+        os.utime(self.path, (self._at, self._at))
+
+
+class Serving(NamedTuple):
+    """A running server."""
+
+    server: Server
+    stub: AsyncStub
+
+    async def update(self, topic: str, value: int) -> None:
+        await self.stub.UpdatePolicy(pb.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value)))
+
+    async def written_by_somebody_else(self, topic: str, value: int) -> None:
+        """A change that nobody has admitted, as brokers make them, which know nothing of the property."""
+        change = compile_change(TopicPolicies(max_producer_per_topic=value), [], {})
+        request = Request(PolicyKey(topic, Scope.LOCAL), change, uuid.uuid4().hex, "", "somebody")
+        await self.server.registry.get(NAMESPACE).update(request)
+
+
+Start = Callable[[], AbstractAsyncContextManager[Serving]]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path / "cluster.toml")
+
+
+@pytest.fixture
+def start(cluster: Cluster, tmp_path: Path) -> Start:
+    """Starts a server, each time on the same files."""
+    log = EmbeddedLogConfig(path=tmp_path / "policies.db", cluster_file=cluster.path)
+    limits = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0)
+    config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=limits)
+
+    @asynccontextmanager
+    async def serving() -> AsyncIterator[Serving]:
+        async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+            yield Serving(server, async_stub(channel))
+
+    return serving
+
+
+@pytest.fixture
+async def serving(start: Start) -> AsyncIterator[Serving]:
+    async with start() as serving:
+        yield serving
+
+
+class Told:
+    """What a stream tells."""
+
+    def __init__(self, stub: AsyncStub, **selection: object) -> None:
+        request = pb.WatchPoliciesRequest(scopes=[SCOPE_LOCAL], **selection)  # type: ignore[arg-type]
+        self._call = stub.WatchPolicies(request)
+        self._messages = aiter(self._call)
+
+    async def next(self) -> pb.WatchPoliciesResponse:
+        async with asyncio.timeout(PATIENCE):
+            return await anext(self._messages)
+
+    async def until_synced(self) -> tuple[dict[str, int | None], pb.WatchToken]:
+        """The documents' values, None for an absent one, and the token."""
+        values: dict[str, int | None] = {}
+        while True:
+            message = await self.next()
+            if message.WhichOneof("content") == "change":
+                _put(values, message.change)
+            elif message.bookmark.kind == pb.BOOKMARK_KIND_SYNCED:
+                return values, message.bookmark.token
+
+    async def change(self) -> dict[str, int | None]:
+        values: dict[str, int | None] = {}
+        async with asyncio.timeout(PATIENCE):
+            while not values:
+                message = await self.next()
+                if message.WhichOneof("content") == "change":
+                    _put(values, message.change)
+        return values
+
+    async def end(self) -> Refusal:
+        """How it ends. No change may come before."""
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    assert (await self.next()).WhichOneof("content") != "change"
+        return Refusal(caught.value)
+
+    def cancel(self) -> None:
+        self._call.cancel()
+
+
+def _put(values: dict[str, int | None], change: pb.PolicyChange) -> None:
+    assert change.topic not in values, "told twice"
+    values[change.topic] = change.policies.max_producer_per_topic if change.exists else None
+
+
+async def test_a_stream_ends_when_its_namespace_is_disabled_and_the_next_one_waits_until_it_is_enabled(
+    serving: Serving, cluster: Cluster
+) -> None:
+    await serving.update(ONE, 1)
+    told = Told(serving.stub, namespaces=[NAMESPACE])
+    values, token = await told.until_synced()
+    assert values == {ONE: 1}
+    cluster.say("true")
+    end = await told.end()
+    assert (end.code, end.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "TOPIC_POLICIES_DISABLED")
+    assert end.info.metadata["namespace"] == NAMESPACE
+    assert "start over without a token" in end.message
+    again = Told(serving.stub, namespaces=[NAMESPACE])
+    status = (await again.next()).status
+    assert (status.state, status.reason) == (pb.NAMESPACE_STATE_FAILED, "TOPIC_POLICIES_DISABLED")
+    assert '__topic_policies_disabled to "false"' in status.message
+    cluster.say("false")
+    assert (await again.until_synced())[0] == {ONE: 1}
+    again.cancel()
+    resumed = Told(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: token})
+    assert (await resumed.until_synced())[0] == {}, "as the same topics are disabled as when the token was told: none"
+    resumed.cancel()
+
+
+async def test_what_a_disabled_namespace_tells_does_not_end_the_stream_for_the_others(serving: Serving, cluster: Cluster) -> None:
+    cluster.say("true")
+    await serving.update(ELSEWHERE, 1)
+    told = Told(serving.stub, namespaces=[NAMESPACE, OTHER_NAMESPACE])
+    assert (await told.until_synced())[0] == {ELSEWHERE: 1}
+    await serving.update(ELSEWHERE, 2)
+    assert await told.change() == {ELSEWHERE: 2}
+    told.cancel()
+
+
+async def test_a_listing_leaves_disabled_topics_out_and_its_pages_miss_nothing(serving: Serving, cluster: Cluster) -> None:
+    topics = [f"persistent://{NAMESPACE}/topic-{number}" for number in range(10)]
+    for number, topic in enumerate(topics):
+        await serving.update(topic, number)
+    off = {0, 3, 4, 5, 9}
+    cluster.say(**{f"topic-{number}": "true" for number in off})
+    await asyncio.sleep(1.5)  # facts hold for a second
+    for page_size in (1, 3, 100):
+        listed: list[str] = []
+        token = ""
+        while True:
+            page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE, page_size=page_size, page_token=token))
+            listed += [entry.topic for entry in page.entries]
+            token = page.next_page_token
+            if not token:
+                break
+        assert listed == [topic for number, topic in enumerate(topics) if number not in off]
+
+
+async def test_a_watch_of_a_namespace_leaves_a_disabled_topic_out(serving: Serving, cluster: Cluster) -> None:
+    for number, topic in enumerate((ONE, TWO)):
+        await serving.update(topic, number)
+    cluster.say(one="true", three="true")
+    await asyncio.sleep(1.5)  # facts hold for a second
+    told = Told(serving.stub, namespaces=[NAMESPACE])
+    assert (await told.until_synced())[0] == {TWO: 1}
+    await serving.written_by_somebody_else(ONE, 10)
+    await serving.written_by_somebody_else(THREE, 30)  # of which nothing was known before
+    await serving.update(TWO, 2)
+    assert await told.change() == {TWO: 2}
+    cluster.say(three="true")
+    end = await told.end()
+    assert (end.code, end.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "TOPIC_POLICIES_SWITCHED")
+    again = Told(serving.stub, namespaces=[NAMESPACE])
+    assert (await again.until_synced())[0] == {ONE: 10, TWO: 2}
+    again.cancel()
+
+
+async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_after_it(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, waiting = asyncio.Event(), asyncio.Event()
+    look = Board.look
+
+    async def slowly(board: Board, topics: Iterable[str]) -> None:
+        waiting.set()
+        await gate.wait()
+        await look(board, topics)
+
+    told = Told(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
+    await told.until_synced()
+    monkeypatch.setattr(Board, "look", slowly)
+    await serving.update(ONE, 1)
+    await asyncio.wait_for(waiting.wait(), PATIENCE)
+    for value in range(2, 7):
+        await serving.update(ONE, value)
+    await asyncio.sleep(0.1)  # each of them has woken the stream, which could tell nothing
+    gate.set()
+    assert [await told.change() for _ in range(6)] == [{ONE: value} for value in range(1, 7)]
+    told.cancel()
+
+
+async def test_a_watch_of_a_disabled_topic_waits_and_one_of_several_says_that_it_is_absent(serving: Serving, cluster: Cluster) -> None:
+    await serving.update(ONE, 1)
+    await serving.update(TWO, 2)
+    cluster.say(one="true")
+    await asyncio.sleep(1.5)
+    alone, both = Told(serving.stub, topics=[ONE]), Told(serving.stub, topics=[ONE, TWO])
+    assert (await alone.next()).status.reason == "TOPIC_POLICIES_DISABLED"
+    assert (await both.until_synced())[0] == {ONE: None, TWO: 2}
+    cluster.say(one="false")
+    assert (await alone.until_synced())[0] == {ONE: 1}
+    assert (await both.end()).info.reason == "TOPIC_POLICIES_SWITCHED"
+    cluster.say(one="true")
+    assert (await alone.end()).info.reason == "TOPIC_POLICIES_DISABLED"
+
+
+async def test_streams_are_not_disturbed_by_topics_that_they_do_not_watch(serving: Serving, cluster: Cluster) -> None:
+    await serving.update(ONE, 1)
+    await serving.update(TWO, 2)
+    everything, one = Told(serving.stub, namespaces=[NAMESPACE]), Told(serving.stub, topics=[ONE])
+    await everything.until_synced()
+    await one.until_synced()
+    cluster.say(two="true")
+    await everything.end()
+    await serving.update(ONE, 3)
+    assert await one.change() == {ONE: 3}
+    one.cancel()
+
+
+async def test_a_token_of_other_disabled_topics_is_not_resumed_from(start: Start, cluster: Cluster) -> None:
+    async with start() as first:
+        await first.update(ONE, 1)
+        await first.update(TWO, 2)
+        told = Told(first.stub, namespaces=[NAMESPACE])
+        _, all_of_them = await told.until_synced()
+        told.cancel()
+    cluster.say(one="true")
+    async with start() as second:
+        refused = await Told(second.stub, namespaces=[NAMESPACE], resume={NAMESPACE: all_of_them}).end()
+        assert (refused.code, refused.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "TOKEN_OUT_OF_RANGE")
+        assert "the policies of other topics are disabled now" in refused.message
+        told = Told(second.stub, namespaces=[NAMESPACE])
+        values, without_one = await told.until_synced()
+        assert values == {TWO: 2}
+        told.cancel()
+    async with start() as third:
+        told = Told(third.stub, namespaces=[NAMESPACE], resume={NAMESPACE: without_one})
+        assert (await told.until_synced())[0] == {}
+        await third.update(TWO, 3)
+        assert await told.change() == {TWO: 3}
+        told.cancel()
+
+
+async def test_a_cache_forgets_a_disabled_topic_and_learns_of_it_again(serving: Serving, cluster: Cluster) -> None:
+    await serving.update(ONE, 1)
+    await serving.update(TWO, 2)
+    async with AsyncClient(serving.server.address) as client, client.cache(namespaces=[NAMESPACE]) as cache:
+        assert await cache.wait_synced(PATIENCE)
+
+        changed = asyncio.Event()
+        cache.listen(lambda _: changed.set())
+
+        async def shows(topics: set[str]) -> None:
+            async with asyncio.timeout(PATIENCE):
+                while {document.topic for document in cache.documents()} != topics:
+                    await changed.wait()
+                    changed.clear()
+
+        await shows({ONE, TWO})
+        cluster.say(two="true")
+        await shows({ONE})
+        cluster.say()
+        await shows({ONE, TWO})
+        assert cache.error is None

@@ -1,0 +1,291 @@
+"""ListHistory and documents as they were, asked of a server that was used, restarted and compacted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tests.rpc.conftest import TOPIC, refused
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.secrets import REDACTED
+from topicpolicies.v1 import events_pb2, service_pb2
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
+from topicpolicies_server.rpc.server import Server
+
+NAMESPACE = "public/default"
+Serving = Callable[[], AbstractAsyncContextManager[AsyncStub]]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ServerConfig:
+    log = tmp_path / "policies.db"
+    return ServerConfig(
+        log=EmbeddedLogConfig(path=log), listen=parse_address("127.0.0.1:0"), history=HistoryConfig(path=history_beside(log))
+    )
+
+
+@pytest.fixture
+def serving(config: ServerConfig) -> Serving:
+    """Starts a server, each time on the same files."""
+
+    @asynccontextmanager
+    async def start() -> AsyncIterator[AsyncStub]:
+        async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+            yield async_stub(channel)
+
+    return start
+
+
+@pytest.fixture
+async def stub(serving: Serving) -> AsyncIterator[AsyncStub]:
+    async with serving() as stub:
+        yield stub
+
+
+async def update(stub: AsyncStub, value: int | None, actor: str = "ann", topic: str = TOPIC) -> service_pb2.UpdatePolicyResponse:
+    request = service_pb2.UpdatePolicyRequest(
+        topic=topic, policies=pb.TopicPolicies(max_producer_per_topic=value), update_mask=FieldMask(paths=["max_producer_per_topic"])
+    )
+    return await stub.UpdatePolicy(request, metadata=(("topicpolicies-actor", actor),) if actor else ())
+
+
+async def listed(stub: AsyncStub, **question: object) -> service_pb2.ListHistoryResponse:
+    request = service_pb2.ListHistoryRequest(**question)  # type: ignore[arg-type]
+    if not (request.topic or request.namespace):
+        request.topic = TOPIC
+    return await stub.ListHistory(request)
+
+
+def values(answer: service_pb2.ListHistoryResponse) -> list[tuple[int, int]]:
+    return [(entry.before.max_producer_per_topic, entry.after.max_producer_per_topic) for entry in answer.entries]
+
+
+async def test_who_changed_what_when_from_what_to_what(stub: AsyncStub) -> None:
+    begin = time.time()
+    first = await update(stub, 1)
+    second = await update(stub, 2, actor="")
+    answer = await listed(stub)
+    assert answer.following
+    assert not answer.gaps
+    newest, oldest = answer.entries
+    assert (newest.before.max_producer_per_topic, newest.after.max_producer_per_topic) == (1, 2)
+    assert (newest.version, newest.previous_version, newest.position) == (second.version, first.version, second.version)
+    assert (newest.actor, newest.actor_standing) == ("", service_pb2.ACTOR_STANDING_UNKNOWN)
+    assert (oldest.actor, oldest.actor_standing) == ("ann", service_pb2.ACTOR_STANDING_UNAUTHENTICATED)
+    assert not oldest.HasField("before")
+    assert oldest.before_known
+    assert list(oldest.update_mask.paths) == list(oldest.changed.paths) == ["max_producer_per_topic"]
+    assert (oldest.topic, oldest.scope, oldest.kind) == (TOPIC, events_pb2.SCOPE_LOCAL, service_pb2.HISTORY_KIND_UPDATE)
+    assert oldest.outcome == service_pb2.HISTORY_OUTCOME_APPLIED
+    assert oldest.request_id == first.request_id
+    assert begin - 1 <= oldest.time.seconds <= newest.time.seconds <= time.time()
+
+
+async def test_a_request_id_is_written_in_one_way_however_it_was_sent(stub: AsyncStub) -> None:
+    sent = uuid.uuid4()
+    asked = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=pb.TopicPolicies(max_producer_per_topic=1), request_id=str(sent).upper())
+
+    async def stream() -> AsyncIterator[service_pb2.UpdatePoliciesRequest]:
+        yield service_pb2.UpdatePoliciesRequest(update=asked)
+
+    watch = stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[TOPIC]))
+    messages = aiter(watch)
+    while (await anext(messages)).WhichOneof("content") != "bookmark":
+        pass
+    updated = await stub.UpdatePolicy(asked)
+    told = await anext(messages)
+    watch.cancel()
+    (streamed,) = [answer async for answer in stub.UpdatePolicies(stream())]
+    asked.request_id = sent.hex
+    again = await stub.UpdatePolicy(asked)
+    assert again.repeated and streamed.response.repeated
+    deletion = uuid.uuid4()
+    deleted = await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC, request_id=str(deletion)))
+    assert deleted.request_id == deletion.hex
+    entries = (await listed(stub)).entries
+    assert [entry.request_id for entry in entries if entry.request_id][::-1] == [sent.hex, deletion.hex]
+    assert {updated.request_id, again.request_id, streamed.response.request_id, told.change.origin.request_id} == {sent.hex}
+
+
+async def test_the_order_of_recording_goes_on_from_its_end(stub: AsyncStub) -> None:
+    for number in range(1, 8):
+        await update(stub, number)
+    recorded = {"namespace": NAMESPACE, "order": service_pb2.HISTORY_ORDER_RECORDED}
+    found, token, end = [], "", ""
+    while True:
+        page = await listed(stub, **recorded, page_size=3, page_token=token, until_token=end)
+        found += [after for _, after in values(page)]
+        token, end = page.next_page_token, end or page.end_token
+        if not token:
+            break
+        await update(stub, 100 + len(found))
+    assert found == list(range(1, 8))
+    assert [after for _, after in values(await listed(stub, **recorded, page_token=end))] == [103, 106]
+    assert not (await listed(stub, namespace=NAMESPACE)).end_token
+
+
+async def test_tokens_of_one_order_are_none_of_the_other(stub: AsyncStub) -> None:
+    for number in range(1, 3):
+        await update(stub, number)
+    by_time = (await listed(stub, page_size=1)).next_page_token
+    end = (await listed(stub, order=service_pb2.HISTORY_ORDER_RECORDED)).end_token
+    for wrong, field in (
+        ({"order": service_pb2.HISTORY_ORDER_RECORDED, "page_token": by_time}, "page_token"),
+        ({"page_token": end}, "page_token"),
+        ({"order": service_pb2.HISTORY_ORDER_RECORDED, "until_token": "x"}, "until_token"),
+        ({"until_token": end}, "until_token"),
+    ):
+        assert field in (await refused(listed(stub, **wrong))).violations
+
+
+async def test_a_deletion_and_its_tombstone_are_told_apart(stub: AsyncStub) -> None:
+    await update(stub, 1)
+    await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC))
+    await update(stub, 2)
+    answer = await listed(stub, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST)
+    deletion = answer.entries[1]
+    assert deletion.kind == service_pb2.HISTORY_KIND_DELETE
+    assert deletion.before.max_producer_per_topic == 1
+    assert not deletion.HasField("after")
+    kinds = [entry.kind for entry in answer.entries if entry.kind != service_pb2.HISTORY_KIND_TOMBSTONE]
+    assert kinds == [service_pb2.HISTORY_KIND_UPDATE, service_pb2.HISTORY_KIND_DELETE, service_pb2.HISTORY_KIND_UPDATE]
+
+
+async def test_pages_by_topic_namespace_actor_and_time(stub: AsyncStub) -> None:
+    other = f"persistent://{NAMESPACE}/other"
+    for number in range(1, 8):
+        await update(stub, number, actor="ann" if number % 2 else "bob")
+        await asyncio.sleep(0.005)
+    await update(stub, 100, topic=other)
+    oldest_first = service_pb2.HISTORY_ORDER_OLDEST_FIRST
+    found: list[tuple[int, int]] = []
+    token = ""
+    for size in (3, 3, 3):
+        page = await listed(stub, page_size=size, page_token=token, order=oldest_first)
+        found += values(page)
+        token = page.next_page_token
+    assert found == [(number - 1, number) for number in range(1, 8)]
+    assert token == ""
+    assert values(await listed(stub, actor="bob")) == [(5, 6), (3, 4), (1, 2)]
+    assert not (await listed(stub, actor="")).entries
+    assert values(await listed(stub, namespace=NAMESPACE, page_size=2)) == [(0, 100), (6, 7)]
+    everything = (await listed(stub, order=oldest_first)).entries
+    part = await listed(stub, start_time=everything[2].time, end_time=everything[4].time)
+    assert values(part) == [(3, 4), (2, 3)]
+    assert not (await listed(stub, scopes=[events_pb2.SCOPE_GLOBAL])).entries
+
+
+async def test_events_that_come_between_two_pages_neither_repeat_nor_hide_any(stub: AsyncStub) -> None:
+    for number in range(1, 5):
+        await update(stub, number)
+    first = await listed(stub, page_size=2)
+    await update(stub, 5)
+    second = await listed(stub, page_size=2, page_token=first.next_page_token)
+    assert values(first) + values(second) == [(3, 4), (2, 3), (1, 2), (0, 1)]
+
+
+async def test_a_document_as_of_a_time_and_of_a_version(stub: AsyncStub) -> None:
+    before = Timestamp()
+    before.GetCurrentTime()
+    await asyncio.sleep(0.01)
+    versions = []
+    times = []
+    for number in (1, 2, 3):
+        versions.append((await update(stub, number)).version)
+        await asyncio.sleep(0.01)
+        times.append(Timestamp())
+        times[-1].GetCurrentTime()
+        await asyncio.sleep(0.01)
+    for number, version, moment in zip((1, 2, 3), versions, times, strict=True):
+        then = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of=moment))
+        assert (then.policies.max_producer_per_topic, then.version) == (number, version)
+        then = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of_version=version))
+        assert (then.policies.max_producer_per_topic, then.version) == (number, version)
+    then = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of=before))
+    assert (then.exists, then.version) == (False, "0")
+
+
+async def test_it_is_kept_over_restarts_and_nothing_is_told_twice(serving: Serving) -> None:
+    async with serving() as stub:
+        await update(stub, 1)
+        await update(stub, 2)
+    async with serving() as stub:
+        await update(stub, 3)
+    async with serving() as stub:
+        answer = await listed(stub)
+        assert values(answer) == [(2, 3), (1, 2), (0, 1)]
+        assert not answer.gaps
+
+
+async def test_it_has_no_secrets_and_says_that_they_changed(serving: Serving, config: ServerConfig) -> None:
+    async with serving() as stub:
+        for secret in ("hush", "hush2"):
+            offload = pb.OffloadPolicies(managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b")
+            offload.managed_ledger_offload_region = "r"
+            offload.s3_managed_ledger_offload_credential_secret = secret
+            policies = pb.TopicPolicies(offload_policies=offload)
+            await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies))
+        answer = await listed(stub)
+    newest = answer.entries[0]
+    assert list(newest.changed.paths) == ["offload_policies"]
+    assert newest.before == newest.after
+    assert newest.after.offload_policies.s3_managed_ledger_offload_credential_secret == REDACTED
+    assert config.history is not None
+    assert b"hush" not in config.history.path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("question", "fields"),
+    [
+        ({"topic": TOPIC, "namespace": NAMESPACE}, {"topic"}),
+        ({"topic": "x", "page_size": 1001, "order": 9}, {"topic", "page_size", "order"}),
+        ({"topic": TOPIC, "page_token": "bm9uc2Vuc2U="}, {"page_token"}),
+        ({"topic": TOPIC, "start_time": Timestamp(seconds=-1)}, {"start_time"}),
+        ({"topic": TOPIC, "actor": "x" * 257}, {"actor"}),
+    ],
+)
+async def test_what_is_wrong_with_a_question_is_said_at_once(stub: AsyncStub, question: dict[str, object], fields: set[str]) -> None:
+    refusal = await refused(listed(stub, **question))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert set(refusal.violations) == fields
+
+
+async def test_a_token_of_another_question_is_refused(stub: AsyncStub) -> None:
+    await update(stub, 1)
+    await update(stub, 2)
+    token = (await listed(stub, page_size=1)).next_page_token
+    assert token
+    refusal = await refused(listed(stub, page_size=1, page_token=token, actor="bob"))
+    assert refusal.violations == {"page_token": "MALFORMED_TOKEN"}
+
+
+async def test_what_was_is_asked_for_in_one_way_and_never_of_the_future(stub: AsyncStub) -> None:
+    later = Timestamp(seconds=int(time.time()) + 3600)
+    refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of=later, as_of_version="1", at_least="1")))
+    assert refusal.violations == {"as_of": "IN_THE_FUTURE", "as_of_version": "CONTRADICTION", "at_least": "CONTRADICTION"}
+    refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of_version="r9")))
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "NOT_IN_HISTORY")
+
+
+async def test_a_server_without_a_history_says_so(config: ServerConfig) -> None:
+    async with Server(replace(config, history=None)) as server, grpc.aio.insecure_channel(server.address) as channel:
+        refusal = await refused(listed(async_stub(channel)))
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "HISTORY_OFF")
+
+
+async def test_a_history_belongs_to_one_server(serving: Serving, config: ServerConfig, tmp_path: Path) -> None:
+    async with serving():
+        other = replace(config, log=EmbeddedLogConfig(path=tmp_path / "other.db"))
+        with pytest.raises(Exception, match="in use"):
+            await Server(other).start()

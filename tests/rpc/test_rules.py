@@ -1,0 +1,202 @@
+"""Rules, effective policies and disabled topics as clients meet them, with the embedded log and a cluster file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import service_pb2 as pb
+from topicpolicies.v1.events_pb2 import SCOPE_GLOBAL
+from topicpolicies.v1.policies_pb2 import BacklogQuota, RetentionPolicies, TopicPolicies
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import refused
+
+NAMESPACE = "acme/orders"
+TOPIC = f"persistent://{NAMESPACE}/one"
+OTHER = f"persistent://{NAMESPACE}/two"
+CLUSTER = """
+cluster = "us"
+[clusters]
+us = []
+eu = []
+[broker]
+[namespaces."acme/orders"]
+max_producers_per_topic = 5
+{namespace}
+[topics."persistent://acme/orders/one"]
+{topic}
+"""
+
+
+class Cluster:
+    """The file, and the ways to change it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at = 1
+        self.write()
+
+    def write(self, namespace: str = "", topic: str = "") -> None:
+        """Gives the property to the namespace, the topic, or both."""
+        told = [f'properties = {{ __topic_policies_disabled = "{value}" }}' if value else "" for value in (namespace, topic)]
+        self.path.write_text(CLUSTER.format(namespace=told[0], topic=told[1]))
+        self._at += 1
+        os.utime(self.path, (self._at, self._at))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path / "cluster.toml")
+
+
+@pytest.fixture
+async def server(cluster: Cluster) -> AsyncIterator[Server]:
+    """Overrides the shared one: this one has a cluster file."""
+    log = EmbeddedLogConfig(path=None, cluster_file=cluster.path)
+    limits = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0)
+    async with Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=limits)) as running:
+        yield running
+
+
+@pytest.fixture
+async def stub(server: Server) -> AsyncIterator[AsyncStub]:
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        yield async_stub(channel)
+
+
+def update(topic: str = TOPIC, **values: object) -> pb.UpdatePolicyRequest:
+    return pb.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(**(values or {"max_producer_per_topic": 1})))  # type: ignore[arg-type]
+
+
+async def test_a_list_without_the_local_cluster_is_refused_and_changes_nothing(stub: AsyncStub) -> None:
+    refusal = await refused(stub.UpdatePolicy(update(replication_clusters=["eu"])))
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "LOCAL_CLUSTER_MISSING")
+    assert refusal.violations == {"policies.replication_clusters": "LOCAL_CLUSTER_MISSING"}
+    assert not (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).exists
+    await stub.UpdatePolicy(update(replication_clusters=["eu", "us"]))
+    taken = update(replication_clusters=["us"])
+    taken.list_operations["replication_clusters"] = pb.LIST_OPERATION_SUBTRACT
+    assert (await refused(stub.UpdatePolicy(taken))).info.reason == "LOCAL_CLUSTER_MISSING"
+
+
+async def test_validating_says_the_same_and_writes_nothing(stub: AsyncStub) -> None:
+    wrong, right = update(max_producer_per_topic=-1, max_message_size=10**9), update()
+    wrong.validate_only = right.validate_only = True
+    refusal = await refused(stub.UpdatePolicy(wrong))
+    assert refusal.violations == {"policies.max_producer_per_topic": "NEGATIVE", "policies.max_message_size": "ABOVE_BROKER_MAXIMUM"}
+    assert (await stub.UpdatePolicy(right)).outcome == pb.UPDATE_OUTCOME_APPLIED
+    assert not (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).exists
+
+
+async def test_retention_and_quota_that_race_never_end_up_in_conflict(stub: AsyncStub) -> None:
+    refusals = 0
+    for number in range(20):
+        topic = f"persistent://{NAMESPACE}/race-{number}"
+        await stub.UpdatePolicy(update(topic))
+        quota, retention = update(topic, max_producer_per_topic=2), update(topic, max_producer_per_topic=3)
+        quota.policies.back_log_quota_map["message_age"].CopyFrom(BacklogQuota(limit_time=3600, policy=1))  # type: ignore[arg-type]
+        retention.policies.retention_policies.CopyFrom(RetentionPolicies(retention_time_in_minutes=60, retention_size_in_mb=-1))
+        answers = await asyncio.gather(stub.UpdatePolicy(quota), stub.UpdatePolicy(retention), return_exceptions=True)
+        refusals += sum(isinstance(answer, grpc.aio.AioRpcError) for answer in answers)
+        document = (await stub.GetPolicy(pb.GetPolicyRequest(topic=topic))).policies
+        assert not (document.HasField("retention_policies") and document.back_log_quota_map)
+    assert refusals == 20, "they did conflict"
+
+
+async def test_what_is_in_effect_names_its_sources_and_both_versions(stub: AsyncStub) -> None:
+    local = await stub.UpdatePolicy(update(max_consumer_per_topic=7))
+    request = update(max_consumer_per_topic=8, max_subscriptions_per_topic=9)
+    request.scope = SCOPE_GLOBAL
+    global_ = await stub.UpdatePolicy(request)
+    found = await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC, view=pb.POLICY_VIEW_EFFECTIVE))
+    assert (found.version, found.global_version) == (local.version, global_.version)
+    sources = {each.path: each.source for each in found.sources}
+    for field, value, source in (
+        ("max_consumer_per_topic", 7, pb.POLICY_SOURCE_TOPIC_LOCAL),
+        ("max_subscriptions_per_topic", 9, pb.POLICY_SOURCE_TOPIC_GLOBAL),
+        ("max_producer_per_topic", 5, pb.POLICY_SOURCE_NAMESPACE),
+        ("max_unacked_messages_on_consumer", 50_000, pb.POLICY_SOURCE_BROKER),
+    ):
+        assert (getattr(found.policies, field), sources[field]) == (value, source)
+    applied = await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC, view=pb.POLICY_VIEW_APPLIED, scope=SCOPE_GLOBAL))
+    assert applied.policies.max_consumer_per_topic == 8
+
+
+async def test_a_namespace_that_is_not_known_has_no_effective_policies(stub: AsyncStub) -> None:
+    request = pb.GetPolicyRequest(topic="acme/unknown/one", view=pb.POLICY_VIEW_EFFECTIVE)
+    refusal = await refused(stub.GetPolicy(request))
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "LEVELS_UNKNOWN")
+
+
+async def test_a_view_that_is_not_known_is_refused(stub: AsyncStub) -> None:
+    refusal = await refused(stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC, view=77)))  # type: ignore[arg-type]
+    assert refusal.violations == {"view": "UNKNOWN_VIEW"}
+
+
+async def test_disabling_takes_effect_without_a_restart_and_enabling_too(stub: AsyncStub, cluster: Cluster) -> None:
+    await stub.UpdatePolicy(update(max_producer_per_topic=77))
+    cluster.write(namespace="true")
+    await asyncio.sleep(1.1)
+    refusal = await refused(stub.UpdatePolicy(update()))
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED")
+    await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))  # older facts do for reads; asking has them refreshed
+    await asyncio.sleep(0.1)
+    read = await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))
+    assert (read.disabled, read.exists, read.version) == (True, False, "0")
+    effective = await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC, view=pb.POLICY_VIEW_EFFECTIVE))
+    assert effective.disabled
+    assert effective.policies.max_producer_per_topic == 5, "the namespace's"
+    cluster.write(namespace="true", topic="false")
+    await asyncio.sleep(1.1)
+    await stub.UpdatePolicy(update(max_consumer_per_topic=1))
+    assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).policies.max_producer_per_topic == 77
+    assert (await refused(stub.UpdatePolicy(update(OTHER)))).info.reason == "TOPIC_POLICIES_DISABLED"
+
+
+async def test_a_disabled_namespaces_log_is_not_read_until_a_topic_that_says_false_is_asked_for(
+    server: Server, stub: AsyncStub, cluster: Cluster
+) -> None:
+    cluster.write(namespace="true", topic="false")
+    await refused(stub.UpdatePolicy(update(OTHER)))
+    await refused(stub.DeletePolicy(pb.DeletePolicyRequest(topic=OTHER)))
+    assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=OTHER))).disabled
+    assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=OTHER, view=pb.POLICY_VIEW_EFFECTIVE))).disabled
+    assert not (await stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))).entries
+    watch = stub.WatchPolicies(pb.WatchPoliciesRequest(namespaces=[NAMESPACE]))
+    told = await anext(aiter(watch))
+    assert told.status.state == pb.NAMESPACE_STATE_FAILED
+    assert "disabled" in told.status.message
+    watch.cancel()
+    assert len(server.registry) == 0, "nothing was loaded"
+    assert not (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).disabled
+    assert len(server.registry) == 1
+
+
+async def test_updates_of_a_stream_are_admitted_in_their_order(stub: AsyncStub) -> None:
+    async def requests() -> AsyncIterator[pb.UpdatePoliciesRequest]:
+        for number in range(40):
+            topic = f"persistent://{NAMESPACE}/stream-{number % 3}"
+            one = update(topic, replication_clusters=["us"]) if number % 5 == 0 else update(topic, max_producer_per_topic=number)
+            yield pb.UpdatePoliciesRequest(update=one, sequence=number)
+
+    versions: dict[str, list[tuple[int, str, str]]] = {}
+    async for answer in stub.UpdatePolicies(requests()):
+        assert answer.HasField("response"), answer.error
+        if answer.response.outcome == pb.UPDATE_OUTCOME_APPLIED:
+            versions.setdefault(answer.response.topic, []).append(
+                (answer.sequence, answer.response.previous_version, answer.response.version)
+            )
+    assert len(versions) == 3
+    for links in versions.values():
+        ordered = sorted(links)
+        assert all(earlier[2] == later[1] for earlier, later in pairwise(ordered))

@@ -1,0 +1,93 @@
+"""No answer of a server has the secrets of an object storage, unless it was told to show them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
+
+from tests.rpc.conftest import TOPIC, refused
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.secrets import REDACTED
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+NAMESPACE = "public/default"
+
+
+def policies(value: str = "hush") -> pb.TopicPolicies:
+    offload = pb.OffloadPolicies(
+        managed_ledger_offload_driver="aws-s3",
+        managed_ledger_offload_bucket="bucket",
+        s3_managed_ledger_offload_credential_secret=value,
+    )
+    offload.managed_ledger_extra_configurations["storage.token"] = value
+    return pb.TopicPolicies(offload_policies=offload, max_producer_per_topic=5)
+
+
+async def next_of(watch: grpc.aio.UnaryStreamCall[Any, service_pb2.WatchPoliciesResponse]) -> Message:
+    message = await asyncio.wait_for(watch.read(), 10)
+    assert isinstance(message, Message)
+    return message
+
+
+async def everything(stub: AsyncStub) -> bytes:
+    """All that a server says of the topic, as bytes."""
+    answers: list[Message] = [
+        await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies())),
+        await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC)),
+        await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE)),
+    ]
+    watch = stub.WatchPolicies(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE]))
+    for _ in ("the document", "the bookmark"):
+        answers.append(await next_of(watch))
+    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=pb.TopicPolicies(max_producer_per_topic=6))
+    streamed = stub.UpdatePolicies(iter([service_pb2.UpdatePoliciesRequest(update=change)]))
+    answers += [message async for message in streamed]
+    answers.append(await next_of(watch))
+    watch.cancel()
+    assert len(answers) == 7
+    return b"".join(answer.SerializeToString() for answer in answers)
+
+
+async def test_no_answer_and_no_log_line_has_a_secret(stub: AsyncStub, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        said = await everything(stub)
+    assert b"hush" not in said
+    assert said.count(REDACTED.encode()) >= 12
+    assert "hush" not in caplog.text
+
+
+async def test_a_server_shows_them_if_it_is_told_to(tmp_path: Path) -> None:
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), show_secrets=True)
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+        said = await everything(async_stub(channel))
+    assert said.count(b"hush") >= 12
+    assert REDACTED.encode() not in said
+    assert not replace(config, show_secrets=False).show_secrets
+
+
+async def test_a_document_that_is_written_back_as_it_was_shown_is_unchanged(stub: AsyncStub) -> None:
+    first = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies()))
+    for paths in (["*"], ["offload_policies"], []):
+        answer = await stub.UpdatePolicy(
+            service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=first.policies, update_mask=FieldMask(paths=paths))
+        )
+        assert answer.outcome == service_pb2.UPDATE_OUTCOME_UNCHANGED
+        assert answer.version == first.version
+
+
+async def test_a_mark_in_place_of_a_secret_that_is_not_there_is_refused(stub: AsyncStub) -> None:
+    refusal = await refused(stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies(REDACTED))))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.info.reason == "REDACTED_SECRET"
+    assert len(refusal.violations) == 2

@@ -1,0 +1,153 @@
+"""Which watched topics are disabled, as a source says that the test holds in its hands, on simulated time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.cluster.fakes import FakeSource
+from tests.simulation.loop import SimulatedLoop
+from topicpolicies_server.cluster.admission import Admission, Freshness
+from topicpolicies_server.cluster.disabling import PROPERTY
+from topicpolicies_server.rpc.switches import Board, Switchboard, unmarked
+
+NAMESPACE = "acme/orders"
+TOPICS = frozenset(f"persistent://{NAMESPACE}/{number}" for number in range(5))
+ONE, TWO, *_ = sorted(TOPICS)
+OFF, ON = {PROPERTY: "true"}, {PROPERTY: "false"}
+
+
+class Bench:
+    """A switchboard, somebody who watches, and what the cluster says."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.source = FakeSource()
+        self.admission = Admission(self.source, loop.time, Freshness(60, 10, 60), missing_topics=True)
+        self.switchboard = Switchboard(self.admission)
+        self.woken = 0
+        self.board = self.switchboard.join(NAMESPACE, self, self._wake)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+
+def run(scenario: Callable[[Bench, Board], Awaitable[None]]) -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    async def whole() -> None:
+        bench = Bench(loop)
+        await scenario(bench, bench.board)
+        if bench.board.watching:
+            bench.switchboard.leave(NAMESPACE, bench)
+        await bench.admission.close()
+
+    loop.run(whole())
+
+
+def test_a_switch_is_noticed_as_facts_are_refreshed_and_only_where_it_matters() -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        bench.source.properties[TWO] = ON
+        await board.look(TOPICS)
+        assert not board.mark(None) and not board.switched
+        bench.source.properties[ONE] = OFF
+        await asyncio.sleep(65)
+        assert (board.switched, bench.woken) == ([ONE], 1)
+        assert board.disabled(ONE) and not board.disabled(TWO)
+        assert board.concerns(0, None) and board.concerns(0, frozenset({ONE})) and not board.concerns(0, frozenset({TWO}))
+        assert not board.concerns(1, None)
+        bench.source.properties[NAMESPACE] = OFF
+        await asyncio.sleep(11)
+        assert board.switched == [ONE, None]
+        assert board.everything(None) and board.everything(TOPICS - {TWO}) and not board.everything(TOPICS)
+        assert board.concerns(1, TOPICS) and not board.concerns(1, frozenset({TWO})), "its own word counts"
+
+    run(scenario)
+
+
+def test_tokens_name_the_disabled_topics() -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        bench.source.properties[ONE] = OFF
+        await board.look(TOPICS)
+        everything = board.mark(None)
+        assert unmarked("log/7" + everything) == ("log/7", everything)
+        assert unmarked("log/7") == ("log/7", "")
+        assert everything == board.mark(TOPICS), "the same ones"
+        assert not board.mark(frozenset({TWO}))
+        bench.source.properties[TWO] = OFF
+        await asyncio.sleep(65)
+        assert board.mark(None) not in ("", everything)
+
+    run(scenario)
+
+
+def test_who_does_not_answer_goes_on_saying_what_he_said() -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        bench.source.properties[ONE] = OFF
+        await board.look(TOPICS)
+        asked = bench.source.asked.total()
+        bench.source.down = True
+        await asyncio.sleep(200)
+        assert bench.source.asked.total() > asked + len(TOPICS)
+        assert not board.switched and board.disabled(ONE) and not board.disabled(TWO)
+        bench.source.properties[ONE] = ON
+        bench.source.down = False
+        await asyncio.sleep(65)
+        assert board.switched == [ONE]
+
+    run(scenario)
+
+
+def test_a_first_look_ends_in_time_and_late_answers_count_when_they_come(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        bench.source.properties[ONE] = OFF
+        bench.source.gates[ONE] = asyncio.Event()
+        began = asyncio.get_running_loop().time()
+        await board.look(TOPICS)
+        assert 2.9 < asyncio.get_running_loop().time() - began < 3.1
+        assert board.knows(ONE) and not board.disabled(ONE)
+        bench.source.gates[ONE].set()
+        await asyncio.sleep(2)
+        assert board.switched == [ONE]
+
+    run(scenario)
+    assert "1 topics are told of before it is known" in caplog.text
+
+
+def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not_at_all() -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        topics = [f"persistent://{NAMESPACE}/{number}" for number in range(6000)]
+        bench.source.properties.update(dict.fromkeys(topics, ON))
+        await board.look(topics)
+        bench.source.asked.clear()
+        await asyncio.sleep(100)
+        asked = sum(bench.source.asked[topic] for topic in topics)
+        assert 3000 < asked <= 5100, "fifty a second"
+        assert max(bench.source.asked.values()) <= 100 / 4
+        bench.switchboard.leave(NAMESPACE, bench)
+        await asyncio.sleep(1)
+        bench.source.asked.clear()
+        await asyncio.sleep(200)
+        assert not bench.source.asked
+
+    run(scenario)
+
+
+def test_of_many_topics_only_those_are_asked_about_that_can_have_properties() -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        topics = [f"persistent://{NAMESPACE}/{number}" for number in range(6000)]
+        bench.source.properties[topics[7]] = OFF
+        await board.look(topics)
+        assert all(map(board.knows, topics)) and [topic for topic in topics if board.disabled(topic)] == [topics[7]]
+        assert {name for name in bench.source.asked if "://" in name} == {topics[7]}
+        bench.source.properties[topics[8]] = OFF
+        await asyncio.sleep(95)
+        assert board.switched == [topics[8]]
+        del bench.source.properties[topics[7]]
+        await asyncio.sleep(95)
+        assert board.switched == [topics[8], topics[7]] and not board.disabled(topics[7])
+        assert bench.source.asked.total() < 100, "of 6,000 topics in three minutes"
+
+    run(scenario)

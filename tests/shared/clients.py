@@ -1,0 +1,46 @@
+"""Clients of the sidecars: each changes its own setting, one request after the other."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+import grpc
+
+from tests.stubs import AsyncStub
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
+
+from .acknowledged import Acknowledged, Cell
+from .settings import ALL, Owned
+
+
+async def client(stub: AsyncStub, owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, until: float, seed: int) -> None:
+    """Changes one setting of one topic after the other, until a moment of ``time.monotonic``."""
+    chance = random.Random(seed)
+    while time.monotonic() < until:
+        cell = Cell(chance.choice(topics), owned)
+        number = acknowledged.next(cell)
+        request = UpdatePolicyRequest(topic=cell.topic, policies=owned.policies(number))
+        request.update_mask.paths.append(owned.path)
+        try:
+            answer = await stub.UpdatePolicy(request, timeout=15)
+        except grpc.aio.AioRpcError as error:
+            acknowledged.errors[f"sidecar {error.code().name} {error.details()}"[:120]] += 1
+            continue
+        assert answer.outcome == service_pb2.UPDATE_OUTCOME_APPLIED, answer
+        acknowledged.acknowledge(cell, number, "sidecars")
+
+
+async def told_wrongly(stub: AsyncStub, topics: Sequence[str], acknowledged: Acknowledged) -> dict[Cell, int]:
+    """What a sidecar tells wrongly when everything has come to rest."""
+    wrong = {}
+    for topic in topics:
+        answer = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), timeout=60)
+        for owned in ALL:
+            cell = Cell(topic, owned)
+            number = owned.read(answer.policies)
+            if not acknowledged.holds(cell, number):
+                wrong[cell] = number
+    return wrong

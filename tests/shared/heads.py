@@ -1,0 +1,53 @@
+"""A watch of everything that a sidecar tells of a namespace: whether anything that was acknowledged is ever undone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+import grpc
+
+from tests.stubs import AsyncStub
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.service_pb2 import BookmarkKind, WatchMode
+
+from .acknowledged import Cell
+from .settings import ALL
+
+
+class Heads:
+    """Follows a namespace at one sidecar. Numbers only grow, so one that goes back was undone."""
+
+    def __init__(self, stub: AsyncStub, namespace: str) -> None:
+        self._stub = stub
+        self._namespace = namespace
+        self._numbers: dict[Cell, int] = defaultdict(int)
+        self._synced = asyncio.Event()
+        self.undone: list[str] = []
+        """What went back, in words."""
+        self.changes = 0
+
+    async def follow(self) -> None:
+        """Follows until it is cancelled."""
+        request = service_pb2.WatchPoliciesRequest(namespaces=[self._namespace], mode=WatchMode.WATCH_MODE_EVERY)
+        try:
+            async for message in self._stub.WatchPolicies(request):
+                if message.HasField("change"):
+                    self._look(message.change)
+                elif message.HasField("bookmark") and message.bookmark.kind == BookmarkKind.BOOKMARK_KIND_SYNCED:
+                    self._synced.set()
+        except grpc.aio.AioRpcError as error:
+            self.undone.append(f"the watch broke: {error.code().name} {error.details()}")
+
+    async def synced(self) -> None:
+        """Returns when the watch has begun."""
+        await asyncio.wait_for(self._synced.wait(), 60)
+
+    def _look(self, change: service_pb2.PolicyChange) -> None:
+        self.changes += 1
+        for owned in ALL:
+            cell = Cell(change.topic, owned)
+            number, before = owned.read(change.policies), self._numbers[cell]
+            if number < before:
+                self.undone.append(f"{cell}: {before} became {number} at {change.version}")
+            self._numbers[cell] = number

@@ -1,0 +1,67 @@
+"""Administrators: threads that set policies over the brokers' admin API, and what a broker shows over it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+
+from tests.broker.admin import Admin, AdminError
+
+from .acknowledged import Acknowledged, Cell
+from .settings import Owned
+
+_SHOWING_THREADS = 4
+
+
+def _path(cell: Cell) -> str:
+    return f"persistent/{cell.topic.removeprefix('persistent://')}/{cell.owned.rest}"
+
+
+def set_over_rest(admin: Admin, cell: Cell, acknowledged: Acknowledged) -> None:
+    """One call that sets the cell's next number."""
+    number = acknowledged.next(cell)
+    try:
+        admin.call("POST", _path(cell), cell.owned.json(number))
+    except (AdminError, httpx.TransportError) as error:
+        acknowledged.errors[f"REST {error}"[:120]] += 1
+    else:
+        acknowledged.acknowledge(cell, number, "admin REST")
+
+
+async def administrator(
+    connect: Callable[[], Admin], owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, until: float, seed: int
+) -> None:
+    """A thread that sets one setting on one topic after the other, until a moment of ``time.monotonic``."""
+    chance = random.Random(seed)
+
+    def work() -> None:
+        with connect() as admin:
+            while time.monotonic() < until:
+                set_over_rest(admin, Cell(chance.choice(topics), owned), acknowledged)
+
+    await asyncio.to_thread(work)
+
+
+def shown_by(connect: Callable[[], Admin], cells: Iterable[Cell]) -> dict[Cell, int]:
+    """What a broker shows of some cells."""
+    with connect() as admin, ThreadPoolExecutor(_SHOWING_THREADS) as threads:
+        wanted = list(cells)
+        numbers = threads.map(lambda cell: cell.owned.of_json(admin.call("GET", _path(cell))), wanted)
+        return dict(zip(wanted, numbers, strict=True))
+
+
+def wrongly_shown(connect: Callable[[], Admin], acknowledged: Acknowledged, seconds: float = 15.0) -> dict[Cell, int]:
+    """What a broker shows wrongly even after a while: it reads its log a little later than others do."""
+    wrong = dict.fromkeys(acknowledged.cells(), 0)
+    deadline = time.monotonic() + seconds
+    while wrong:
+        wrong = {cell: number for cell, number in shown_by(connect, wrong).items() if not acknowledged.holds(cell, number)}
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    return wrong

@@ -1,0 +1,202 @@
+"""One run: four administrators over REST beside sixteen clients of two sidecars, or beside a naive second writer; and what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.broker.pulsar_broker import Broker
+from tests.promises.server_process import ServerProcess
+
+from .acknowledged import Acknowledged, Cell
+from .clients import client, told_wrongly
+from .heads import Heads
+from .naive import NaiveWriter
+from .raw_log import RawLog
+from .rest import administrator, wrongly_shown
+from .settings import CLIENTS, REST
+
+
+@dataclass
+class Report:
+    """What a run came to."""
+
+    name: str
+    seconds: float
+    changes: dict[str, int] = field(default_factory=dict)
+    """Acknowledged, by kind of writer."""
+    errors: dict[str, int] = field(default_factory=dict)
+    lost: dict[str, list[str]] = field(default_factory=dict)
+    """By who shows or tells it: acknowledged changes that are not there in the end, in words."""
+    undone: list[str] = field(default_factory=list)
+    """What was undone along the heads of a sidecar."""
+    heads: list[int] = field(default_factory=list)
+    """Changes that each sidecar told."""
+    log: dict[str, int] = field(default_factory=dict)
+    """See ``RawLog.counts``."""
+    longest_wrong_ms: int = 0
+    metrics: list[dict[str, float]] = field(default_factory=list)
+    """Of each sidecar."""
+    stories: list[str] = field(default_factory=list)
+    """The events of topics of which something was lost."""
+
+    @property
+    def acknowledged(self) -> int:
+        """All acknowledged changes."""
+        return sum(self.changes.values())
+
+    @property
+    def extra(self) -> float:
+        """Repairs in the log, per acknowledged change."""
+        return self.log.get("repairs", 0) / max(self.acknowledged, 1)
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{count} by {writer}" for writer, count in self.changes.items())
+        log = ", ".join(f"{name} {count}" for name, count in sorted(self.log.items()))
+        lines = [
+            f"{self.name}, {self.seconds:.0f} s: {self.acknowledged} changes acknowledged ({told}); errors: {self.errors or 'none'}",
+            f"  the log: {log}; extra events per change {self.extra:.3f}; brokers wrong for at most {self.longest_wrong_ms} ms",
+            *(f"  lost as {who} shows it: {len(lost)} of {self.acknowledged}" for who, lost in self.lost.items()),
+        ]
+        lines += [f"  sidecar {number}: {told} changes told" for number, told in enumerate(self.heads)]
+        return "\n".join(lines + [f"  undone: {each}" for each in self.undone[:10]] + self.stories)
+
+
+class Place:
+    """A namespace of a broker's, with topics."""
+
+    def __init__(self, broker: Broker, *, topics: int, partitions: int, prefix: str = "shared") -> None:
+        with broker.admin() as admin:
+            self.namespace = admin.create_namespace(prefix)
+            if partitions:
+                admin.partition_change_events(self.namespace, partitions)
+            self.topics = [f"persistent://{self.namespace}/topic-{number}" for number in range(topics)]
+            for topic in self.topics:
+                admin.create_topic(topic.removeprefix("persistent://"))
+        self.broker = broker
+        self.name = f"{topics} topic{'s' * (topics > 1)}, {f'{partitions} partitions' if partitions else 'plain'}"
+
+    def log(self) -> RawLog:
+        """Its change log."""
+        return RawLog(self.broker.service_url, self.broker.admin_url, self.namespace)
+
+
+async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
+    """The administrators beside clients of two sidecars; in the end a third is started and asked too."""
+    report = Report(f"two sidecars beside the admin REST of {place.broker.version}, {place.name}", seconds)
+    acknowledged = Acknowledged()
+    async with contextlib.AsyncExitStack() as stack:
+        sidecars = [await stack.enter_async_context(sidecar(place.broker, home / f"sidecar-{number}.log")) for number in range(2)]
+        log = await stack.enter_async_context(place.log())
+        stubs = [await stack.enter_async_context(server.stub()) for server, _ in sidecars for _ in range(len(CLIENTS) // 2)]
+        heads = [Heads(await stack.enter_async_context(server.stub()), place.namespace) for server, _ in sidecars]
+        watches = [asyncio.create_task(each.follow()) for each in heads]
+        for each in heads:
+            await each.synced()
+        until = time.monotonic() + seconds
+        await asyncio.gather(
+            *(administrator(place.broker.admin, owned, place.topics, acknowledged, until, seed) for seed, owned in enumerate(REST)),
+            *(
+                client(stub, owned, place.topics, acknowledged, until, seed)
+                for seed, (stub, owned) in enumerate(zip(stubs, CLIENTS, strict=True), len(REST))
+            ),
+        )
+        await quiet(log, [metrics_at for _, metrics_at in sidecars])
+        await judge(report, place, log, acknowledged)
+        for number, (server, _) in enumerate(sidecars):
+            async with server.stub() as stub:
+                lost(report, f"sidecar {number}", await told_wrongly(stub, place.topics, acknowledged), log)
+        late, _ = await stack.enter_async_context(sidecar(place.broker, home / "sidecar-late.log"))
+        async with late.stub() as stub:
+            lost(report, "a sidecar started afterwards", await told_wrongly(stub, place.topics, acknowledged), log)
+        report.metrics = [await asyncio.to_thread(scrape, metrics_at) for _, metrics_at in sidecars]
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
+    report.undone = [each for head in heads for each in head.undone]
+    report.heads = [head.changes for head in heads]
+    return report
+
+
+async def beside_naive_writer(place: Place, seconds: float) -> Report:
+    """The administrators beside the same changes of a naive second writer."""
+    report = Report(f"a naive second writer beside the admin REST of {place.broker.version}, {place.name}", seconds)
+    acknowledged = Acknowledged()
+    async with place.log() as log:
+        writer = NaiveWriter(log)
+        until = time.monotonic() + seconds
+        await asyncio.gather(
+            *(administrator(place.broker.admin, owned, place.topics, acknowledged, until, seed) for seed, owned in enumerate(REST)),
+            *(writer.client(owned, place.topics, acknowledged, until, seed) for seed, owned in enumerate(CLIENTS, len(REST))),
+        )
+        await asyncio.sleep(0.5)
+        await judge(report, place, log, acknowledged, seconds=1.0)
+    report.stories = []
+    return report
+
+
+async def judge(report: Report, place: Place, log: RawLog, acknowledged: Acknowledged, seconds: float = 15.0) -> None:
+    """Notes what the brokers show in the end, and what the log was like."""
+    report.changes, report.errors = dict(acknowledged.changes), dict(acknowledged.errors)
+    lost(report, "the admin REST", await asyncio.to_thread(wrongly_shown, place.broker.admin, acknowledged, seconds), log)
+    report.log = dict(log.counts)
+    report.longest_wrong_ms = log.longest_wrong_ms
+    assert not log.problems, log.problems
+
+
+def lost(report: Report, who: str, wrong: dict[Cell, int], log: RawLog) -> None:
+    """Notes what somebody shows wrongly, and the events that led to it."""
+    report.lost[who] = [f"{cell}: {number}" for cell, number in wrong.items()]
+    for topic in list(dict.fromkeys(cell.topic for cell in wrong))[:2]:
+        report.stories.append(f"events of {topic}, of which {who} shows {report.lost[who][:5]}:\n{log.story(topic)}")
+
+
+async def quiet(log: RawLog, metrics_at: list[str], seconds: float = 20.0) -> None:
+    """Returns when nothing is left to repair."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        await asyncio.sleep(0.3)
+        due = [(await asyncio.to_thread(scrape, address))["repairs_due"] for address in metrics_at]
+        if not any(due) and not log.wrong:
+            return
+
+
+@contextlib.asynccontextmanager
+async def sidecar(broker: Broker, output: Path) -> AsyncIterator[tuple[ServerProcess, str]]:
+    """A sidecar of a broker's cluster, and where its metrics are."""
+    metrics_at = f"127.0.0.1:{free_port()}"
+    options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--writer", "shared", "--metrics-listen", metrics_at]
+    server = ServerProcess(options, output)
+    await server.start()
+    try:
+        yield server, metrics_at
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+def scrape(address: str) -> dict[str, float]:
+    """The metrics at an address, by name without its prefix, and label values in the order of the labels' names."""
+    answer = httpx.get(f"http://{address}/metrics", trust_env=False)
+    return {
+        " ".join(
+            (sample.name.removeprefix("topicpolicies_").removesuffix("_total"), *(sample.labels[label] for label in sorted(sample.labels)))
+        ): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def free_port() -> int:
+    """A port on which nobody listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

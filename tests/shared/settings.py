@@ -1,0 +1,122 @@
+"""The settings that writers own: each as a number that a writer counts up, so that what is undone goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from topicpolicies.v1.policies_pb2 import DispatchRate, PublishRate, SubscribeRate, SubscriptionPolicies, TopicPolicies
+from topicpolicies_server.core import documents
+from topicpolicies_server.core.documents import Setting, Settings
+
+
+class Owned(NamedTuple):
+    """A setting that one writer changes and nobody else."""
+
+    setting: Setting
+    path: str
+    """In field masks."""
+    rest: str
+    """The endpoint of the admin API, below the topic."""
+    policies: Callable[[int], TopicPolicies]
+    """A document with this number, and nothing else."""
+    read: Callable[[TopicPolicies], int]
+    """The number in a document; 0 if it is not set."""
+    json: Callable[[int], Any]
+    """What the admin API takes."""
+    of_json: Callable[[Any], int]
+    """The number in what it answers; 0 if it is not set."""
+
+    def of(self, settings: Settings | None) -> int:
+        """The number in a document of the core."""
+        value = (settings or {}).get(self.setting)
+        return 0 if value is None else self.read(documents.join({self.setting: value}))
+
+
+def _number(name: str, rest: str) -> Owned:
+    return Owned(
+        name,
+        name,
+        rest,
+        lambda number: TopicPolicies(**{name: number}),  # type: ignore[arg-type]
+        lambda policies: int(getattr(policies, name)),
+        lambda number: number,
+        lambda answer: int(answer or 0),
+    )
+
+
+def _dispatch(number: int) -> DispatchRate:
+    return DispatchRate(dispatch_throttling_rate_in_msg=number, dispatch_throttling_rate_in_byte=-1, rate_period_in_second=1)
+
+
+def _rate(name: str, rest: str, make: Callable[[int], Any], leaf: str, member: str) -> Owned:
+    def policies(number: int) -> TopicPolicies:
+        made = TopicPolicies()
+        getattr(made, name).CopyFrom(make(number))
+        return made
+
+    return Owned(
+        name,
+        name,
+        rest,
+        policies,
+        lambda document: int(getattr(getattr(document, name), leaf)),
+        lambda number: {member: number},
+        lambda answer: int((answer or {}).get(member, 0)),
+    )
+
+
+def _subscription(name: str) -> Owned:
+    return Owned(
+        f"subscription_policies/{name}",
+        f"subscription_policies.`{name}`",
+        f"{name}/dispatchRate",
+        lambda number: TopicPolicies(subscription_policies={name: SubscriptionPolicies(dispatch_rate=_dispatch(number))}),
+        lambda document: (
+            int(document.subscription_policies[name].dispatch_rate.dispatch_throttling_rate_in_msg)
+            if name in document.subscription_policies
+            else 0
+        ),
+        lambda number: {"dispatchThrottlingRateInMsg": number},
+        lambda answer: int((answer or {}).get("dispatchThrottlingRateInMsg", 0)),
+    )
+
+
+REST: tuple[Owned, ...] = (
+    _number("max_producer_per_topic", "maxProducers"),
+    _number("max_consumer_per_topic", "maxConsumers"),
+    _number("max_subscriptions_per_topic", "maxSubscriptionsPerTopic"),
+    _number("compaction_threshold", "compactionThreshold"),
+)
+"""Each by a thread of its own over the admin API."""
+_MESSAGES = ("dispatch_throttling_rate_in_msg", "dispatchThrottlingRateInMsg")
+CLIENTS: tuple[Owned, ...] = (
+    _number("max_consumers_per_subscription", "maxConsumersPerSubscription"),
+    _number("max_unacked_messages_on_consumer", "maxUnackedMessagesOnConsumer"),
+    _number("max_unacked_messages_on_subscription", "maxUnackedMessagesOnSubscription"),
+    _number("max_message_size", "maxMessageSize"),
+    _number("message_ttl_in_seconds", "messageTTL"),
+    _number("subscription_expiration_time_in_minutes", "subscriptionExpirationTime"),
+    _number("deduplication_snapshot_interval_seconds", "deduplicationSnapshotInterval"),
+    _rate("dispatch_rate", "dispatchRate", _dispatch, *_MESSAGES),
+    _rate("subscription_dispatch_rate", "subscriptionDispatchRate", _dispatch, *_MESSAGES),
+    _rate("replicator_dispatch_rate", "replicatorDispatchRate", _dispatch, *_MESSAGES),
+    _rate(
+        "publish_rate",
+        "publishRate",
+        lambda number: PublishRate(publish_throttling_rate_in_msg=number, publish_throttling_rate_in_byte=-1),
+        "publish_throttling_rate_in_msg",
+        "publishThrottlingRateInMsg",
+    ),
+    _rate(
+        "subscribe_rate",
+        "subscribeRate",
+        lambda number: SubscribeRate(subscribe_throttling_rate_per_consumer=number, rate_period_in_second=30),
+        "subscribe_throttling_rate_per_consumer",
+        "subscribeThrottlingRatePerConsumer",
+    ),
+    *map(_subscription, ("one", "two", "three", "four")),
+)
+"""Each by a client of its own of one of the sidecars."""
+ALL = (*REST, *CLIENTS)
+BY_SETTING = {owned.setting: owned for owned in ALL}

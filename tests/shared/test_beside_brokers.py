@@ -1,0 +1,40 @@
+"""Two sidecars beside a real broker's admin REST: every acknowledged change is there in the end, everywhere, and never undone meanwhile.
+
+These are short runs; ``python -m tests.shared`` makes longer ones. The same load beside a naive second writer shows what is at stake.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker.pulsar_broker import Broker
+
+from .run import Place, beside_naive_writer, beside_sidecars
+
+SECONDS = 4.0
+
+
+@pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
+@pytest.mark.parametrize("topics", [1, 50])
+async def test_nobodys_change_is_undone(broker: Broker, topics: int, partitions: int, tmp_path: Path) -> None:
+    report = await beside_sidecars(Place(broker, topics=topics, partitions=partitions), SECONDS, tmp_path)
+    print(report)
+    assert report.lost == {who: [] for who in report.lost} and len(report.lost) == 4, str(report)
+    assert report.undone == [], str(report)
+    assert not report.errors, str(report)
+    assert report.changes["admin REST"] >= 4 and report.changes["sidecars"] >= 100, str(report)
+    assert min(report.heads) >= report.acknowledged / 2
+    assert report.log["stale"] > 0 and report.log["repairs"] > 0, "no conflicts: nothing was shown"
+    assert report.log["unexplained"] == 0 and report.log["ambiguous"] == 0, str(report)
+    for metrics in report.metrics:
+        assert metrics["conflicts broker"] > 0 and metrics["unexplained_events"] == metrics["repairs_due"] == 0
+        assert metrics["updates APPLIED"] > 0
+    assert sum(metrics["repairs published"] for metrics in report.metrics) == report.log["repairs"]
+
+
+async def test_a_naive_second_writer_loses_changes_under_the_same_load(broker: Broker) -> None:
+    report = await beside_naive_writer(Place(broker, topics=1, partitions=0), SECONDS)
+    print(report)
+    assert report.log["went back"] > 0 and report.log["repairs"] == 0

@@ -1,0 +1,111 @@
+"""Brokers, as far as a namespace's log knows them: they read it with a delay, show the last document, and write whole documents.
+
+Two kinds. Those of 4.2.4 chain the updates of a topic: each is computed on what the broker shows once it has read the one before. Those of
+4.0.0 compute every update on what the cache happens to hold (PULSAR.md, "Two kinds of writers").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from tests.validators.records import Foreign, Key, Read
+from topicpolicies_server.core import documents
+from topicpolicies_server.core.documents import Settings
+from topicpolicies_server.core.events import Action, Event, Placed
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.memory.line import Line
+
+from .traffic import Draft, message_of
+from .world import NAMESPACE, World, document_of, policy_key, record_key
+
+
+class Broker:
+    """One broker with its administrators."""
+
+    def __init__(self, world: World, name: str, chance: random.Random, *, chained: bool) -> None:
+        self.name = name
+        self._world = world
+        self._chance = chance
+        self._chained = chained
+        self._cache: dict[Key, Settings] = {}
+        self._read_up_to: dict[int, str] = {}
+        self._progress = asyncio.Condition()
+        self._turns: dict[Key, asyncio.Lock] = {}
+        loop = asyncio.get_running_loop()
+        self._lines = [Line[Placed](loop, self._read) for _ in range(world.profile.partitions)]
+        world.stored.followers.append(self)
+
+    async def run(self, updates: int) -> None:
+        """Administrators make so many changes, several at once."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(updates):
+                await self._world.pause()
+                group.create_task(self._update(self._chance.choice(self._world.keys), self._world.traffic.setting()))
+
+    def final(self) -> None:
+        """Records what the broker shows at the end."""
+        now = self._world.now()
+        for key in self._world.keys:
+            document = document_of(self._cache.get(key))
+            read = Read(client=self.name, sidecar=self.name, invoked=now, answered=now, key=key, document=document, final=True)
+            self._world.history.raw.append(read)
+
+    async def _update(self, key: Key, draft: Draft) -> None:
+        if not self._chained:
+            await self._write(key, draft)
+            return
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            written = await self._write(key, draft)
+            if written is not None:
+                async with self._progress:
+                    await self._progress.wait_for(lambda: self._read_up_to.get(written.partition, "") >= written.position)
+
+    async def _write(self, key: Key, draft: Draft) -> Placed | None:
+        """Reads, modifies, and writes: others may have written meanwhile."""
+        before = self._cache.get(key)
+        if draft.edit.delete and before is None:
+            return None
+        event = Event(policy_key(key), Action.UPDATE, self._after(before, draft))
+        await asyncio.sleep(self._chance.uniform(0.001, 0.01 if self._chained else 0.03))
+        world = self._world
+        last = world.stored.entries[world.history.partitions[key]][-1:]
+        placed = world.storage.write(NAMESPACE, event, producer=self.name)
+        world.history.foreign.append(Foreign(key, placed.position, draft.edit))
+        world.counts["broker writes"] += 1
+        if last and last[0].position > self._read_up_to.get(placed.partition, ""):
+            world.counts["broker writes behind the log"] += 1
+        return placed
+
+    @staticmethod
+    def _after(before: Settings | None, draft: Draft) -> Settings | None:
+        if draft.edit.delete:
+            return None
+        return {**(before or {}), **documents.split(message_of(draft.edit.sets))}
+
+    # --- a follower of the storage ---------------------------------------------------------------------------------
+
+    def show(self, placed: Placed) -> None:
+        """Takes an entry, for reading later: a broker looks for new ones every ten milliseconds, and is late now and then."""
+        late = not self._world.healed and self._chance.random() < self._world.profile.late
+        self._lines[placed.partition].push(placed, self._chance.uniform(0.0, 0.4 if late else 0.012))
+
+    def lose(self, error: LogError) -> None:
+        """Its own connection is another one."""
+
+    def _read(self, entries: list[Placed]) -> None:
+        for placed in entries:
+            event = placed.event
+            self._read_up_to[placed.partition] = placed.position
+            if event is None or event.action is Action.NONE:
+                continue
+            key = record_key(event.key)
+            if event.document is None or event.action is Action.DELETE:
+                self._cache.pop(key, None)
+            elif event.action is not Action.INSERT or key not in self._cache:
+                self._cache[key] = event.document
+        asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        async with self._progress:
+            self._progress.notify_all()

@@ -1,0 +1,60 @@
+"""Calls, as the service sees them, and how they end, as clients see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status as RpcStatus
+
+from tests.validators.records import Failure
+
+BROKEN = Failure("UNAVAILABLE", "CONNECTION")
+"""What a client is told whose connection broke, or found nobody."""
+
+
+class Refused(Exception):
+    """A call ended with an error."""
+
+    def __init__(self, failure: Failure, leader: str = "") -> None:
+        super().__init__(failure)
+        self.failure = failure
+        self.leader = leader
+        """Whom to ask instead, if that is told."""
+
+
+class CallContext:
+    """What the service sees of a call."""
+
+    def __init__(self, actor: str) -> None:
+        self._actor = actor
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]]:
+        """The call's metadata."""
+        return (("topicpolicies-actor", self._actor),)
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
+        """Ends the call."""
+        del details
+        status = RpcStatus.FromString(dict(trailing_metadata)["grpc-status-details-bin"])
+        raise Refused(failure_of(code.name, status.details), leader_in(status.details))
+
+
+def failure_of(code: str, details: Iterable[Any]) -> Failure:
+    """An error as a client sees it."""
+    for detail in details:
+        info = ErrorInfo()
+        if detail.Unpack(info):
+            return Failure(code, info.reason, info.metadata.get("version", ""))
+    return Failure(code, "")
+
+
+def leader_in(details: Iterable[Any]) -> str:
+    """Who leads, as an error tells; "" if it does not."""
+    for detail in details:
+        info = ErrorInfo()
+        if detail.Unpack(info):
+            return str(info.metadata.get("leader", ""))
+    return ""

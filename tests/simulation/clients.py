@@ -1,0 +1,230 @@
+"""Who asks, one call at a time: writers that repeat what they got no answer to, and readers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from dataclasses import dataclass, replace
+
+import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from tests.validators.records import ABSENT, NEVER, Answer, Failure, Key, Outcome, Read, Update
+from topicpolicies.v1 import events_pb2, service_pb2
+from topicpolicies_server.logs.change_log import NOT_LEADER
+
+from .calls import BROKEN, Refused, failure_of, leader_in
+from .sidecar import Sidecar
+from .traffic import Draft, flat
+from .world import World
+
+_ATTEMPTS = 8
+"""How often a request is sent before its writer gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An update with all that belongs to it, to be sent as often as it takes."""
+
+    key: Key
+    draft: Draft
+    request_id: str
+    etag: str = ""
+    skip_if_absent: bool = False
+    validate_only: bool = False
+
+    def update(self) -> service_pb2.UpdatePolicyRequest:
+        """As an UpdatePolicy request."""
+        return service_pb2.UpdatePolicyRequest(
+            topic=self.key.topic,
+            scope=events_pb2.Scope.ValueType(self.key.scope),
+            policies=self.draft.policies,
+            update_mask=FieldMask(paths=self.draft.mask) if self.draft.mask else None,
+            etag=self.etag,
+            skip_if_absent=self.skip_if_absent,
+            validate_only=self.validate_only,
+            request_id=self.request_id,
+            list_operations=self.draft.operations,
+        )
+
+    def delete(self) -> service_pb2.DeletePolicyRequest:
+        """As a DeletePolicy request."""
+        scoped = service_pb2.ScopedDelete(scope=events_pb2.Scope.ValueType(self.key.scope), etag=self.etag)
+        return service_pb2.DeletePolicyRequest(topic=self.key.topic, deletes=[scoped], request_id=self.request_id)
+
+    def record(self, client: str, sidecar: str, now: float) -> Update:
+        """An attempt that has no answer yet."""
+        return Update(
+            client=client,
+            sidecar=sidecar,
+            invoked=now,
+            key=self.key,
+            request_id=self.request_id,
+            edit=self.draft.edit,
+            etag=self.etag,
+            skip_if_absent=self.skip_if_absent,
+            validate_only=self.validate_only,
+        )
+
+
+class Client:
+    """Somebody who calls sidecars."""
+
+    def __init__(self, world: World, name: str, chance: random.Random) -> None:
+        self.world = world
+        self.name = name
+        self.chance = chance
+        self._favourite = chance.choice(world.sidecars)
+        self._leader: Sidecar | None = None
+        """Who takes updates, as far as this client has heard."""
+
+    def pick(self) -> Sidecar:
+        """The sidecar to call: the leader if one is known, otherwise mostly the same one, unless it does not run."""
+        if self._leader is not None:
+            return self._leader
+        running = [sidecar for sidecar in self.world.sidecars if sidecar.running]
+        if running and (self._favourite not in running or self.chance.random() < 0.15):
+            self._favourite = self.chance.choice(running)
+        return self._favourite
+
+    def heed(self, failure: Failure, leader: str) -> None:
+        """Goes to the leader that a refusal names, and back to all where it does not, or where the leader does not answer."""
+        if failure.reason == NOT_LEADER or failure is BROKEN:
+            self._leader = next((sidecar for sidecar in self.world.sidecars if sidecar.name == leader), None)
+
+    def request_id(self) -> str:
+        """A new one."""
+        return uuid.UUID(int=self.chance.getrandbits(128), version=4).hex
+
+    async def read(self, key: Key, at_least: str = "", *, sidecar: Sidecar | None = None, final: bool = False) -> Read:
+        """Reads a document."""
+        world = self.world
+        sidecar = sidecar or self.pick()
+        invoked = world.now()
+        read = Read(client=self.name, sidecar=sidecar.name, invoked=invoked, answered=invoked, key=key, at_least=at_least, final=final)
+        message = service_pb2.GetPolicyRequest(topic=key.topic, scope=events_pb2.Scope.ValueType(key.scope), at_least=at_least)
+        try:
+            answer = await sidecar.get(message)
+            read = replace(read, version=answer.version, document=flat(answer.policies) if answer.exists else None)
+        except Refused as refused:
+            self.heed(refused.failure, refused.leader)
+            read = replace(read, failure=refused.failure)
+            world.counts[f"reads {refused.failure.reason}"] += 1
+        read = replace(read, answered=world.now())
+        world.history.reads.append(read)
+        return read
+
+    async def send(self, wish: Wish) -> Answer | Failure | None:
+        """Sends a request once. None: no answer in the time that this client has."""
+        world, chance = self.world, self.chance
+        sidecar = self.pick()
+        attempt = wish.record(self.name, sidecar.name, world.now())
+        index = len(world.history.updates)
+        world.history.updates.append(attempt)
+        patience = chance.choice((0.004, 0.05)) if chance.random() < 0.08 else 30.0
+        answer: Answer | Failure | None
+        try:
+            async with asyncio.timeout(patience):
+                answer = await self._call(sidecar, wish)
+        except Refused as refused:
+            self.heed(refused.failure, refused.leader)
+            answer = None if refused.failure is BROKEN else refused.failure
+        except TimeoutError:
+            self._leader = None
+            answer = None
+            world.counts["attempts given up by their client"] += 1
+        world.history.updates[index] = replace(attempt, answer=answer, answered=NEVER if answer is None else world.now())
+        self._count(answer)
+        return answer
+
+    async def _call(self, sidecar: Sidecar, wish: Wish) -> Answer:
+        if wish.draft.edit.delete:
+            (result,) = (await sidecar.delete(wish.delete(), self.name)).results
+            if result.HasField("error"):
+                raise Refused(failure_of(grpc_name(result.error.code), result.error.details), leader_in(result.error.details))
+            deleted = result.outcome == service_pb2.DELETE_OUTCOME_DELETED
+            return Answer(Outcome.APPLIED if deleted else Outcome.UNCHANGED, result.version, result.previous_version, None, result.repeated)
+        return answer_of(await sidecar.update(wish.update(), self.name))
+
+    def _count(self, answer: Answer | Failure | None) -> None:
+        counts = self.world.counts
+        if answer is None:
+            counts["attempts without an answer"] += 1
+        elif isinstance(answer, Failure):
+            counts[f"attempts {answer.reason}"] += 1
+        else:
+            counts["attempts repeated" if answer.repeated else f"attempts {answer.outcome.name}"] += 1
+
+    async def insist(self, wish: Wish, *, first: Sidecar | None = None) -> Answer | Failure | None:
+        """Sends a request until it is settled, or until this client has lost interest; to ``first`` before all others."""
+        self._leader = first or self._leader
+        for _ in range(_ATTEMPTS):
+            answer = await self.send(wish)
+            if isinstance(answer, Answer) or (isinstance(answer, Failure) and answer.certain and answer.reason != "NOT_APPENDED"):
+                if isinstance(answer, Answer) and self.chance.random() < 0.05:
+                    await self.send(wish)  # for no reason
+                return answer
+            if self.chance.random() < 0.1 and not self.world.healed:
+                return None
+            if not (isinstance(answer, Failure) and answer.reason == NOT_LEADER and self._leader is not None):
+                await self.world.pause(0.1)
+        return None
+
+
+class Writer(Client):
+    """Changes documents, one request after the other."""
+
+    async def run(self, updates: int) -> None:
+        """Makes so many changes."""
+        for _ in range(updates):
+            await self.world.pause()
+            await self.insist(await self._wish())
+
+    async def _wish(self) -> Wish:
+        chance, world = self.chance, self.world
+        key = chance.choice(world.keys)
+        draft = world.traffic.draft()
+        wish = Wish(key, draft, self.request_id(), skip_if_absent=not draft.edit.delete and chance.random() < 0.08)
+        drawn = chance.random()
+        if drawn < 0.15:
+            read = await self.read(key)
+            if read.failure is None:
+                return replace(wish, etag=read.version)
+        elif drawn < 0.18:
+            return replace(wish, etag=chance.choice((ABSENT, "11", "1a")))
+        elif drawn < 0.23 and not draft.edit.delete:
+            return replace(wish, validate_only=True)
+        return wish
+
+
+class Reader(Client):
+    """Reads, now and then at least what it has heard that somebody was answered."""
+
+    async def run(self, reads: int) -> None:
+        """Reads so often."""
+        world, chance = self.world, self.chance
+        for _ in range(reads):
+            await world.pause()
+            key, at_least = chance.choice(world.keys), ""
+            heard = [each for each in world.history.updates if isinstance(each.answer, Answer) and each.answer.version > ABSENT]
+            if heard and chance.random() < 0.6:
+                update = chance.choice(heard[-6:])
+                assert isinstance(update.answer, Answer)
+                key, at_least = update.key, update.answer.version
+                world.counts["reads at least a version"] += 1
+            await self.read(key, at_least)
+
+
+def answer_of(response: service_pb2.UpdatePolicyResponse) -> Answer:
+    """An answer as it is recorded."""
+    document = flat(response.policies) if response.HasField("policies") else None
+    return Answer(Outcome(response.outcome), response.version, response.previous_version, document, response.repeated)
+
+
+def grpc_name(code: int) -> str:
+    """A status code's name."""
+    return _NAMES[code]
+
+
+_NAMES: dict[int, str] = {status.value[0]: status.name for status in grpc.StatusCode}

@@ -1,0 +1,70 @@
+"""What goes wrong between a sidecar and the log, one append and one delivery at a time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.logs.memory import Fate, Faults, Outcome
+
+from .profile import Profile
+
+_USUAL = (0.0005, 0.004)
+"""Seconds that a step takes mostly, from and to."""
+
+
+class SimulatedFaults(Faults):
+    """Late, lost, refused and doubled, by the profile's rates, until it is healed."""
+
+    def __init__(self, profile: Profile, chance: random.Random, counts: Counter[str]) -> None:
+        self._profile = profile
+        self._chance = chance
+        self._counts = counts
+        self._healed = False
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong."""
+        self._healed = True
+
+    def fate(self, namespace: str, event: Event) -> Fate:
+        """What becomes of an append."""
+        del namespace
+        profile, chance = self._profile, self._chance
+        stamp = event.stamp
+        if stamp is not None and stamp.remembered and not stamp.remembered[-1].version:
+            self._counts["events in flight behind others of their key"] += 1
+        if self._healed:
+            return Fate(delay=chance.uniform(*_USUAL), answer_delay=chance.uniform(*_USUAL))
+        outcome, drawn = Outcome.STORED, chance.random()
+        for each, rate in (
+            (Outcome.UNACKNOWLEDGED, profile.lost_acknowledgement),
+            (Outcome.VANISHED, profile.vanished),
+            (Outcome.REFUSED, profile.refused),
+        ):
+            if drawn < rate:
+                outcome = each
+                self._counts[f"appends {each.value}"] += 1
+                break
+            drawn -= rate
+        copies = 1
+        if chance.random() < profile.copied:
+            copies = 2
+            self._counts["appends doubled"] += 1
+        return Fate(outcome, self._time(), self._time(), copies)
+
+    def read_delay(self, namespace: str, placed: Placed) -> float:
+        """Seconds until an entry is read. Brokers look for new entries every now and then only, so it takes longer than an append."""
+        del namespace, placed
+        return 2 * self._time()
+
+    def session_seconds(self, namespace: str) -> float:
+        """Seconds until the log lets somebody else write after this process has died."""
+        del namespace
+        return 0.0 if self._healed else self._chance.choice((0.0, 1.0)) * self._chance.uniform(0, self._profile.session_seconds)
+
+    def _time(self) -> float:
+        if not self._healed and self._chance.random() < self._profile.late:
+            self._counts["late steps"] += 1
+            return self._chance.uniform(0, self._profile.late_seconds)
+        return self._chance.uniform(*_USUAL)

@@ -1,0 +1,238 @@
+"""What goes wrong besides single appends: processes that die, logs that are lost, compaction at a bad time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from tests.validators.records import Answer
+from topicpolicies_server.logs.memory.line import Line
+
+from .sidecar import Sidecar
+from .world import NAMESPACE, WINDOW_MS, World, policy_key, record_key
+
+_KEPT = (None, 200, 2_000)
+"""Milliseconds; what is younger is kept by a compaction. None: nothing is."""
+
+
+class Nemesis:
+    """Does one thing after the other."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self._world = world
+        self._chance = chance
+        profile = world.profile
+        acts: tuple[tuple[float, Callable[[], Awaitable[None]]], ...] = (
+            (profile.crash, self._crash),
+            (profile.restart, self._restart),
+            (profile.lose, self._lose),
+            (profile.compact, self._compact),
+            (profile.gap, self._gap),
+            (profile.unreadable, self._unreadable),
+            (profile.stall, self._stall),
+            (profile.fence, self._fence),
+            (profile.isolate, self._isolate),
+            (profile.suspend, self._suspend),
+            (profile.compact_takeover, self._compact_takeover),
+        )
+        self._acts = [(weight, act) for weight, act in acts if weight > 0]
+
+    async def run(self, steps: int) -> None:
+        """Does so many things, and ends with all sidecars running."""
+        for _ in range(steps if self._acts else 0):
+            await self._world.pause(0.15)
+            weights = [weight for weight, _ in self._acts]
+            ((_, act),) = self._chance.choices(self._acts, weights)
+            await act()
+        for sidecar in self._world.sidecars:
+            if not sidecar.running:
+                sidecar.start()
+
+    def _running(self) -> Sidecar | None:
+        running = [sidecar for sidecar in self._world.sidecars if sidecar.running]
+        return self._chance.choice(running) if running else None
+
+    def _victim(self) -> Sidecar | None:
+        """Some sidecar; of those that follow a leader mostly that."""
+        leader = self._world.leader
+        return leader if leader is not None and self._chance.random() < 0.7 else self._running()
+
+    async def _crash(self) -> None:
+        sidecar = self._victim()
+        if sidecar is not None:
+            self._world.counts["leaders killed"] += sidecar.leads(NAMESPACE)
+            if self._chance.random() < 0.7:
+                await self._until_busy(sidecar)
+            self._world.note(sidecar.name, "crashes")
+            await sidecar.crash()
+            await self._world.pause(0.1)
+            sidecar.start()
+            self._world.note(sidecar.name, "is back")
+
+    async def _until_busy(self, sidecar: Sidecar) -> None:
+        """Waits, not for long, until something is on its way to the log."""
+        for _ in range(200):
+            if sidecar.in_flight:
+                return
+            await asyncio.sleep(0.001)
+
+    async def _restart(self) -> None:
+        sidecar = self._victim()
+        if sidecar is not None:
+            self._world.counts["leaders stopped gracefully"] += sidecar.leads(NAMESPACE)
+            self._world.note(sidecar.name, "stops gracefully")
+            self._world.counts["graceful restarts"] += 1
+            await sidecar.stop()
+            sidecar.start()
+            self._world.note(sidecar.name, "is back")
+
+    async def _lose(self) -> None:
+        self._world.note("log", "is lost for all who follow it")
+        self._world.counts["logs lost"] += 1
+        self._world.storage.lose(NAMESPACE)
+
+    async def _compact(self) -> None:
+        """Forgets what is superseded.
+
+        Not while nobody is there who could repair what is left: all sidecars dead before a repair, and the log compacted meanwhile, that is
+        among the limits that are stated to users, and so is a repeat that comes after its request was forgotten. And nowhere between an
+        event that made a repair due and one that, by luck, made it needless: whoever begins there has nobody to put him right.
+        """
+        world = self._world
+        untimely = world.journal.repair_due
+        keep = self._chance.choice(_KEPT)
+        alone = world.profile.sole_writer or world.profile.exclusive  # then only what was sent twice is repaired, and one can do it
+        if untimely and (alone or keep is not None or self._chance.random() < 0.6):
+            return
+        if keep is not None and not world.profile.sole_writer and world.journal.repair_was_due(world.loop.milliseconds() - keep):
+            return
+        if self._repeats_to_come() or not any(sidecar.ready for sidecar in world.sidecars):
+            return
+        before = sum(map(len, world.stored.entries))
+        world.storage.compact(NAMESPACE, keep_younger_than=keep)
+        gone = before - sum(map(len, world.stored.entries))
+        world.counts["compactions"] += gone > 0
+        world.history.compactions.append(world.now())
+        self._note_what_is_forgotten()
+        world.note("log", f"is compacted: {gone} of {before} entries go")
+        if untimely:
+            world.counts["untimely compactions"] += 1
+            await asyncio.sleep(2 * WINDOW_MS / 1000)  # those who know better live that long
+
+    def _repeats_to_come(self) -> bool:
+        """Whether a request would be forgotten that may yet be repeated, because a broker's event is the newest of its key."""
+        world = self._world
+        events = [placed.event for _, placed in world.journal.entries if placed.event is not None]
+        newest = {event.key: event for event in events}
+        brokers = {record_key(key) for key, event in newest.items() if event.stamp is None}
+        settled = {(update.key, update.request_id) for update in world.history.updates if isinstance(update.answer, Answer)}
+        made = {(head.key, head.request_id) for head in world.journal.heads if head.request_id and head.key in brokers}
+        return not made <= settled
+
+    def _note_what_is_forgotten(self) -> None:
+        world = self._world
+        remembering = {
+            placed.event.key
+            for entries in world.stored.entries
+            for placed in entries
+            if placed.event is not None and placed.event.stamp is not None
+        }
+        world.history.forgotten += [(world.now(), key) for key in world.keys if policy_key(key) not in remembering]
+
+    async def _gap(self) -> None:
+        self._world.counts["gaps"] += 1
+        self._world.storage.skip(NAMESPACE, partition=self._partition(), count=self._chance.randint(1, 3))
+
+    async def _unreadable(self) -> None:
+        self._world.counts["unreadable entries"] += 1
+        self._world.storage.write_unreadable(NAMESPACE, partition=self._partition())
+
+    def _partition(self) -> int:
+        return self._chance.randrange(self._world.profile.partitions)
+
+    async def _stall(self) -> None:
+        sidecar = self._running()
+        if sidecar is None or not sidecar.log.has_open(NAMESPACE):
+            return
+        log = sidecar.log.opened(NAMESPACE)
+        stallable: dict[str, Sequence[Line[Any]]] = {"reads": log.reads, "answers": log.answers, "appends": log.appends}
+        which, lines = self._chance.choice(list(stallable.items()))
+        self._world.note(sidecar.name, f"its {which} stall")
+        self._world.counts[f"stalls of {which}"] += 1
+        for line in lines:
+            line.hold()
+        await asyncio.sleep(self._chance.uniform(0.05, 1.5))
+        for line in lines:
+            line.release()
+
+    # --- what befalls the leader of an exclusive log ------------------------------------------------------------------
+
+    async def _fence(self) -> None:
+        """The log gives up the leader's connection."""
+        await self._fenced()
+
+    async def _fenced(self) -> Sidecar | None:
+        """The same, mostly in the middle of what the leader writes. Returns who that was."""
+        leader = self._world.leader
+        if leader is None:
+            return None
+        if self._chance.random() < 0.8:
+            await self._until_busy(leader)
+        log = leader.led_log(NAMESPACE)
+        if log is None:
+            return None
+        self._world.note(leader.name, f"loses its connection, with {log.in_flight} events in flight")
+        self._world.counts["leaders fenced"] += 1
+        self._world.counts["leaders fenced in the middle of a batch"] += log.in_flight > 1
+        log.cut(answers=self._chance.random() < 0.5)
+        return leader
+
+    async def _isolate(self) -> None:
+        """The leader hears nothing of the log any more, nor the log of it; clients reach it. Another one leads before it finds out."""
+        leader = self._world.leader
+        log = leader.led_log(NAMESPACE) if leader is not None else None
+        if leader is None or log is None:
+            return
+        if self._chance.random() < 0.5:
+            await self._until_busy(leader)
+        self._world.note(leader.name, "is cut off from the log")
+        self._world.counts["leaders isolated"] += 1
+        lines: list[Line[Any]] = [*log.appends, *log.answers, *log.reads]
+        for line in lines:
+            line.hold()
+        await asyncio.sleep(self._chance.uniform(0.01, self._world.profile.session_seconds + 0.01))
+        log.cut()
+        self._world.note(leader.name, "is given up by the log")
+        await asyncio.sleep(self._chance.uniform(0.0, 2.0))
+        if leader.leads(NAMESPACE):
+            self._world.counts["leaders that did not know that they were none"] += any(
+                other is not leader and other.leads(NAMESPACE) for other in self._world.sidecars
+            )
+        for line in lines:
+            line.release()
+        self._world.note(leader.name, "reaches the log again")
+
+    async def _suspend(self) -> None:
+        """The leader's process stands still, and goes on when its place is another one's."""
+        leader = self._world.leader
+        if leader is None:
+            return
+        self._world.counts["leaders suspended"] += 1
+        self._world.note(leader.name, "stands still")
+        leader.suspend()
+        await self._isolate()
+        leader.resume()
+        self._world.note(leader.name, "goes on")
+
+    async def _compact_takeover(self) -> None:
+        """The log is compacted while one leader follows another."""
+        leader = await self._fenced()
+        if leader is None:
+            return
+        await asyncio.sleep(self._chance.choice((0.0, 0.005, 0.1)))
+        before = self._world.counts["compactions"]
+        unled = self._world.leader in (None, leader)
+        await self._compact()
+        self._world.counts["compactions while nobody led"] += unled and self._world.counts["compactions"] > before

@@ -1,0 +1,178 @@
+"""Profiles: who is there, and what goes wrong. Each seed draws its own variation of a profile."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What a run is made of. Rates are probabilities per append or per step; times are seconds."""
+
+    name: str
+    about: str
+    sidecars: int = 1
+    partitions: int = 1
+    sole_writer: bool = True
+    chained_brokers: int = 0
+    """Brokers as of 4.2.4: one update of a topic after the other, each on what the one before it came to."""
+    racing_brokers: int = 0
+    """Brokers as of 4.0.0: every update on what happens to be in the cache."""
+    exclusive: bool = False
+    """Whether the log has one writer at a time, its leader."""
+    guard: bool = False
+    """Whether the sidecars keep the namespace loaded, although nobody asks them for it."""
+    topics: int = 3
+    both_scopes: bool = True
+    writers: int = 3
+    updates: int = 8
+    """Of each writer."""
+    streams: int = 1
+    readers: int = 1
+    watchers: int = 3
+    steps: int = 5
+    """Things that the nemesis does."""
+    lost_acknowledgement: float = 0.05
+    vanished: float = 0.02
+    refused: float = 0.02
+    copied: float = 0.02
+    late: float = 0.05
+    """Rate of appends, answers and reads that take ``late_seconds`` at most instead of a few milliseconds."""
+    late_seconds: float = 0.6
+    deletes: float = 0.08
+    crash: float = 1.0
+    """Weights of what the nemesis does."""
+    restart: float = 0.7
+    lose: float = 0.7
+    compact: float = 1.5
+    gap: float = 0.5
+    unreadable: float = 0.3
+    stall: float = 1.0
+    fence: float = 0.0
+    """Those that befall the leader of an exclusive log."""
+    isolate: float = 0.0
+    suspend: float = 0.0
+    compact_takeover: float = 0.0
+    session_seconds: float = 0.0
+    """How long the log may take at most to find out that a leader has died."""
+    busy: float = 0.0
+    """The longest that one turn of the loop takes; 0: it takes no time."""
+    seconds_per_pause: float = 0.05
+    """Mean of a client's pauses."""
+
+
+def _exclusive(name: str, about: str, **others: Any) -> Profile:
+    """Three sidecars that follow each other as leaders. Nothing is refused in the middle of what is under way: that would be repaired."""
+    return Profile(
+        name=name,
+        about=about,
+        sidecars=3,
+        sole_writer=False,
+        exclusive=True,
+        steps=7,
+        lost_acknowledgement=0.01,
+        vanished=0.01,
+        refused=0.0,
+        fence=1.5,
+        isolate=0.7,
+        suspend=0.7,
+        compact_takeover=1.0,
+        session_seconds=1.0,
+        **others,
+    )
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(name="embedded", about="one sidecar, the only writer of its log: the promises are absolute"),
+        Profile(name="shared", about="two sidecars on one log", sidecars=2, sole_writer=False),
+        Profile(
+            name="partitioned", about="two sidecars on a log of three partitions", sidecars=2, sole_writer=False, partitions=3, topics=5
+        ),
+        Profile(
+            name="brokers",
+            about="two sidecars beside a broker of each kind",
+            sidecars=2,
+            sole_writer=False,
+            chained_brokers=1,
+            racing_brokers=1,
+            writers=2,
+        ),
+        _exclusive("exclusive", "three sidecars, of which one at a time writes the log"),
+        _exclusive("exclusive-partitioned", "the same on a log of three partitions", partitions=3, topics=5),
+        Profile(
+            name="guard",
+            about="a guard, and later another one, over three brokers of which two lose what they are told; nobody calls it",
+            sole_writer=False,
+            guard=True,
+            partitions=3,
+            chained_brokers=1,
+            racing_brokers=2,
+            updates=20,
+            writers=0,
+            streams=0,
+            readers=0,
+            watchers=0,
+        ),
+        Profile(
+            name="hot",
+            about="many writers and streams on one key, hardly any fault: deep pipelines",
+            topics=1,
+            both_scopes=False,
+            writers=6,
+            streams=3,
+            updates=6,
+            steps=5,
+            lost_acknowledgement=0.02,
+            late=0.02,
+        ),
+        Profile(
+            name="idle",
+            about="long pauses: namespaces are dropped and loaded again",
+            watchers=1,
+            writers=2,
+            seconds_per_pause=0.8,
+            updates=6,
+        ),
+    )
+}
+
+_VARIED = (
+    "lost_acknowledgement",
+    "vanished",
+    "refused",
+    "copied",
+    "late",
+    "deletes",
+    "crash",
+    "restart",
+    "lose",
+    "compact",
+    "gap",
+    "unreadable",
+    "stall",
+)
+_VARIED_OF_LEADERS = ("fence", "isolate", "suspend", "compact_takeover", "session_seconds")
+
+
+def varied(profile: Profile, chance: random.Random) -> Profile:
+    """A seed's own variation: some faults never happen in it, others often, so that each meets the others and none hides another."""
+    changes: dict[str, Any] = {name: getattr(profile, name) * chance.choice((0, 0, 0.5, 1, 1, 2)) for name in _VARIED}
+    if profile.exclusive:
+        changes |= {name: getattr(profile, name) * chance.choice((0, 0.5, 1, 1, 2)) for name in _VARIED_OF_LEADERS}
+    changes["busy"] = chance.choice((0.0, 0.0, 0.0001, 0.002))
+    changes["watchers"] = chance.randint(0, profile.watchers)
+    return replace(profile, **changes)
+
+
+def differences(profile: Profile) -> str:
+    """What a variation is, compared with its profile, in a line."""
+    base = PROFILES[profile.name]
+    return " ".join(
+        f"{each.name}={getattr(profile, each.name):g}"
+        for each in fields(profile)
+        if each.name not in ("name", "about") and getattr(profile, each.name) != getattr(base, each.name)
+    )

@@ -1,0 +1,180 @@
+"""One run: everything that happens follows from the profile and the seed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.validators import judge
+from tests.validators.records import Answer, Broken, History
+from topicpolicies_server.core.events import Placed
+
+from . import terms
+from .broker import Broker
+from .clients import Client, Reader, Wish, Writer
+from .loop import SimulatedLoop
+from .nemesis import Nemesis
+from .profile import PROFILES, Profile, varied
+from .streams import StreamWriter
+from .watchers import Watcher
+from .world import NAMESPACE, WINDOW_MS, World
+
+_REST_SECONDS = 8.0
+"""How long everything is left alone at the end: longer than any retry, repair, or bookmark's interval."""
+
+_TAKEN_SECONDS = 20.0
+"""After which time of rest somebody must take updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of a run."""
+
+    profile: Profile
+    seed: int
+    history: History
+    counts: Counter[str]
+    trace: list[tuple[float, str, str]]
+    entries: list[tuple[float, Placed]]
+    """Everything that was ever in the log, and when it was stored."""
+    broken: list[Broken]
+    seconds: float
+    """Simulated ones."""
+
+    @property
+    def command(self) -> str:
+        """Replays it."""
+        return f"python -m tests.simulation --profile {self.profile.name} --seed {self.seed}"
+
+
+def run(profile_name: str, seed: int) -> Run:
+    """Makes one run and judges it.
+
+    Raises:
+        Stuck: it came to a standstill.
+    """
+    chance = random.Random(f"{profile_name} {seed}")
+    profile = varied(PROFILES[profile_name], chance)
+    loop = SimulatedLoop(random.Random(chance.getrandbits(64)), busy=profile.busy)
+    with _quiet(), _seeded(f"{profile_name} {seed}"):
+        world = loop.run(_live(profile, chance))
+    broken = judge(world.history) + world.broken
+    broken += [Broken(f"nobody saw an exception: {context}") for context in loop.failures]
+    return Run(profile, seed, world.history, world.counts, world.trace, world.journal.entries, broken, loop.time())
+
+
+async def _live(profile: Profile, chance: random.Random) -> World:
+    world = World(profile, chance)
+
+    def own() -> random.Random:
+        return random.Random(chance.getrandbits(64))
+
+    for sidecar in world.sidecars:
+        sidecar.start()
+    chained = [Broker(world, f"broker-{number}", own(), chained=True) for number in range(profile.chained_brokers)]
+    racing = [Broker(world, f"old-broker-{number}", own(), chained=False) for number in range(profile.racing_brokers)]
+    watchers = [Watcher(world, f"watcher-{number}", own()) for number in range(profile.watchers)]
+    watching = [asyncio.create_task(watcher.run()) for watcher in watchers]
+    async with asyncio.TaskGroup() as group:
+        for number in range(profile.writers):
+            group.create_task(Writer(world, f"writer-{number}", own()).run(profile.updates))
+        for number in range(profile.streams):
+            group.create_task(StreamWriter(world, f"streamer-{number}", own()).run(max(1, profile.updates // 3)))
+        for number in range(profile.readers):
+            group.create_task(Reader(world, f"reader-{number}", own()).run(profile.updates))
+        for broker in (*chained, *racing):
+            group.create_task(broker.run(profile.updates))
+        group.create_task(Nemesis(world, own()).run(profile.steps))
+    world.heal()
+    await asyncio.sleep(_REST_SECONDS)
+    if profile.exclusive:
+        await _be_led(world, own())
+    world.resting.set()
+    await asyncio.gather(*watching)
+    await _look_at_the_end(world, own())
+    await asyncio.sleep(2 * WINDOW_MS / 1000 + 1)  # for repairs of what was a guess when it was loaded
+    for broker in (*chained, *racing):
+        broker.final()
+    for sidecar in world.sidecars:
+        await sidecar.stop()
+    _finish_history(world)
+    return world
+
+
+def _finish_history(world: World) -> None:
+    history, counts = world.history, world.counts
+    history.heads = world.journal.heads
+    counts.update(world.journal.counts)
+    told = {
+        (update.key, update.request_id) for update in history.updates if isinstance(update.answer, Answer) and not update.answer.repeated
+    }
+    applied = {(head.key, head.request_id) for head in history.heads if head.request_id}
+    counts["requests applied without their client being told"] = len(applied - told)
+    if world.profile.exclusive:
+        entries = [placed for _, placed in world.journal.entries]
+        counts.update(terms.told(history, entries))
+        world.broken += terms.written_in_turns(entries)
+        world.broken += terms.nothing_is_stale(world.journal.stale)
+        world.broken += terms.turned_away_leave_no_trace(history)
+
+
+async def _be_led(world: World, chance: random.Random) -> None:
+    """Whomever a client asks first, an update of its is taken in the end."""
+    for sidecar in world.sidecars:
+        client = Writer(world, f"asking-{sidecar.name}", chance)
+        wish, until = Wish(world.keys[0], world.traffic.setting(), client.request_id()), world.now() + _TAKEN_SECONDS
+        answer = await client.insist(wish, first=sidecar)
+        while not isinstance(answer, Answer) and world.now() < until:
+            answer = await client.insist(wish)
+        if not isinstance(answer, Answer):
+            world.broken.append(terms.Unled(f"asked through {sidecar.name} first: {answer}"))
+    await asyncio.sleep(3.0)  # for those that follow, and for their bookmarks
+
+
+async def _look_at_the_end(world: World, chance: random.Random) -> None:
+    """Everybody must show the same in the end, and so must a sidecar that comes after everything."""
+    client = Client(world, "inspector", chance)
+    for sidecar in world.sidecars:
+        for key in world.keys:
+            await client.read(key, sidecar=sidecar, final=True)
+    if world.profile.sole_writer:
+        (only,) = world.sidecars
+        await asyncio.sleep(1.0)  # for what the loading may have found to be repaired
+        await only.stop()
+        world.storage.compact(NAMESPACE)
+        only.start()
+    else:
+        only = world.replacement()
+        only.start()
+        world.sidecars.append(only)
+    only.faults.heal()
+    for key in world.keys:
+        await client.read(key, sidecar=only, final=True)
+
+
+@contextlib.contextmanager
+def _seeded(seed: str) -> Iterator[None]:
+    """What asks the module ``random`` (how long who stands for leadership pauses) is decided by the seed too."""
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What goes wrong in a run is meant to, so nobody is warned of it."""
+    logger = logging.getLogger("topicpolicies_server")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

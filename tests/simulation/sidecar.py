@@ -1,0 +1,298 @@
+"""One sidecar: the service over one process's view of the log, which can stop, crash and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from tests.validators.records import Failure
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.config import Limits
+from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.guard import Guard
+from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog, MemoryStorage
+from topicpolicies_server.logs.memory.led import LedMemoryLog, LedNamespaceLog
+from topicpolicies_server.namespaces.namespace import Phase
+from topicpolicies_server.namespaces.registry import Registry
+from topicpolicies_server.rpc.servicer import Servicer
+
+from .calls import BROKEN, CallContext, Refused
+from .faults import SimulatedFaults
+
+T = TypeVar("T")
+
+
+class ProcessLog(MemoryLog):
+    """The logs as one process has them. After its crash nothing can be opened any more."""
+
+    dead = False
+    openings = 0
+
+    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+        if self.dead:
+            raise LogError("DEAD", "The process has crashed.")
+        log = await super().open(namespace, sink)
+        self.openings += 1
+        return log
+
+    def crash(self) -> None:
+        self.dead = True
+        super().crash()
+
+    def has_open(self, namespace: str) -> bool:
+        """Whether a namespace's log is open."""
+        return namespace in self._open
+
+    def in_flight(self, namespace: str) -> int:
+        """Appends without an outcome."""
+        return self._open[namespace].in_flight if namespace in self._open else 0
+
+
+class LedProcessLog(ProcessLog, LedMemoryLog):
+    """The same, of logs that have one writer at a time."""
+
+
+class Sidecar:
+    """A process. Everything that it does runs in tasks that end with it."""
+
+    def __init__(
+        self,
+        name: str,
+        storage: MemoryStorage,
+        limits: Limits,
+        context: FoldContext,
+        make_faults: Callable[[], SimulatedFaults],
+        chance: random.Random,
+        counts: Counter[str],
+        guards: Sequence[str] = (),
+        *,
+        exclusive: bool = False,
+    ) -> None:
+        self.name = name
+        self.running = False
+        self._storage = storage
+        self._limits = limits
+        self._context = context
+        self._make_faults = make_faults
+        self._chance = chance
+        self._counts = counts
+        self._guards = guards
+        self._exclusive = exclusive
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._guard: Guard | None = None
+        self._calls: dict[asyncio.Task[Any], None] = {}
+        self._starts = 0
+
+    def start(self) -> None:
+        """Begins to serve."""
+        assert not self.running
+        self._starts += 1
+        self.faults = self._make_faults()
+        producer = f"{self.name}-{self._starts}"
+        if self._exclusive:
+            self.log: ProcessLog = LedProcessLog(self._storage, address=self.name, faults=self.faults, producer=producer, close_seconds=1.0)
+        else:
+            self.log = ProcessLog(self._storage, faults=self.faults, producer=producer, close_seconds=1.0)
+        self.registry = Registry(self.log, self._limits, self._context, seed=self._chance.getrandbits(32), now=self._storage.now)
+        self._servicer = Servicer(self.registry, self._limits)
+        if self._guards:
+            self._guard = Guard(self.registry, self._find, self._limits.guard_refresh_seconds)
+            self._guard.start()
+        self._down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.running = True
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has read its namespaces."""
+        return self.running and any(namespace.phase is Phase.READY for namespace in self.registry.namespaces())
+
+    @property
+    def in_flight(self) -> int:
+        """Appends that the log has not answered."""
+        return sum(self.log.in_flight(name) for name in self._storage.namespaces())
+
+    def led_log(self, namespace: str) -> LedNamespaceLog | None:
+        """A namespace's log with one writer at a time, if it is open here."""
+        log = self.log.opened(namespace) if self.running and self.log.has_open(namespace) else None
+        return log if isinstance(log, LedNamespaceLog) else None
+
+    def leads(self, namespace: str) -> bool:
+        """Whether it takes itself for the one that may write."""
+        log = self.led_log(namespace)
+        return log is not None and log.leadership.leads
+
+    def suspend(self) -> None:
+        """Calls don't get through to it, nor its answers to anybody, until ``resume``."""
+        self._awake.clear()
+
+    def resume(self) -> None:
+        """Ends ``suspend``."""
+        self._awake.set()
+
+    async def until_awake(self) -> None:
+        """Returns when it is not suspended, or has ended."""
+        if not self._awake.is_set():
+            waking = asyncio.ensure_future(self._awake.wait())
+            await asyncio.wait((waking, self._down), return_when=asyncio.FIRST_COMPLETED)
+            waking.cancel()
+
+    async def crash(self) -> None:
+        """Stops at once. What has not reached the storage is gone, and whoever waits for an answer gets none."""
+        self.running = False
+        self._counts["crashes"] += 1
+        if self.in_flight:
+            self._counts["crashes with updates in flight"] += 1
+        self._count()
+        if self.registry.namespaces() and any(namespace.repairs_due for namespace in self.registry.namespaces()):
+            self._counts["crashes with repairs due"] += 1
+        self.log.crash()
+        self._down.set_result(None)
+        for call in list(self._calls):
+            call.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
+        await self._let_go()
+        await self.registry.close()
+
+    async def stop(self) -> None:
+        """Stops gracefully: what was accepted is finished, as far as there is time."""
+        self.running = False
+        self._servicer.stop_watches()
+        if self._calls:
+            await asyncio.wait(list(self._calls), timeout=self._limits.drain_seconds)
+        self._down.set_result(None)
+        for call in list(self._calls):
+            call.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
+        self._count()
+        await self._let_go()
+        await self.registry.close()
+        await self.log.close()
+
+    def _count(self) -> None:
+        self._counts["logs opened again in one life"] += max(0, self.log.openings - 1)
+        self._counts["repairs published"] += self.registry.activity.repairs["published"]
+        self._counts["repairs cancelled"] += self.registry.activity.repairs["cancelled"]
+
+    async def _find(self) -> set[str]:
+        return set(self._guards)
+
+    async def _let_go(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            await guard.stop()
+
+    async def update(self, message: service_pb2.UpdatePolicyRequest, actor: str) -> service_pb2.UpdatePolicyResponse:
+        """UpdatePolicy."""
+        answer = await self._call(lambda: self._servicer.update_policy(message, CallContext(actor)))
+        return service_pb2.UpdatePolicyResponse.FromString(answer)
+
+    async def delete(self, message: service_pb2.DeletePolicyRequest, actor: str) -> service_pb2.DeletePolicyResponse:
+        """DeletePolicy."""
+        answer = await self._call(lambda: self._servicer.delete_policy(message, CallContext(actor)))
+        return service_pb2.DeletePolicyResponse.FromString(answer)
+
+    async def get(self, message: service_pb2.GetPolicyRequest) -> service_pb2.GetPolicyResponse:
+        """GetPolicy."""
+        answer = await self._call(lambda: self._servicer.get_policy(message, CallContext("")))
+        return service_pb2.GetPolicyResponse.FromString(answer)
+
+    def update_stream(self, requests: AsyncIterator[service_pb2.UpdatePoliciesRequest], actor: str, buffer: int) -> Stream:
+        """UpdatePolicies."""
+        return Stream(self, lambda: self._servicer.update_policies(requests, CallContext(actor)), buffer)
+
+    def watch(self, message: service_pb2.WatchPoliciesRequest, buffer: int) -> Stream:
+        """WatchPolicies."""
+        return Stream(self, lambda: self._servicer.watch_policies(message, CallContext("")), buffer)
+
+    async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
+        """One call: ends with the process at the latest."""
+        if not self.running:
+            raise Refused(BROKEN)
+        task = self.spawn(self._when_awake(method))
+        try:
+            await asyncio.wait((task, self._down), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            _leave(task)
+            raise
+        if not task.done() or task.cancelled():
+            _leave(task)
+            raise Refused(BROKEN)
+        return task.result()
+
+    async def _when_awake(self, method: Callable[[], Awaitable[T]]) -> T:
+        """A call that a suspended process begins when it goes on, and answers only then."""
+        await self.until_awake()
+        try:
+            return await method()
+        finally:
+            await self.until_awake()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs something as part of this process."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._calls[task] = None
+        task.add_done_callback(self._calls.pop)
+        return task
+
+    @property
+    def down(self) -> asyncio.Future[None]:
+        """Done when the process has ended."""
+        return self._down
+
+
+class Stream:
+    """The answers of a streaming call, on their way to the client through a buffer that fills up when the client does not read."""
+
+    def __init__(self, sidecar: Sidecar, method: Callable[[], AsyncIterator[bytes]], buffer: int) -> None:
+        if not sidecar.running:
+            raise Refused(BROKEN)
+        self._answers: asyncio.Queue[bytes | Failure | None] = asyncio.Queue(buffer)
+        self._pump = sidecar.spawn(self._carry(method, sidecar.until_awake))
+        self._down = sidecar.down
+
+    async def next(self) -> bytes | None:
+        """The next answer; None at the end.
+
+        Raises:
+            Refused: the service ended it with an error, or the connection broke and all that had come through it was read.
+        """
+        getting = asyncio.ensure_future(self._answers.get())
+        try:
+            await asyncio.wait((getting, self._down), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not getting.done():
+                getting.cancel()
+        if not getting.done():
+            raise Refused(BROKEN)
+        answer = getting.result()
+        if isinstance(answer, Failure):
+            raise Refused(answer)
+        return answer
+
+    async def cancel(self) -> None:
+        """The client has had enough."""
+        self._pump.cancel()
+        await asyncio.gather(self._pump, return_exceptions=True)
+
+    async def _carry(self, method: Callable[[], AsyncIterator[bytes]], until_awake: Callable[[], Awaitable[None]]) -> None:
+        answers = method()
+        try:
+            async for answer in answers:
+                await until_awake()
+                await self._answers.put(answer)
+            await self._answers.put(None)
+        except Refused as refused:
+            await self._answers.put(refused.failure)
+        finally:
+            await answers.aclose()  # type: ignore[attr-defined]
+
+
+def _leave(task: asyncio.Task[Any]) -> None:
+    """Nobody wants a call's answer any more, nor its error."""
+    task.cancel()
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -1,0 +1,313 @@
+"""Bugs that are planted on purpose, each the kind of mistake that somebody might make, and the broken promise that tells of it.
+
+A validator that nothing can make fire would promise nothing itself. So every one of them is named here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests import validators
+from tests.validators import reads, updates, watches
+from tests.validators.records import Broken
+from topicpolicies_server.core import readback, sequencer, watch
+from topicpolicies_server.core.documents import Settings
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.events import Event, Position
+from topicpolicies_server.core.keystate import KeyState
+from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.sequencer import Effect, Outcome, Request, Result, Sequencer
+from topicpolicies_server.core.view import Change
+from topicpolicies_server.core.watch import Token, Watcher, WatchHub
+from topicpolicies_server.namespaces.namespace import Namespace
+from topicpolicies_server.namespaces.repairs import Repairs
+from topicpolicies_server.rpc import requests
+
+from .run import run
+
+pytestmark = pytest.mark.simulation
+
+MOST_SEEDS = 300
+"""A planted bug that so many seeds do not find is not found."""
+
+Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+
+
+def whole_documents(patch: pytest.MonkeyPatch) -> None:
+    """Updates are written as documents instead of operations, as brokers do it."""
+    original = Sequencer._event
+
+    def planted(self: Sequencer, *arguments: Any) -> Event:
+        event = original(self, *arguments)
+        assert event.stamp is not None
+        return event._replace(stamp=event.stamp._replace(mask=("*",), reads={}, operands={}))
+
+    patch.setattr(Sequencer, "_event", planted)
+
+
+def acknowledgements_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    """The view takes what is acknowledged at once, whatever stands before it in the log."""
+    original = readback.ReadBack.__init__
+
+    def planted(self: readback.ReadBack, partitions: int, follows: object, start: Iterable[Position] = ()) -> None:
+        del follows
+        original(self, partitions, lambda earlier, later: True, tuple(start))
+
+    patch.setattr(readback.ReadBack, "__init__", planted)
+
+
+def wrong_previous(patch: pytest.MonkeyPatch) -> None:
+    """Answers name the new version as the previous one."""
+    original = Namespace.update
+
+    async def planted(self: Namespace, request: Request) -> Result:
+        result = await original(self, request)
+        return result._replace(previous=result.version)
+
+    patch.setattr(Namespace, "update", planted)
+
+
+def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
+    """An update is answered as soon as it is handed to the log."""
+    original = Namespace.update
+    going_on: set[asyncio.Task[object]] = set()
+
+    async def quietly(self: Namespace, request: Request) -> None:
+        try:
+            await original(self, request)
+        except PolicyError:
+            return
+
+    async def planted(self: Namespace, request: Request) -> Result:
+        if request.validate_only:
+            return await original(self, request)
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(quietly(self, request))
+        going_on.add(task)
+        task.add_done_callback(going_on.discard)
+        await asyncio.wait((task,), timeout=0.001)
+        return Result(Outcome.UNCHANGED, None, self.version(request.key), self.version(request.key))
+
+    patch.setattr(Namespace, "update", planted)
+
+
+def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
+    """What the log has lost is computed again, although later ones of its stream are there already."""
+    original = Sequencer._again
+
+    def planted(self: Sequencer, chain: Any, request: Request, error: PolicyError) -> None:
+        request.followed = False
+        original(self, chain, request, error)
+
+    patch.setattr(Sequencer, "_again", planted)
+
+
+def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
+    """A repeat is answered with the version that there is now."""
+    original = sequencer.repeat_answer
+
+    def planted(state: KeyState | None, remembered: Any) -> Result:
+        answer = original(state, remembered)
+        return answer if state is None else answer._replace(version=state.version, document=state.document)
+
+    patch.setattr(sequencer, "repeat_answer", planted)
+
+
+def no_memory(patch: pytest.MonkeyPatch) -> None:
+    """Nobody remembers requests."""
+    patch.setattr(KeyState, "remembers", lambda self, request_id: None)
+    patch.setattr(Sequencer, "_known", lambda self, request, state: None)
+
+
+def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
+    """Events do not carry the requests before them, which compaction erases."""
+    patch.setattr(sequencer, "_carried", lambda state, chain: ())
+
+
+def doubt_is_failure(patch: pytest.MonkeyPatch) -> None:
+    """What was not acknowledged is reported as failed."""
+    original = Sequencer.failed
+
+    def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
+        del outcome_unknown
+        return original(self, event, error, False)
+
+    patch.setattr(Sequencer, "failed", planted)
+
+
+def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
+    """validate_only is not looked at."""
+    original = Sequencer.submit
+
+    def planted(self: Sequencer, request: Request) -> list[Effect]:
+        request.validate_only = False
+        return original(self, request)
+
+    patch.setattr(Sequencer, "submit", planted)
+
+
+def etags_are_lost(patch: pytest.MonkeyPatch) -> None:
+    """The etag of a request does not come through."""
+    original = requests.read_update
+
+    def planted(message: Any, actor: str) -> tuple[str, Request]:
+        namespace, request = original(message, actor)
+        request.etag = ""
+        return namespace, request
+
+    patch.setattr(requests, "read_update", planted)
+
+
+def half_a_document(patch: pytest.MonkeyPatch) -> None:
+    """Reads leave out one setting of a document."""
+    original = Namespace.get
+
+    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Change | None:
+        head = await original(self, key, at_least)
+        if head is None or not head.document:
+            return head
+        less: Settings = dict(sorted(head.document.items())[1:])
+        return Change(key, less, head.version, head.previous, head.placed, head.number)
+
+    patch.setattr(Namespace, "get", planted)
+
+
+def stale_reads(patch: pytest.MonkeyPatch) -> None:
+    """Every other read of a key is answered from a cache that nobody refreshes."""
+    original = Namespace.get
+    cached: dict[tuple[Namespace, PolicyKey], Change | None] = {}
+    turns: dict[PolicyKey, int] = {}
+
+    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Change | None:
+        head = await original(self, key, at_least)
+        turns[key] = turns.get(key, 0) + 1
+        return cached.setdefault((self, key), head) if turns[key] % 2 else head
+
+    patch.setattr(Namespace, "get", planted)
+
+
+def nobody_waits_for_versions(patch: pytest.MonkeyPatch) -> None:
+    """at_least is not waited for."""
+
+    async def planted(*_: object) -> None:
+        return None
+
+    patch.setattr(Namespace, "_reached", planted)
+
+
+def no_repairs(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is ever repaired."""
+    patch.setattr(Repairs, "consider", lambda self, key, state: None)
+
+
+def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has taken new changes is told once more that he is synced."""
+    original = Watcher._refill
+
+    def planted(self: Watcher) -> None:
+        original(self)
+        self._synced = not self._batch
+
+    patch.setattr(Watcher, "_refill", planted)
+
+
+def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
+    """Every fifth change does not get into the ring."""
+    original = WatchHub.publish
+
+    def planted(self: WatchHub, change: Change) -> None:
+        if change.number % 5:
+            original(self, change)
+
+    patch.setattr(WatchHub, "publish", planted)
+
+
+def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
+    """Who resumes gets all that is known, whatever his token says."""
+    patch.setattr(watch, "_after", lambda change, token: True)
+
+
+def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
+    """Snapshots leave out what is there."""
+    patch.setattr(Watcher, "_snapshot", lambda self: [])
+
+
+def deaf_watchers(patch: pytest.MonkeyPatch) -> None:
+    """After a while no watcher hears of anything any more, nor of how far the view has come."""
+    published, moved = WatchHub.publish, WatchHub.moved
+
+    def plant_publish(self: WatchHub, change: Change) -> None:
+        if self.view.number < 12:
+            published(self, change)
+
+    def plant_moved(self: WatchHub, token: Token) -> None:
+        if self.view.number < 12:
+            moved(self, token)
+
+    patch.setattr(WatchHub, "publish", plant_publish)
+    patch.setattr(WatchHub, "moved", plant_moved)
+    patch.setattr(Watcher, "_newer", lambda self: [])
+
+
+def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
+    """Reads are answered from a view that has not finished loading."""
+    original = Namespace.get
+
+    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Change | None:
+        if self._loading is not None and self._loading.log is not None:
+            return self._loading.view.head(key)
+        return await original(self, key, at_least)
+
+    patch.setattr(Namespace, "get", planted)
+
+
+PLANTS: list[tuple[Plant, str, type[Broken]]] = [
+    (whole_documents, "embedded", updates.LostUpdate),
+    (acknowledgements_in_any_order, "shared", updates.WrongAnswer),
+    (wrong_previous, "embedded", updates.WrongAnswer),
+    (answers_before_the_log, "embedded", updates.OutOfOrder),
+    (lost_ones_are_written_later, "hot", updates.StreamOutOfOrder),
+    (repeats_tell_the_present, "embedded", updates.RepeatDiffers),
+    (no_memory, "embedded", updates.AppliedTwice),
+    (requests_do_not_travel, "shared", updates.WrongAnswer),
+    (doubt_is_failure, "embedded", updates.FailedButApplied),
+    (dry_runs_are_wet, "embedded", updates.FailedButApplied),
+    (etags_are_lost, "embedded", updates.ConditionIgnored),
+    (half_a_document, "embedded", reads.TwoTruths),
+    (stale_reads, "embedded", reads.WriteNotRead),
+    (stale_reads, "idle", reads.WentBack),
+    (answers_while_loading, "embedded", reads.WriteNotRead),
+    (nobody_waits_for_versions, "shared", reads.NotReached),
+    (no_repairs, "brokers", reads.NotConverged),
+    (synced_again_and_again, "embedded", watches.NotSyncedOnce),
+    (the_hub_skips, "embedded", watches.Missed),
+    (resumes_begin_anew, "embedded", watches.Repeated),
+    (empty_snapshots, "embedded", watches.WatchBehind),
+    (deaf_watchers, "embedded", watches.NotCovered),
+]
+
+
+@pytest.mark.parametrize(("plant", "profile", "error"), PLANTS, ids=[f"{plant.__name__}-{error.__name__}" for plant, _, error in PLANTS])
+def test_a_planted_bug_is_found(plant: Plant, profile: str, error: type[Broken], monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(MOST_SEEDS):
+        try:
+            broken = run(profile, seed).broken
+        except (AssertionError, ExceptionGroup):
+            continue  # the code's own assertions noticed; another seed shows what clients would have seen
+        if any(type(each) is error for each in broken):
+            return
+    pytest.fail(f"{MOST_SEEDS} seeds of {profile} do not show {error.__name__}")
+
+
+def test_every_validator_is_shown_to_fire() -> None:
+    errors = {error for module in (updates, reads, watches) for error in vars(module).values() if _is_error(error)}
+    assert {error for _, _, error in PLANTS} == errors
+    assert len(errors) == len(validators.VALIDATORS)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Broken) and value is not Broken

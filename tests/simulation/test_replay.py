@@ -1,0 +1,88 @@
+"""A seed is a run: the same story every time, in every process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from .loop import SimulatedLoop, Stuck
+from .report import story
+from .run import run
+
+pytestmark = pytest.mark.simulation
+
+
+@pytest.mark.parametrize("profile", ["embedded", "brokers", "exclusive-partitioned"])
+def test_a_seed_tells_the_same_story_every_time(profile: str) -> None:
+    assert story(run(profile, 7)) == story(run(profile, 7))
+
+
+@pytest.mark.parametrize("profile", ["shared", "exclusive"])
+def test_a_seed_tells_the_same_story_in_another_process_by_its_own_command(profile: str) -> None:
+    one = run(profile, 8)
+    module, *arguments = one.command.removeprefix("python -m ").split()
+    environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    told = subprocess.run([sys.executable, "-m", module, *arguments], env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout == story(one) + "\n"
+
+
+def test_time_jumps_over_pauses_and_stands_still_otherwise() -> None:
+    async def main() -> list[float]:
+        loop = asyncio.get_running_loop()
+        times = [loop.time()]
+        await asyncio.sleep(0)
+        times.append(loop.time())
+        await asyncio.gather(asyncio.sleep(3600), asyncio.sleep(7200))
+        times.append(loop.time())
+        return times
+
+    assert SimulatedLoop(random.Random(1)).run(main()) == [0.0, 0.0, 7200.0]
+
+
+def test_callbacks_keep_their_order_and_timers_of_one_moment_do_not() -> None:
+    async def main() -> tuple[str, str]:
+        loop = asyncio.get_running_loop()
+        soon: list[str] = []
+        later: list[str] = []
+        for letter in "abcdefgh":
+            loop.call_soon(soon.append, letter)
+            loop.call_at(1.0, later.append, letter)
+        await asyncio.sleep(2)
+        return "".join(soon), "".join(later)
+
+    told = [SimulatedLoop(random.Random(seed)).run(main()) for seed in range(5)]
+    assert {soon for soon, _ in told} == {"abcdefgh"}
+    assert len({later for _, later in told}) > 1
+
+
+def test_in_a_busy_loop_timers_come_due_between_callbacks() -> None:
+    async def main() -> bool:
+        due: list[int] = []
+        asyncio.get_running_loop().call_later(0.01, due.append, 1)
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        return bool(due)
+
+    assert not SimulatedLoop(random.Random(1)).run(main())
+    assert SimulatedLoop(random.Random(1), busy=0.001).run(main())
+
+
+def test_a_run_in_which_nothing_can_happen_any_more_says_who_waits() -> None:
+    async def who_waits_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Stuck, match="who_waits_for_ever"):
+        SimulatedLoop(random.Random(1)).run(who_waits_for_ever())
+
+
+def test_whoever_comes_from_a_thread_is_refused() -> None:
+    async def main() -> None:
+        await asyncio.to_thread(lambda: None)
+
+    with pytest.raises(AssertionError, match="thread"):
+        SimulatedLoop(random.Random(1)).run(main())

@@ -1,0 +1,205 @@
+"""What is asked for: updates of every kind, each with what it should do to a document, told without the service's code."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from google.protobuf.message import Message
+
+from tests.validators.documents import Document, Edit, Value
+from topicpolicies.v1.policies_pb2 import SubscriptionType, TopicPolicies
+from topicpolicies.v1.service_pb2 import ListOperation
+
+_SCALARS = ("max_producer_per_topic", "max_consumer_per_topic", "message_ttl_in_seconds", "compaction_threshold")
+_DELAYED = ("delayed_delivery_tick_time_millis", "delayed_delivery_max_delay_in_millis")
+_SUBSCRIPTIONS = ("billing", "audit")
+_TYPES = "subscription_types_enabled"
+_RATE: Mapping[str, Value] = {
+    "dispatch_throttling_rate_in_byte": -1,
+    "dispatch_throttling_rate_in_msg": -1,
+    "rate_period_in_second": 1,
+    "relative_to_publish_rate": False,
+}
+"""What Pulsar's own constructor makes of a dispatch rate."""
+_LIMITS = ("dispatch_throttling_rate_in_byte", "dispatch_throttling_rate_in_msg")
+"""A subscription's rate must have one of them."""
+_RATE_LEAVES = ("dispatch_throttling_rate_in_byte", "dispatch_throttling_rate_in_msg", "rate_period_in_second")
+
+
+class Draft(NamedTuple):
+    """An update that is not addressed yet."""
+
+    edit: Edit
+    mask: tuple[str, ...] = ()
+    """Empty: what is set in ``policies``."""
+    policies: TopicPolicies | None = None
+    operations: Mapping[str, ListOperation.ValueType] = {}
+
+
+def flat(policies: Message) -> Document:
+    """A document as the validators know it."""
+    document: dict[str, Value] = {}
+    _flatten(policies, "", document)
+    return document
+
+
+def _flatten(message: Message, prefix: str, into: dict[str, Value]) -> None:
+    for field, value in message.ListFields():
+        path = prefix + field.name
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            for name in sorted(value):
+                _flatten(value[name], f"{path}.{name}.", into)
+        elif field.is_repeated:
+            into[path] = tuple(value)
+        elif field.message_type is not None:
+            _flatten(value, f"{path}.", into)
+        else:
+            into[path] = value
+
+
+def message_of(values: Mapping[str, Value]) -> TopicPolicies:
+    """The message with these leaves set."""
+    policies = TopicPolicies()
+    for path, value in values.items():
+        at: Message = policies
+        *objects, leaf = path.split(".")
+        names = iter(objects)
+        for name in names:
+            field = at.DESCRIPTOR.fields_by_name[name]
+            at = getattr(at, name)
+            if field.is_repeated:
+                at = at[next(names)]  # type: ignore[index]
+        if isinstance(value, tuple):
+            getattr(at, leaf).extend(value)
+        else:
+            setattr(at, leaf, value)
+    return policies
+
+
+class Traffic:
+    """Drafts, each with values that no other one has."""
+
+    def __init__(self, chance: random.Random, deletes: float) -> None:
+        """``deletes``: the rate of deletions."""
+        self._chance = chance
+        self._deletes = deletes
+        self._number = 0
+        self._kinds: tuple[Callable[[], Draft], ...] = (
+            self._scalar,
+            self._scalar,
+            self._clear,
+            self._leaf,
+            self._object,
+            self._leaf_of_retention,
+            self._entry,
+            self._leaf_of_entry,
+            self._remove_entry,
+            self._group,
+            self._list,
+            self._list,
+            self._several,
+            self._implied,
+            self._whole,
+        )
+
+    def draft(self) -> Draft:
+        """Any update or deletion."""
+        if self._chance.random() < self._deletes:
+            return Draft(Edit(delete=True))
+        return self._chance.choice(self._kinds)()
+
+    def setting(self) -> Draft:
+        """A change of one setting to a new value, as an administrator makes at a broker."""
+        if self._chance.random() < self._deletes:
+            return Draft(Edit(delete=True))
+        return self._chance.choice((self._scalar, self._object, self._entry))()
+
+    def _new(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _scalar(self) -> Draft:
+        return _sets({self._chance.choice(_SCALARS): self._new()})
+
+    def _clear(self) -> Draft:
+        path = self._chance.choice((*_SCALARS, "dispatch_rate", "retention_policies", _TYPES))
+        return Draft(Edit(clears=(path,)), (path,), TopicPolicies())
+
+    def _leaf(self) -> Draft:
+        path = f"dispatch_rate.{self._chance.choice(_RATE_LEAVES)}"
+        value = self._new()
+        return Draft(
+            Edit(sets={path: value}, defaults={f"dispatch_rate.{leaf}": default for leaf, default in _RATE.items()}),
+            (path,),
+            message_of({path: value}),
+        )
+
+    def _object(self) -> Draft:
+        number = self._new()
+        values: dict[str, Value] = {
+            "retention_policies.retention_size_in_mb": number,
+            "retention_policies.retention_time_in_minutes": number,
+        }
+        return Draft(Edit(sets=values), ("retention_policies",), message_of(values))
+
+    def _leaf_of_retention(self) -> Draft:
+        path = f"retention_policies.{self._chance.choice(('retention_size_in_mb', 'retention_time_in_minutes'))}"
+        value = self._new()
+        return Draft(Edit(sets={path: value}, needs="retention_policies"), (path,), message_of({path: value}))
+
+    def _entry(self) -> Draft:
+        name = self._chance.choice(_SUBSCRIPTIONS)
+        at = f"subscription_policies.{name}"
+        values = {f"{at}.dispatch_rate.{leaf}": value for leaf, value in _RATE.items()}
+        values[f"{at}.dispatch_rate.dispatch_throttling_rate_in_msg"] = self._new()
+        return Draft(Edit(sets=values), (f"subscription_policies.`{name}`",), message_of(values))
+
+    def _leaf_of_entry(self) -> Draft:
+        name, leaf = self._chance.choice(_SUBSCRIPTIONS), self._chance.choice(_LIMITS)
+        at = f"subscription_policies.{name}.dispatch_rate"
+        value = self._new()
+        return Draft(
+            Edit(sets={f"{at}.{leaf}": value}, defaults={f"{at}.{each}": default for each, default in _RATE.items()}),
+            (f"subscription_policies.`{name}`.dispatch_rate.{leaf}",),
+            message_of({f"{at}.{leaf}": value}),
+        )
+
+    def _remove_entry(self) -> Draft:
+        name = self._chance.choice(_SUBSCRIPTIONS)
+        return Draft(Edit(clears=(f"subscription_policies.{name}",)), (f"subscription_policies.`{name}`",), TopicPolicies())
+
+    def _group(self) -> Draft:
+        path = self._chance.choice(_DELAYED)
+        return _sets({path: self._new()})
+
+    def _list(self) -> Draft:
+        elements = tuple(self._chance.sample(sorted(SubscriptionType.values())[1:], self._chance.randint(1, 2)))
+        policies = message_of({_TYPES: elements})
+        operation, edit = self._chance.choice(
+            (
+                (ListOperation.LIST_OPERATION_UNION, Edit(adds={_TYPES: elements})),
+                (ListOperation.LIST_OPERATION_UNION, Edit(adds={_TYPES: elements})),
+                (ListOperation.LIST_OPERATION_SUBTRACT, Edit(removes={_TYPES: elements})),
+                (ListOperation.LIST_OPERATION_REPLACE, Edit(sets={_TYPES: elements})),
+            )
+        )
+        return Draft(edit, (_TYPES,), policies, {_TYPES: operation})
+
+    def _several(self) -> Draft:
+        values: dict[str, Value] = {path: self._new() for path in self._chance.sample(_SCALARS, 2)}
+        cleared = next(path for path in _SCALARS if path not in values)
+        return Draft(Edit(clears=(cleared,), sets=values), (*values, cleared), message_of(values))
+
+    def _implied(self) -> Draft:
+        values: dict[str, Value] = {path: self._new() for path in self._chance.sample(_SCALARS, 2)}
+        return Draft(Edit(sets=values), (), message_of(values))
+
+    def _whole(self) -> Draft:
+        values: dict[str, Value] = {path: self._new() for path in self._chance.sample(_SCALARS, self._chance.randint(0, 2))}
+        return Draft(Edit(whole=True, sets=values), ("*",), message_of(values))
+
+
+def _sets(values: Mapping[str, Value]) -> Draft:
+    return Draft(Edit(sets=values), tuple(values), message_of(values))

@@ -1,0 +1,136 @@
+"""Who watches: reads slowly, cancels, resumes with its token, and starts over when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from google.protobuf.duration_pb2 import Duration
+
+from tests.validators.records import Bookmark, Change, Key, Status, Watch
+from topicpolicies.v1 import events_pb2, service_pb2
+
+from .calls import BROKEN, Refused
+from .clients import Client
+from .sidecar import Stream
+from .traffic import flat
+from .world import NAMESPACE, World
+
+
+class Watcher(Client):
+    """Keeps one watch open, whatever happens."""
+
+    def __init__(self, world: World, name: str, chance: random.Random) -> None:
+        super().__init__(world, name, chance)
+        self._every = chance.random() < 0.5
+        topics = sorted({key.topic for key in world.keys})
+        self._topics = frozenset(chance.sample(topics, chance.randint(1, len(topics)))) if chance.random() < 0.4 else None
+        self._scopes = frozenset(chance.choice(((1, 2), (1, 2), (1,), (2,))))
+        self._slow = chance.choice((0.0, 0.0, 0.02, 0.4))
+        """Mean of the pauses between two messages."""
+        self._restless = chance.choice((0.0, 0.02, 0.1))
+        """How often it cancels, per message."""
+        self._log = ""
+        self._positions: list[str] | None = None
+
+    async def run(self) -> None:
+        """Watches to the end of the run."""
+        world = self.world
+        while not world.resting.is_set():
+            await self._watch()
+            if not world.resting.is_set():
+                await world.pause(0.05)
+
+    async def _watch(self) -> None:
+        world = self.world
+        sidecar = self.pick()
+        token = None
+        if self._positions is not None:
+            token = Bookmark(world.now(), False, self._log, tuple(self._positions))
+        watch = Watch(
+            client=self.name,
+            sidecar=sidecar.name,
+            opened=world.now(),
+            every=self._every,
+            topics=self._topics,
+            scopes=self._scopes,
+            token=token,
+        )
+        try:
+            stream = sidecar.watch(self._request(token), self.chance.choice((1, 4)))
+        except Refused:
+            return
+        world.history.watches.append(watch)
+        world.counts["watches"] += 1
+        try:
+            await self._follow(stream, watch)
+        except Refused as refused:
+            watch.failure = refused.failure
+            if refused.failure is not BROKEN:
+                world.counts[f"watches ended {refused.failure.reason}"] += 1
+            if refused.failure.code == "OUT_OF_RANGE":
+                self._positions = None
+                world.counts["watches started over"] += 1
+        finally:
+            await stream.cancel()
+            watch.ended = world.now()
+
+    async def _follow(self, stream: Stream, watch: Watch) -> None:
+        world, chance = self.world, self.chance
+        resting = asyncio.ensure_future(world.resting.wait())
+        try:
+            while True:
+                reading = asyncio.ensure_future(stream.next())
+                await asyncio.wait((reading, resting), return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    reading.cancel()
+                    watch.drained = True
+                    return
+                message = reading.result()
+                if message is None:
+                    return
+                self._note(watch, service_pb2.WatchPoliciesResponse.FromString(message))
+                if world.healed:
+                    continue
+                if chance.random() < self._restless:
+                    world.counts["watches cancelled"] += 1
+                    return
+                if self._slow and chance.random() < 0.5:
+                    await world.pause(self._slow)
+        finally:
+            resting.cancel()
+
+    def _note(self, watch: Watch, message: service_pb2.WatchPoliciesResponse) -> None:
+        now, counts = self.world.now(), self.world.counts
+        kind = message.WhichOneof("content")
+        if kind == "change":
+            change = message.change
+            document = flat(change.policies) if change.exists else None
+            key = Key(change.topic, int(change.scope))
+            watch.messages.append(Change(now, key, change.version, change.previous_version, document, change.partition, change.position))
+            if self._positions is not None and change.position:
+                self._positions[change.partition] = max(self._positions[change.partition], change.position)
+        elif kind == "bookmark":
+            token = message.bookmark.token
+            synced = message.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
+            watch.messages.append(Bookmark(now, synced, token.log, tuple(token.positions)))
+            if synced and watch.token is not None:
+                counts["watches resumed"] += 1
+            self._log, self._positions = token.log, list(token.positions)
+        else:
+            failed = message.status.state == service_pb2.NAMESPACE_STATE_FAILED
+            watch.messages.append(Status(now, failed))
+            counts["watch statuses"] += 1
+
+    def _request(self, token: Bookmark | None) -> service_pb2.WatchPoliciesRequest:
+        request = service_pb2.WatchPoliciesRequest(
+            topics=sorted(self._topics or ()),
+            namespaces=[] if self._topics is not None else [NAMESPACE],
+            scopes=[events_pb2.Scope.ValueType(scope) for scope in sorted(self._scopes)],
+            mode=service_pb2.WATCH_MODE_EVERY if self._every else service_pb2.WATCH_MODE_LATEST,
+            bookmark_interval=Duration(seconds=1),
+        )
+        if token is not None:
+            request.resume[NAMESPACE].log = token.log
+            request.resume[NAMESPACE].positions.extend(token.positions)
+        return request

@@ -1,0 +1,189 @@
+"""One cluster in simulated time: the stored log of one namespace, the sidecars and brokers on it, and the history that is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+from tests.validators.documents import Document
+from tests.validators.records import Broken, Head, History, Key
+from topicpolicies_server.config import Limits
+from topicpolicies_server.core import documents
+from topicpolicies_server.core.documents import Settings
+from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.fold import FoldContext, KeyState, fold
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.memory import MemoryStorage
+from topicpolicies_server.logs.pulsar.origins import leader_of
+from topicpolicies_server.logs.routing import partition_of
+
+from .faults import SimulatedFaults
+from .loop import SimulatedLoop
+from .profile import Profile
+from .sidecar import Sidecar
+from .traffic import Traffic, flat
+
+NAMESPACE = "acme/orders"
+WINDOW_MS = 4_000
+"""W of the runs: longer than any broker lags and than any repair takes that is not held up."""
+
+
+class Journal:
+    """Follows the storage from its beginning and forgets nothing, whatever is compacted: what the log came to."""
+
+    def __init__(self, context: FoldContext) -> None:
+        self.entries: list[tuple[float, Placed]] = []
+        self.heads: list[Head] = []
+        self.counts: Counter[str] = Counter()
+        self.stale: list[Placed] = []
+        """Changes that brokers, who apply documents as they come, show otherwise than they are."""
+        self._due: dict[PolicyKey, list[tuple[int, bool]]] = {}
+        """By key: when it was written (ms), and whether a repair was due then."""
+        self._context = context
+        self._states: dict[PolicyKey, KeyState] = {}
+
+    @property
+    def repair_due(self) -> bool:
+        """Whether somebody who sees only the newest event of a key would get something else than its head."""
+        return any(state.due for state in self._states.values())
+
+    def repair_was_due(self, before: int) -> bool:
+        """The same, if there were only what was written before a time (ms)."""
+        newest = ([due for at, due in moments if at < before][-1:] for moments in self._due.values())
+        return any(due for (due,) in filter(None, newest))
+
+    def show(self, placed: Placed) -> None:
+        """Takes an entry that was stored."""
+        at = asyncio.get_running_loop().time()
+        self.entries.append((at, placed))
+        event = placed.event
+        if event is None:
+            return
+        state = self._states.setdefault(event.key, KeyState())
+        folded = fold(state, placed, self._context)
+        self._due.setdefault(event.key, []).append((placed.published_at, state.due))
+        counts = self.counts
+        counts[f"events {folded.status.value}"] += 1
+        counts["events of a stale base"] += folded.stale
+        counts["events unexplained"] += folded.unexplained
+        counts["events ambiguous"] += folded.ambiguous
+        if folded.changed:
+            if state.due and state.document is not None:
+                self.stale.append(placed)
+            request_id = event.stamp.request_id if event.stamp is not None else ""
+            document = document_of(state.document)
+            self.heads.append(Head(record_key(event.key), folded.version, folded.previous, document, at, request_id))
+
+    def lose(self, error: LogError) -> None:
+        """Is no process that could lose it."""
+
+
+class World:
+    """What everybody in a run shares."""
+
+    def __init__(self, profile: Profile, chance: random.Random) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        self.loop = loop
+        self.profile = profile
+        self.chance = chance
+        self.counts: Counter[str] = Counter()
+        self.broken: list[Broken] = []
+        """What was found out about promises on the way."""
+        self.trace: list[tuple[float, str, str]] = []
+        """What happened besides calls: time, who, what."""
+        self.storage = MemoryStorage(partitions=profile.partitions, now=loop.milliseconds)
+        self.stored = self.storage.namespace(NAMESPACE)
+        self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer))
+        self.stored.followers.append(self.journal)
+        self.traffic = Traffic(random.Random(chance.getrandbits(64)), profile.deletes)
+        self.keys = [
+            Key(f"persistent://{NAMESPACE}/topic-{number}", scope)
+            for number in range(profile.topics)
+            for scope in ((1, 2) if profile.both_scopes and number == 0 else (1,))
+        ]
+        self.history = History(partitions={key: partition_of(policy_key(key), profile.partitions) for key in self.keys})
+        self.healed = False
+        """Whether everything goes well from now on."""
+        self.resting = asyncio.Event()
+        """Set when nothing is asked any more and everything has come to rest."""
+        self.sidecars = [self._sidecar(f"sidecar-{number}") for number in range(profile.sidecars)]
+
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return self.loop.time()
+
+    @property
+    def leader(self) -> Sidecar | None:
+        """Who takes itself for the leader; of several the one whose place it is."""
+        leading = [sidecar for sidecar in self.sidecars if sidecar.leads(NAMESPACE)]
+        holder = self.stored.seats[0].holder
+        return next((each for each in leading if holder is not None and leader_of(holder.name) == each.name), next(iter(leading), None))
+
+    def note(self, who: str, what: str) -> None:
+        """Puts something into the trace."""
+        self.trace.append((self.now(), who, what))
+
+    async def pause(self, mean: float | None = None) -> None:
+        """A pause of a random length."""
+        await asyncio.sleep(self.chance.expovariate(1 / (self.profile.seconds_per_pause if mean is None else mean)))
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong."""
+        self.healed = True
+        for sidecar in self.sidecars:
+            if sidecar.running:
+                sidecar.faults.heal()
+
+    def replacement(self) -> Sidecar:
+        """One more sidecar, which has seen nothing yet."""
+        return self._sidecar(f"sidecar-{len(self.sidecars)}")
+
+    def _sidecar(self, name: str) -> Sidecar:
+        chance = random.Random(self.chance.getrandbits(64))
+
+        def make_faults() -> SimulatedFaults:
+            faults = SimulatedFaults(self.profile, random.Random(chance.getrandbits(64)), self.counts)
+            if self.healed:
+                faults.heal()
+            return faults
+
+        limits = Limits(
+            max_in_flight_per_key=chance.choice((1, 2, 4, 16)),
+            max_every_backlog_changes=chance.choice((4, 16, 64)),
+            update_timeout_seconds=chance.choice((0.3, 1.0, 3.0)),
+            load_timeout_seconds=chance.choice((1.0, 5.0)),
+            load_retry_seconds=2.0,
+            namespace_idle_seconds=chance.choice((0.5, 2.0)),
+            drain_seconds=1.0,
+            # Nothing is told that is a guess yet. Where one writes at a time it may be: it turns out to be right.
+            join_patience_seconds=0.1 if self.profile.exclusive else 120.0,
+        )
+        return Sidecar(
+            name,
+            self.storage,
+            limits,
+            FoldContext(window_ms=WINDOW_MS, sole_writer=self.profile.sole_writer),
+            make_faults,
+            chance,
+            self.counts,
+            (NAMESPACE,) if self.profile.guard else (),
+            exclusive=self.profile.exclusive,
+        )
+
+
+def policy_key(key: Key) -> PolicyKey:
+    """A recorded key in the service's own terms."""
+    return PolicyKey(key.topic, Scope(key.scope))
+
+
+def record_key(key: PolicyKey) -> Key:
+    """A key as it is recorded."""
+    return Key(key.topic, int(key.scope))
+
+
+def document_of(settings: Settings | None) -> Document | None:
+    """A document as it is recorded."""
+    return None if settings is None else flat(documents.join(settings))

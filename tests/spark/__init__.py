@@ -1,0 +1,1 @@
+"""The data source topic_policy_changes and the audit on it."""

@@ -1,0 +1,130 @@
+"""What the audit says of changes that are known one by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from topicpolicies_spark.audit.attribution import changed, who
+from topicpolicies_spark.audit.churn import fights, restless
+from topicpolicies_spark.audit.drift import declared, drift, undeclared
+from topicpolicies_spark.audit.report import report
+from topicpolicies_spark.audit.state import state
+
+from .changes import NAMESPACE, change, frame
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(180),
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+AT = "1970-01-01T00:00:{:02d}Z".format
+RATE = {"dispatch_rate": {"dispatch_throttling_rate_in_msg": 5}}
+
+
+def _documents(spark: SparkSession, as_of: str = "") -> dict[str, int | None]:
+    found = state(frame(spark, CHANGES), as_of).select("topic", "policies.max_producer_per_topic").collect()
+    return {row[0].rpartition("/")[2]: row[1] for row in found}
+
+
+CHANGES = [
+    change(1, "a", {"max_producer_per_topic": 1}),
+    change(2, "b", {"max_producer_per_topic": 2}, actor="retention-bot"),
+    change(3, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 9}),
+    change(4, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 9}, origin="repair"),
+    change(5, "b", None, origin="tombstone"),
+    change(6, "c", {"max_producer_per_topic": 3}, action="INSERT"),
+    change(7, "c", {"max_producer_per_topic": 4}, action="INSERT"),
+    change(8, "a", {"max_producer_per_topic": 8}, action="NONE"),
+    change(9, "a", None, action="UNREADABLE", problem="broken")._replace(topic=None),
+    change(12, "a", {"max_producer_per_topic": 12}),
+]
+"""Position a310 sorts behind b109 only because numbers carry their length: the twelfth event is the last one."""
+
+
+def test_the_state_is_what_brokers_applied(spark: SparkSession) -> None:
+    assert _documents(spark) == {"a": 12, "c": 3}, "an INSERT on a document changes nothing, a tombstone removes"
+    assert _documents(spark, AT(4)) == {"a": 1, "b": 2}
+    assert _documents(spark, AT(6)) == {"a": 1, "c": 3}
+    assert _documents(spark, AT(0)) == {}
+
+
+def test_who_changed_what(spark: SparkSession) -> None:
+    found = [(row.topic.rpartition("/")[2], row.who, row.fields) for row in who(frame(spark, CHANGES)).collect()]
+    assert found == [
+        ("a", "broker standalone-0-1", ["max_producer_per_topic", "message_ttl_in_seconds"]),
+        ("c", "broker standalone-0-1", ["max_producer_per_topic"]),
+        ("a", "broker standalone-0-1", ["message_ttl_in_seconds"]),
+        ("b", "retention-bot", ["max_producer_per_topic"]),
+        ("a", "broker standalone-0-1", ["max_producer_per_topic"]),
+    ]
+    by_bot = who(frame(spark, CHANGES), by="retention-bot").collect()
+    assert [row.topic for row in by_bot] == [f"persistent://{NAMESPACE}/b"]
+    assert who(frame(spark, CHANGES), topic=f"persistent://{NAMESPACE}/a", field="message_ttl_in_seconds").count() == 2
+
+
+def test_nested_objects_maps_and_lists_are_compared_by_what_they_hold(spark: SparkSession) -> None:
+    two = [("s1", RATE), ("s2", RATE)]
+    rows = frame(
+        spark,
+        [
+            change(1, "a", {"subscription_policies": two, "shadow_topics": []}),
+            change(2, "a", {"subscription_policies": two[::-1]}),
+            change(3, "a", {"subscription_policies": two[:1], **RATE}),
+        ],
+    )
+    fields = [row.fields for row in changed(rows).orderBy("position").collect()]
+    assert fields == [["subscription_policies"], ["dispatch_rate", "subscription_policies"]]
+
+
+def test_drift_between_two_times_and_against_a_file(spark: SparkSession, tmp_path: Path) -> None:
+    rows = frame(spark, CHANGES)
+    found = {row.topic.rpartition("/")[2]: (row.how, row.fields) for row in drift(state(rows, AT(4)), state(rows)).collect()}
+    assert found == {
+        "a": ("changed", ["max_producer_per_topic", "message_ttl_in_seconds"]),
+        "b": ("vanished", ["max_producer_per_topic"]),
+        "c": ("appeared", ["max_producer_per_topic"]),
+    }
+    file = tmp_path / "declared.jsonl"
+    wanted = [
+        {"topic": f"persistent://{NAMESPACE}/a", "policies": {"max_producer_per_topic": 12}},
+        {"topic": f"persistent://{NAMESPACE}/c", "policies": {"max_producer_per_topic": 5, "message_ttl_in_seconds": 1}},
+        {"topic": f"persistent://{NAMESPACE}/d", "scope": "GLOBAL", "policies": {"max_producer_per_topic": 5}},
+    ]
+    file.write_text("".join(json.dumps(each) + "\n" for each in wanted))
+    against = {row.topic.rpartition("/")[2]: (row.how, row.fields) for row in undeclared(declared(spark, str(file)), state(rows)).collect()}
+    assert against == {
+        "c": ("differs", ["max_producer_per_topic", "message_ttl_in_seconds"]),
+        "d": ("missing", ["max_producer_per_topic"]),
+    }
+
+
+def test_churn_names_restless_topics_and_fights_but_no_teamwork(spark: SparkSession) -> None:
+    fight = [
+        change(10 + number, "fought", {"max_producer_per_topic": 5 + number % 2}, actor="one" if number % 2 else "other")
+        for number in range(8)
+    ]
+    teamwork = [change(30 + number, "shared", {"max_producer_per_topic": number + 1}, actor=f"bot-{number % 2}") for number in range(8)]
+    alone = [change(50 + number, "alone", {"max_producer_per_topic": 5 + number % 2}, actor="one") for number in range(8)]
+    rows = frame(spark, [*fight, *teamwork, *alone])
+    assert {row.topic.rpartition("/")[2]: row.changes for row in restless(rows, 5).collect()} == {"fought": 8, "shared": 8, "alone": 8}
+    assert restless(rows, 9).count() == 0
+    (found,) = fights(rows, 2).collect()
+    assert (found.topic.rpartition("/")[2], found.field, found.times_undone, found.actors) == (
+        "fought",
+        "max_producer_per_topic",
+        6,
+        ["one", "other"],
+    )
+
+
+def test_the_report_is_one_page_with_plots(spark: SparkSession) -> None:
+    page = report(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")]), "all of it", 2)
+    assert page.count("<svg") == 4
+    assert "6 changes by 3 actors" in page
+    assert "retention-bot" in page and "&lt;b&gt;bot" in page and "<b>bot" not in page
+    assert "src=" not in page and "href=" not in page, "nothing is loaded from elsewhere"

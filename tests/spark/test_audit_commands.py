@@ -1,0 +1,85 @@
+"""The audit's command line: what is wrong is said before Spark starts; what is asked is answered for people and for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from typer.testing import CliRunner, Result
+
+from topicpolicies_spark.audit import app as commands
+
+from .changes import NAMESPACE, change, frame
+
+CHANGES = [
+    change(1, "a", {"max_producer_per_topic": 1}, actor="one"),
+    change(2, "a", {"max_producer_per_topic": 2}, actor="other"),
+    change(3, "a", {"max_producer_per_topic": 1}, actor="one"),
+    change(4, "a", {"max_producer_per_topic": 2}, actor="other"),
+    change(5, "b", {"message_ttl_in_seconds": 5}),
+]
+needs_spark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("spark")]
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.app, list(arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("state", "nowhere", "--as-of", "then"),
+        ("drift", "nowhere"),
+        ("drift", "nowhere", "--from", "2030-01-01", "--declared", "file"),
+        ("who", "nowhere", "--since", "2030-13-01"),
+        ("churn", "nowhere", "--at-least", "0"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(arguments: tuple[str, ...]) -> None:
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert "Error" in result.output or "Usage" in result.output
+
+
+def test_an_archive_that_is_not_there_is_told(tmp_path: Path) -> None:
+    result = _run("state", str(tmp_path / "none"))
+    assert isinstance(result.exception, FileNotFoundError)
+    assert "ingest" in str(result.exception)
+
+
+@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
+def test_the_commands_answer(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    @contextlib.contextmanager
+    def shared() -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(commands, "_spark", shared)
+    archive = str(tmp_path / "archive")
+    frame(spark, CHANGES).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
+
+    state = _run("state", archive, "-o", "json", "--as-of", "1970-01-01T00:00:03Z")
+    (only,) = map(json.loads, state.output.splitlines())
+    assert (only["topic"], only["actor"], only["policies"]) == (f"persistent://{NAMESPACE}/a", "one", {"max_producer_per_topic": 1})
+    who = [json.loads(line) for line in _run("who", archive, "--by", "one", "-o", "json").output.splitlines()]
+    assert [row["fields"] for row in who] == [["max_producer_per_topic"]] * 2
+    churn = [json.loads(line) for line in _run("churn", archive, "--at-least", "4", "-o", "json").output.splitlines()]
+    assert [row.get("changes", row.get("times_undone")) for row in churn] == [4, 2]
+
+    drift = _run("drift", archive, "--from", "1970-01-01T00:00:02Z")
+    assert drift.exit_code == 1 and "appeared" in drift.output
+    assert _run("drift", archive, "--from", "1970-01-01T00:00:05Z").exit_code == 0
+    declared = tmp_path / "declared.jsonl"
+    declared.write_text(json.dumps({"topic": f"persistent://{NAMESPACE}/b", "policies": {"message_ttl_in_seconds": 5}}))
+    assert _run("drift", archive, "--declared", str(declared)).exit_code == 0
+
+    page = tmp_path / "report.html"
+    assert _run("report", archive, "--html", str(page)).exit_code == 0
+    assert "5 changes by 3 actors" in page.read_text()
+    assert _run("export", archive, str(tmp_path / "out"), "--what", "state", "--format", "json").exit_code == 0
+    exported = spark.read.json(str(tmp_path / "out"))
+    assert {row.topic.rpartition("/")[2] for row in exported.collect()} == {"a", "b"}

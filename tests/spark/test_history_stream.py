@@ -1,0 +1,230 @@
+"""A stream over a sidecar's history: nothing twice and nothing missing, however it is cut into batches and whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from bench.harness.targets import Target, sqlite
+from topicpolicies import Client
+from topicpolicies_spark import NAME
+from topicpolicies_spark.options import OptionError, read_options
+from topicpolicies_spark.recorded import FORMAT, HistoryStreamReader, Part, Place, Stretch, offset_of, places_of, read_stretch, stretches
+
+ONE, TWO, THREE = "acme/one", "acme/two", "other/three"
+_ROOT = Path(__file__).resolve().parents[2]
+_PROGRAM = """
+import sys
+from bench.harness.session import session
+from tests.spark.test_history_stream import stream_into
+address, directory = sys.argv[1:]
+with session("local[1]") as spark:
+    from topicpolicies_spark import register
+    register(spark)
+    stream_into(spark, address, directory, processingTime="200 milliseconds").awaitTermination()
+"""
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[Target]:
+    with sqlite() as target:
+        yield target
+
+
+@pytest.fixture
+def client(target: Target) -> Iterator[Client]:
+    with Client(target.address, actor="bot") as client:
+        yield client
+
+
+def topic(namespace: str, name: str = "t") -> str:
+    return f"persistent://{namespace}/{name}"
+
+
+def reader_of(target: Target, *namespaces: str, **options: str) -> HistoryStreamReader:
+    return HistoryStreamReader(read_options({"address": target.address, "namespaces": ",".join(namespaces), **options}))
+
+
+def read(reader: HistoryStreamReader, start: dict[str, Any], end: dict[str, Any]) -> dict[str, list[int]]:
+    """The values of a batch by namespace, in order."""
+    found: dict[str, list[int]] = {}
+    for part in reader.partitions(start, end):
+        assert isinstance(part, Part)
+        for batch in reader.read(part):
+            for row in batch.to_pylist():
+                found.setdefault(row["namespace"], []).append(row["policies"]["max_producer_per_topic"])
+    return found
+
+
+def batches(reader: HistoryStreamReader, start: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, list[int]]]]:
+    """The batches of a query until there is nothing new, each with the offset at its end."""
+    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+        yield end, read(reader, start, end)
+        start = end
+
+
+def of(name: str, parts: Iterable[tuple[dict[str, Any], dict[str, list[int]]]]) -> list[list[int]]:
+    return [values.get(name, []) for _, values in parts]
+
+
+def test_a_history_is_streamed_by_namespaces_or_by_what_brokers_know() -> None:
+    with pytest.raises(OptionError, match="namespaces is needed, or adminUrl"):
+        read_options({"address": "127.0.0.1:6680", "tenants": "acme"})
+    assert read_options({"address": "127.0.0.1:6680", "adminUrl": "http://broker:8080", "tenants": "acme"}).tenants == {"acme"}
+
+
+def test_offsets_survive_being_written_down() -> None:
+    places = {ONE: Place("cg==", ("1::5", "4:3:7")), TWO: Place()}
+    assert places_of(offset_of(places)) == places
+    for wrong in ({}, {"format": FORMAT, "logs": {}}, {"format": FORMAT + 1, "history": {}}):
+        with pytest.raises(ValueError, match="not an offset"):
+            places_of(wrong)
+
+
+def test_a_gap_is_told_once_and_as_it_was_told_first() -> None:
+    compacted, dropped = "1::5000", "4:3000:7000"
+    first, second = {ONE: Place("a", (compacted,))}, {ONE: Place("a", (compacted, dropped)), TWO: Place("", (dropped,))}
+    new = [Stretch(ONE, "a", "a", (dropped,)), Stretch(TWO, "", "", (dropped,))]
+    assert stretches(first, second) == new and not stretches(second, second)
+    nobody = read_options({"address": "127.0.0.1:1", "namespaces": ONE})
+    (row,) = read_stretch(nobody, new[0])
+    assert (row.namespace, row.action, row.published) == (ONE, "GAP", 7_000_000)
+    assert row.problem == "events may be missing from 1970-01-01T00:00:03.000+00:00 to 1970-01-01T00:00:07.000+00:00: trimmed"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_batches_are_bounded_and_shared_and_read_the_same_again(target: Target, client: Client) -> None:
+    for number in range(1, 11):
+        client.update(topic(ONE), max_producer_per_topic=number)
+    for number in range(1, 4):
+        client.update(topic(TWO), max_producer_per_topic=number)
+        client.update(topic(THREE), max_producer_per_topic=number)
+    reader = reader_of(target, ONE, TWO, THREE, tenants="acme", maxRowsPerTrigger="4")
+    start = reader.initialOffset()
+    taken = list(batches(reader, start))
+    assert of(ONE, taken) == [[1, 2], [3, 4], [5, 6, 7, 8], [9, 10]]
+    assert of(TWO, taken) == [[1, 2], [3], [], []]
+    assert not any(of(THREE, taken)), "of another tenant"
+    again = reader_of(target, ONE, TWO, THREE, tenants="acme")
+    for (first, _), (last, values) in zip([(start, {}), *taken], taken, strict=False):
+        client.update(topic(ONE), max_producer_per_topic=100 + len(values))
+        assert read(again, first, last) == values
+    end, last_values = next(batches(again, taken[-1][0]))
+    assert set(last_values) == {ONE}
+    client.update(topic(THREE), max_producer_per_topic=77)
+    assert reader.latestOffset(end, ReadAllAvailable()) == end, "what others do makes no batch"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_topics_and_times_narrow_a_stream_and_a_new_one_may_begin_now(target: Target, client: Client) -> None:
+    namespace = "acme/narrow"
+    for number in range(1, 7):
+        client.update(topic(namespace, f"t{number % 2}"), max_producer_per_topic=number)
+    (_, values), *more = batches(reader_of(target, namespace, topics=topic(namespace, "t0"), maxRowsPerTrigger="3"), offset_of({}))
+    assert values == {namespace: [2, 4, 6]} and not any(each for _, each in more)
+    assert not list(batches(reader_of(target, namespace, since="2999-01-01"), offset_of({})))
+    assert not list(batches(reader_of(target, namespace, until="2000-01-01"), offset_of({})))
+    later = reader_of(target, namespace, startingOffsets="latest")
+    start = later.initialOffset()
+    client.update(topic(namespace), max_producer_per_topic=9)
+    assert of(namespace, batches(later, start)) == [[9]]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_a_query_of_what_is_there_now_ends(target: Target, client: Client) -> None:
+    namespace = "acme/now"
+    for number in range(1, 6):
+        client.update(topic(namespace), max_producer_per_topic=number)
+    reader = reader_of(target, namespace, maxRowsPerTrigger="2")
+    reader.prepareForTriggerAvailableNow()
+    client.update(topic(namespace), max_producer_per_topic=6)
+    taken = list(batches(reader, offset_of({})))
+    assert of(namespace, taken) == [[1, 2], [3, 4], [5]]
+    assert of(namespace, batches(reader_of(target, namespace), taken[-1][0])) == [[6]]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_the_history_of_another_sidecar_is_refused(target: Target, client: Client) -> None:
+    client.update(topic(ONE), max_producer_per_topic=1)
+    offset = reader_of(target, ONE).latestOffset(offset_of({}), ReadMaxRows(10))
+    with sqlite() as other, pytest.raises(grpc.RpcError) as refused:
+        reader_of(other, ONE).latestOffset(offset, ReadMaxRows(10))
+    assert refused.value.code() is grpc.StatusCode.OUT_OF_RANGE
+
+
+def stream_into(spark: SparkSession, address: str, directory: str, **trigger: Any) -> Any:
+    """Starts a query that keeps the history of two namespaces in files."""
+    options = {
+        "address": address,
+        "namespaces": f"{ONE},{TWO}",
+        "topics": f"{topic(ONE, 'k')},{topic(TWO, 'k')}",
+        "maxRowsPerTrigger": "60",
+    }
+    writing = spark.readStream.format(NAME).options(**options).load().writeStream.format("parquet")
+    return writing.option("checkpointLocation", f"{directory}/checkpoint").option("path", f"{directory}/changes").trigger(**trigger).start()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.xdist_group("spark")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_stream_that_is_killed_goes_on_and_takes_every_event_once(
+    spark: SparkSession, target: Target, client: Client, tmp_path: Path
+) -> None:
+    written_at = tmp_path / "changes" / "_spark_metadata"
+    planned_at = tmp_path / "checkpoint" / "offsets"
+    paths = [str(_ROOT / part) for part in ("", "clients/python", "clients/spark", "server")]
+    with (tmp_path / "log").open("wb") as log:
+        killed = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, target.address, str(tmp_path)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        number = 0
+        deadline = time.monotonic() + 120
+        try:
+            while True:
+                assert time.monotonic() < deadline and killed.poll() is None, (tmp_path / "log").read_text()
+                number += 1
+                for namespace in (ONE, TWO):
+                    client.update(topic(namespace, "k"), max_producer_per_topic=number)
+                time.sleep(0.2)
+                if 3 <= _count(written_at) < _count(planned_at):
+                    os.killpg(killed.pid, signal.SIGSTOP)
+                    if _count(written_at) < _count(planned_at):
+                        break
+                    os.killpg(killed.pid, signal.SIGCONT)
+        finally:
+            os.killpg(killed.pid, signal.SIGKILL)
+            killed.wait()
+    assert _count(written_at) < _count(planned_at), "it was killed in a batch"
+    for namespace in (ONE, TWO):
+        client.update(topic(namespace, "k"), max_producer_per_topic=number + 1)
+    query = stream_into(spark, target.address, str(tmp_path), availableNow=True)
+    query.awaitTermination(120)
+    assert query.exception() is None
+    assert max(int(each["numInputRows"]) for each in query.recentProgress) <= 60
+    taken = spark.read.parquet(str(tmp_path / "changes"))
+    for namespace in (ONE, TWO):
+        rows = (
+            taken.filter(taken.namespace == namespace).orderBy("position").selectExpr("policies.max_producer_per_topic as value", "actor")
+        )
+        assert [(row.value, row.actor) for row in rows.collect()] == [(value, "bot") for value in range(1, number + 2)]
+
+
+def _count(directory: Path) -> int:
+    return len([each for each in directory.glob("*") if not each.name.startswith(".")]) if directory.exists() else 0

@@ -1,0 +1,160 @@
+"""What a server's configuration promises: if it exists, it is valid; if it can't, everything that is wrong is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicpolicies_server.config import (
+    DEFAULT_LISTEN,
+    Address,
+    ConfigError,
+    EmbeddedLogConfig,
+    Limits,
+    PulsarLogConfig,
+    ServerConfig,
+    TlsConfig,
+    Writer,
+    bounds,
+    parse_address,
+)
+
+MEMORY = EmbeddedLogConfig(path=None)
+
+
+def pulsar(**changes: object) -> PulsarLogConfig:
+    values: dict[str, object] = {"service_url": "pulsar://127.0.0.1:6650", "admin_url": "http://127.0.0.1:8080"}
+    return PulsarLogConfig(**(values | changes))  # type: ignore[arg-type]
+
+
+def limits(name: str, value: Any) -> Limits:
+    return Limits(**{name: value})
+
+
+def test_the_default_listens_on_loopback_only() -> None:
+    config = ServerConfig(log=MEMORY)
+    assert str(config.listen) == DEFAULT_LISTEN
+    assert config.listen.loopback
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "loopback"),
+    [
+        ("127.0.0.1:6680", Address("127.0.0.1", 6680), True),
+        ("127.9.9.9:1", Address("127.9.9.9", 1), True),
+        ("localhost:0", Address("localhost", 0), True),
+        ("[::1]:65535", Address("::1", 65_535), True),
+        ("unix:/run/socket", Address("", 0, "/run/socket"), True),
+        ("0.0.0.0:6680", Address("0.0.0.0", 6680), False),  # noqa: S104
+        ("[::]:6680", Address("::", 6680), False),
+        ("policies.internal:6680", Address("policies.internal", 6680), False),
+    ],
+)
+def test_an_address_is_read_and_written_back(text: str, address: Address, loopback: bool) -> None:
+    assert parse_address(text) == address
+    assert str(address) == text
+    assert address.loopback is loopback
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "6680", ":6680", "host", "host:", "host:x", "host:70000", "host:-1", "::1:6680", "[]:1", "a b:1", "http://a:1", "unix:", "h:²"],
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="not an address"):
+        parse_address(text)
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0:6680", "[::]:6680", "10.0.0.1:6680", "policies.internal:6680"])
+def test_a_server_that_others_can_reach_needs_tls_or_to_be_told_so(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--insecure-listen"):
+        ServerConfig(log=MEMORY, listen=parse_address(text))
+    assert ServerConfig(log=MEMORY, listen=parse_address(text), insecure_listen=True).tls is None
+    pem = tmp_path / "pem"
+    pem.write_text("x")
+    assert ServerConfig(log=MEMORY, listen=parse_address(text), tls=TlsConfig(certificate_file=pem, key_file=pem)).tls
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    with pytest.raises(ConfigError) as caught:
+        ServerConfig(
+            log=pulsar(service_url="http://a:1", admin_url="pulsar://a:1", token_file=gone, tls_trust_certs_file=gone),
+            listen=parse_address("0.0.0.0:1"),
+            tls=TlsConfig(certificate_file=gone, key_file=gone, client_ca_file=gone),
+            limits=Limits(max_watches=0, update_timeout_seconds=math.nan),
+        )
+    assert len(caught.value.problems) == 9  # TLS was asked for, so the address itself is no problem
+    for word in ("service URL", "admin URL", "token", "trust", "certificate", "key", "authority", "max_watches", "update_timeout_seconds"):
+        assert any(word in problem for problem in caught.value.problems), word
+
+
+def test_every_limit_has_bounds_that_hold_its_default_and_refuses_what_is_outside() -> None:
+    assert bounds().keys() == {each.name for each in dataclasses.fields(Limits)}
+    for name, (least, most) in bounds().items():
+        assert least < most
+        assert least <= getattr(Limits(), name) <= most
+        for outside in (least - 1, most + 1):
+            with pytest.raises(ConfigError, match=name):
+                ServerConfig(log=MEMORY, limits=limits(name, outside))
+        for edge in (least, most):
+            ServerConfig(log=MEMORY, limits=limits(name, edge))
+
+
+@pytest.mark.parametrize("value", [True, "10", None, 10.5])
+def test_a_limit_of_another_type_is_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match="max_watches"):
+        ServerConfig(log=MEMORY, limits=Limits(max_watches=value))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "pulsar", "pulsar://", "pulsar://host", "pulsar://host:x", "pulsar://a:1,b", "pulsar://a:1/path", "pulsar://user@a:1"],
+)
+def test_a_service_url_without_scheme_host_and_port_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="service URL"):
+        ServerConfig(log=pulsar(service_url=url))
+
+
+def test_several_hosts_and_tls_urls_are_accepted() -> None:
+    ServerConfig(log=pulsar(service_url="pulsar+ssl://a:6651,b:6651,[::1]:6651", admin_url="https://a:8443/"))
+
+
+def test_the_embedded_log_needs_a_file_in_a_directory_that_exists(tmp_path: Path) -> None:
+    ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "new.db"))
+    ServerConfig(log=EmbeddedLogConfig(path=Path("new.db")))
+    with pytest.raises(ConfigError, match="is a directory"):
+        ServerConfig(log=EmbeddedLogConfig(path=tmp_path))
+    with pytest.raises(ConfigError, match="does not exist"):
+        ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "gone" / "new.db"))
+
+
+@given(st.text(max_size=40))
+def test_reading_an_address_never_fails_otherwise(text: str) -> None:
+    try:
+        address = parse_address(text)
+    except ConfigError:
+        return
+    assert parse_address(str(address)) == address
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])  # noqa: S104
+def test_a_server_that_others_are_to_be_sent_to_says_where_it_is(host: str) -> None:
+    listen = parse_address(f"{host}:6680")
+    with pytest.raises(ConfigError, match="--advertise"):
+        ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), listen=listen, insecure_listen=True)
+    config = ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), listen=listen, insecure_listen=True, advertise="sidecar-1:6680")
+    assert config.advertise == "sidecar-1:6680"
+    ServerConfig(log=pulsar(), listen=listen, insecure_listen=True)
+
+
+@pytest.mark.parametrize("text", ["sidecar-1", "sidecar-1:0", "http://sidecar-1:6680"])
+def test_what_is_no_address_for_clients_is_not_advertised(text: str) -> None:
+    with pytest.raises(ConfigError, match="sidecar-1"):
+        ServerConfig(log=MEMORY, advertise=text)

@@ -1,0 +1,67 @@
+"""Validators: pure functions over what clients saw, one for each promise, each with an error of its own.
+
+They know nothing of how the records came about: the simulation makes them, and so may a load harness that ran against a real service.
+
+- ``records``: what is recorded. ``documents``: documents as flat mappings, and what an update asks for, without the service's own code.
+- ``timeline``: the true history of each policy key, from the log, that everything is held against.
+- ``updates``, ``reads``, ``watches``: the validators. ``judge`` runs all of them.
+- ``outcomes``: what holds besides where nobody else writes and every client insists on an answer; ``links``: what answers alone prove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from .outcomes import answers_are_one_chain, unknown_outcomes_settled
+from .reads import at_least, converged, one_truth, read_your_writes, versions_only_grow
+from .records import Broken, History
+from .timeline import Timeline
+from .updates import (
+    answers_tell_the_truth,
+    applied_at_most_once,
+    conditions_hold,
+    failures_leave_no_trace,
+    no_lost_update,
+    real_time_order,
+    repeats_get_the_first_answer,
+    streams_keep_their_order,
+)
+from .watches import (
+    acknowledged_is_covered,
+    one_synced,
+    watch_misses_nothing,
+    watch_reads_writes,
+    watch_repeats_nothing,
+)
+
+Validator = Callable[[History, Timeline], Iterator[Broken]]
+
+VALIDATORS: tuple[Validator, ...] = (
+    no_lost_update,
+    answers_tell_the_truth,
+    real_time_order,
+    streams_keep_their_order,
+    repeats_get_the_first_answer,
+    applied_at_most_once,
+    failures_leave_no_trace,
+    conditions_hold,
+    one_truth,
+    read_your_writes,
+    at_least,
+    versions_only_grow,
+    converged,
+    one_synced,
+    watch_misses_nothing,
+    watch_repeats_nothing,
+    watch_reads_writes,
+    acknowledged_is_covered,
+)
+
+ALONE: tuple[Validator, ...] = (answers_are_one_chain, unknown_outcomes_settled)
+"""They hold besides where nobody else writes and every client insists."""
+
+
+def judge(history: History) -> list[Broken]:
+    """Every broken promise of a history."""
+    timeline = Timeline(history)
+    return [broken for validate in VALIDATORS for broken in validate(history, timeline)]

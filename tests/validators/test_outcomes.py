@@ -1,0 +1,71 @@
+"""What answers alone prove, and that nobody is left without one: each finds what it is there for."""
+
+from __future__ import annotations
+
+import pytest
+
+from .documents import Edit
+from .outcomes import answers_are_one_chain, unknown_outcomes_settled
+from .records import Answer, Failure, Head, History, Key, Outcome, Update
+from .timeline import Timeline
+
+KEY = Key("persistent://acme/orders/invoices")
+
+
+def _update(request_id: str, answer: Answer | Failure | None, at: float = 0.0) -> Update:
+    return Update(client="c", sidecar="s", invoked=at, answered=at + 1, key=KEY, request_id=request_id, edit=Edit(), answer=answer)
+
+
+def _applied(version: str, previous: str, *, repeated: bool = False) -> Answer:
+    return Answer(Outcome.APPLIED, version, previous, {}, repeated)
+
+
+def _head(version: str, previous: str, request_id: str) -> Head:
+    return Head(KEY, version, previous, {}, 0.5, request_id)
+
+
+GOOD = History(
+    updates=[
+        _update("a", _applied("11", "0")),
+        _update("b", None),
+        _update("b", _applied("12", "11", repeated=True), 2),
+        _update("c", Failure("ABORTED", "ETAG_MISMATCH")),
+    ],
+    heads=[_head("11", "0", "a"), _head("12", "11", "b")],
+)
+
+
+def test_a_history_in_order_breaks_nothing() -> None:
+    timeline = Timeline(GOOD)
+    assert not list(unknown_outcomes_settled(GOOD, timeline))
+    assert not list(answers_are_one_chain(GOOD, timeline))
+
+
+@pytest.mark.parametrize("answer", [None, Failure("UNAVAILABLE", "LOG_UNREACHABLE"), Failure("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")])
+def test_a_request_that_nobody_settles_is_found(answer: Failure | None) -> None:
+    history = History(updates=[*GOOD.updates, _update("d", answer)], heads=GOOD.heads)
+    (broken,) = unknown_outcomes_settled(history, Timeline(history))
+    assert "nobody said what became of d" in str(broken)
+
+
+def test_an_answer_that_the_log_contradicts_is_found() -> None:
+    history = History(updates=[_update("a", None), _update("a", _applied("13", "0"))], heads=[_head("11", "0", "a")])
+    (broken,) = unknown_outcomes_settled(history, Timeline(history))
+    assert "is in the log as 11" in str(broken)
+
+
+def test_two_changes_of_one_version_are_found() -> None:
+    history = History(updates=[*GOOD.updates, _update("d", _applied("13", "11"))])
+    assert any("applied to version 11" in str(broken) for broken in answers_are_one_chain(history, Timeline(history)))
+
+
+def test_a_gap_between_answers_is_found() -> None:
+    history = History(updates=[*GOOD.updates, _update("d", _applied("15", "14"))])
+    (broken,) = answers_are_one_chain(history, Timeline(history))
+    assert "version 15 follows 14" in str(broken)
+
+
+def test_a_request_with_two_versions_is_found() -> None:
+    history = History(updates=[*GOOD.updates, _update("a", _applied("13", "12"))])
+    (broken,) = answers_are_one_chain(history, Timeline(history))
+    assert "acknowledged with two versions" in str(broken)

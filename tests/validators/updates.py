@@ -1,0 +1,233 @@
+"""Promises about updates."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import chain, pairwise
+
+from .records import ABSENT, NEVER, Answer, Broken, Failure, Head, History, Key, Outcome, Read, Update
+from .timeline import Timeline
+
+
+class LostUpdate(Broken):
+    """An acknowledged change is not where it was said to be, or something of it was undone by nobody."""
+
+
+class WrongAnswer(Broken):
+    """An answer does not say what became of its request."""
+
+
+class OutOfOrder(Broken):
+    """A request that was sent after another one's answer was applied before it."""
+
+
+class StreamOutOfOrder(Broken):
+    """Requests of one stream and one policy key were not applied in the stream's order."""
+
+
+class RepeatDiffers(Broken):
+    """The repeat of a request that was applied got another answer."""
+
+
+class AppliedTwice(Broken):
+    """One request was applied more than once, and its repeats were in time."""
+
+
+class FailedButApplied(Broken):
+    """A request was refused, and is in the log all the same."""
+
+
+class ConditionIgnored(Broken):
+    """An etag or skip_if_absent was not kept to, or seen as violated where it was not."""
+
+
+def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]:
+    """Along a key's changes each version is the next one's previous, each does to the document what was asked for, and nothing else."""
+    for key in timeline.keys:
+        version, document = ABSENT, None
+        for head in timeline.heads[key]:
+            if head.previous not in (version, "") and not (document is None and version == ABSENT):
+                yield LostUpdate(f"{key}: version {head.version} follows {head.previous} instead of {version}", head)
+            edit = timeline.edit(head)
+            if edit is None:
+                yield LostUpdate(f"{key}: nobody asked for version {head.version}", head)
+            elif (expected := edit.after(document)) != head.document:
+                yield LostUpdate(
+                    f"{key}: version {head.version} is not what was asked for", edit, f"before {document}", head, f"not {expected}"
+                )
+            version, document = head.version, head.document
+    for update, answer in timeline.acknowledged():
+        if timeline.at(update.key, answer.version) is None:
+            yield LostUpdate(f"{update.key}: version {answer.version} was acknowledged and never was", update)
+
+
+def answers_tell_the_truth(history: History, timeline: Timeline) -> Iterator[WrongAnswer]:
+    """APPLIED names the request's own change; UNCHANGED and SKIPPED tell what holds for the version that they name."""
+    for update in history.updates:
+        answer = update.answer
+        if isinstance(answer, Failure):
+            if answer.code == "INVALID_ARGUMENT" and not (update.edit.needs or answer.reason == "REQUEST_ID_REUSED"):
+                yield WrongAnswer(f"{update.key}: a valid request was refused", update)
+            elif answer.code == "INTERNAL":
+                yield WrongAnswer(f"{update.key}: the service failed on a request", update)
+        elif answer is not None:
+            problem = _problem(update, answer, history, timeline)
+            if problem:
+                yield WrongAnswer(f"{update.key}: {problem}", update)
+
+
+def _problem(update: Update, answer: Answer, history: History, timeline: Timeline) -> str:
+    if update.validate_only:
+        return ""  # it tells what would be if everything that is in flight succeeds
+    if answer.outcome is Outcome.APPLIED:
+        return _problem_if_applied(update, answer, history, timeline)
+    if answer.version != answer.previous:
+        return "nothing was written, but the versions differ"
+    head = timeline.at(update.key, answer.version)
+    before = head.document if head is not None else None
+    if answer.outcome is Outcome.SKIPPED:
+        return "" if before is None and update.skip_if_absent else f"it was skipped, but there is {before}"
+    if update.edit.changes(before):
+        return f"it would have changed {before}"
+    return "" if (answer.document or None) == (before or None) else f"the document of {answer.version} is {before}"
+
+
+def _problem_if_applied(update: Update, answer: Answer, history: History, timeline: Timeline) -> str:
+    if answer.repeated and not answer.version:
+        return ""  # the log has forgotten it
+    head = timeline.at(update.key, answer.version)
+    if head is None or head.request_id != update.request_id:
+        return f"version {answer.version} was not made by this request but by {head}"
+    told = answer.previous or answer.repeated or any(at <= update.answered for at in history.compactions)
+    if not (told and timeline.may_precede(head, answer.previous)):
+        return f"it was applied to {head.previous}, not to {answer.previous}"
+    if answer.document != head.document and not (answer.document is None and (answer.repeated or update.edit.delete)):
+        return f"the document of {answer.version} is {head.document}"
+    return ""
+
+
+def real_time_order(history: History, timeline: Timeline) -> Iterator[OutOfOrder]:
+    """What was answered before another request was sent has the smaller version, whichever sidecars they went to."""
+    of_key: defaultdict[Key, list[tuple[float, float, str, Update]]] = defaultdict(list)
+    for (key, request_id), attempts in timeline.attempts.items():
+        made = timeline.by_request.get((key, request_id))
+        if made:
+            answered = min((each.answered for each in attempts if isinstance(each.answer, Answer)), default=NEVER)
+            of_key[key].append((min(each.invoked for each in attempts), answered, made[0].version, attempts[0]))
+    for key, requests in of_key.items():
+        open_ones: list[tuple[float, str, Update]] = []
+        newest, holder = "", None
+        for invoked, answered, version, update in sorted(requests, key=lambda each: each[0]):
+            while open_ones and open_ones[0][0] < invoked:
+                _, other, whose = heapq.heappop(open_ones)
+                if other > newest:
+                    newest, holder = other, whose
+            if version <= newest:
+                yield OutOfOrder(f"{key}: version {version} was asked for after {newest} was acknowledged", holder, update)
+            heapq.heappush(open_ones, (answered, version, update))
+
+
+def streams_keep_their_order(history: History, timeline: Timeline) -> Iterator[StreamOutOfOrder]:
+    """Requests of one stream that touch the same key are applied in the order in which they were sent."""
+    sent: defaultdict[tuple[str, str, Key], list[Update]] = defaultdict(list)
+    for update in history.updates:
+        answer = update.answer
+        if (
+            update.stream
+            and isinstance(answer, Answer)
+            and answer.outcome is Outcome.APPLIED
+            and not (answer.repeated or update.validate_only)
+        ):
+            sent[update.client, update.stream, update.key].append(update)
+    for updates in sent.values():
+        updates.sort(key=lambda update: update.sequence)
+        for before, after in pairwise(updates):
+            if _version(before) >= _version(after):
+                yield StreamOutOfOrder(f"{after.key}: applied against the stream's order", before, after)
+
+
+def _version(update: Update) -> str:
+    assert isinstance(update.answer, Answer)
+    return update.answer.version
+
+
+def repeats_get_the_first_answer(history: History, timeline: Timeline) -> Iterator[RepeatDiffers]:
+    """Whoever repeats a request in time after it was applied gets its version again, and no conflict with himself."""
+    for (key, request_id), attempts in timeline.attempts.items():
+        made = timeline.by_request.get((key, request_id))
+        if not made or len(attempts) < 2:
+            continue
+        first = made[0]
+        for update in attempts:
+            answer = update.answer
+            known = update.invoked > first.at and timeline.remembered(first, update.answered)
+            if isinstance(answer, Answer) and answer.outcome is Outcome.APPLIED:
+                told = next((head for head in made if head.version == answer.version), first)
+                if answer.version not in (first.version, "") and known:
+                    yield RepeatDiffers(f"{key}: the repeat of {request_id} is not {first.version}", update)
+                elif not timeline.may_precede(told, answer.previous):
+                    yield RepeatDiffers(f"{key}: the repeat of {request_id} was applied to {told.previous}", update)
+            elif isinstance(answer, Answer) and known and _had_seen(history, update, first):
+                yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat was not", update)
+            elif isinstance(answer, Failure) and known and answer.code == "ABORTED" and answer.reason == "ETAG_MISMATCH":
+                yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat conflicts with itself", update)
+
+
+def applied_at_most_once(history: History, timeline: Timeline) -> Iterator[AppliedTwice]:
+    """A request is applied once, however often it is sent, unless a repeat comes too late to be recognized."""
+    for (key, request_id), made in timeline.by_request.items():
+        for first, second in pairwise(made):
+            if timeline.remembered(first, second.at):
+                yield AppliedTwice(f"{key}: {request_id} was applied twice", first, second)
+
+
+def failures_leave_no_trace(history: History, timeline: Timeline) -> Iterator[FailedButApplied]:
+    """What was refused is not in the log."""
+    for (key, request_id), attempts in timeline.attempts.items():
+        made = timeline.by_request.get((key, request_id))
+        if made and all(isinstance(each.answer, Failure) and each.answer.certain for each in attempts):
+            yield FailedButApplied(f"{key}: {request_id} was refused and applied", *attempts, made[0])
+    for update in history.updates:
+        if update.validate_only and (update.key, update.request_id) in timeline.by_request:
+            yield FailedButApplied(f"{update.key}: a dry run was applied", update, timeline.by_request[update.key, update.request_id][0])
+
+
+def conditions_hold(history: History, timeline: Timeline) -> Iterator[ConditionIgnored]:
+    """An update with an etag applies to that version only, one with skip_if_absent to a document only; both apply where they can."""
+    for update in history.updates:
+        answer = update.answer
+        if isinstance(answer, Answer) and answer.outcome is Outcome.APPLIED and not update.validate_only:
+            head = timeline.at(update.key, answer.version)
+            if head is None:
+                continue
+            if not timeline.may_precede(head, update.etag):
+                yield ConditionIgnored(f"{update.key}: etag {update.etag}, but applied to {head.previous}", update)
+            before = timeline.newest(update.key, head.previous)
+            if update.skip_if_absent and (before is None or before.document is None):
+                yield ConditionIgnored(f"{update.key}: applied although there was no document", update, head)
+        elif isinstance(answer, Failure) and answer.reason == "ETAG_MISMATCH" and _needless(history, timeline, update):
+            yield ConditionIgnored(f"{update.key}: a conflict, but {update.etag} was the version all the time", update)
+
+
+def _needless(history: History, timeline: Timeline, update: Update) -> bool:
+    """Whether the demanded version was the newest from before the request until after its answer, and the sidecar knew it."""
+    head = timeline.at(update.key, update.etag)
+    if head is None:
+        return False
+    heads = timeline.heads[update.key]
+    follower = next((each for each in heads if each.version > head.version), None)
+    return (follower is None or follower.at > update.answered) and _had_seen(history, update, head)
+
+
+def _had_seen(history: History, update: Update, head: Head) -> bool:
+    """Whether the sidecar that an update went to had shown a head, or something newer, before."""
+
+    def before(other: Update | Read) -> bool:
+        return other.sidecar == update.sidecar and other.key == update.key and other.answered < update.invoked
+
+    answers = (other.answer for other in history.updates if before(other))
+    told = (answer.version for answer in answers if isinstance(answer, Answer) and not answer.repeated)
+    read = (read.version for read in history.reads if before(read))
+    return any(version >= head.version for version in chain(told, read))
