@@ -95,10 +95,13 @@ class LogModel:
         """
         parts = [self._part(name, request) for name in [*request.namespaces]]
         while True:
+            quiet = True
             for part in parts:
                 while (message := next(part)) is not None:
+                    quiet = False
                     yield message
-            yield None
+            if quiet:  # else a part that was asked first may have more by now
+                yield None
 
     def _part(self, name: str, request: service_pb2.WatchPoliciesRequest) -> Iterator[service_pb2.WatchPoliciesResponse | None]:
         rows = self.rows[name]
