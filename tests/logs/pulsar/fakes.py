@@ -173,6 +173,10 @@ class FakeAdmin:
             raise answer
         return answer
 
+    async def headers(self, *path: str, seconds: float = 0) -> Any:
+        """The answers of these questions are headers."""
+        return await self.get(*path, seconds=seconds)
+
 
 def _elsewhere(call: Callable[[], object]) -> None:
     thread = threading.Thread(target=call)

@@ -78,6 +78,13 @@ async def test_an_answer_is_json_text_nothing_or_not_found() -> None:
     assert server.asked[0].path == "/admin/v2/a/b"
 
 
+async def test_an_answers_headers_are_found_in_any_case_whatever_its_body_is() -> None:
+    async with serving(Answer(200, "{no json"), Answer(404)) as server, admin_of(server.url) as admin:
+        found = await admin.headers("a", "b")
+        assert found is not None and found["CONTENT-length"] == "8" and "X-Pulsar-marker-type" not in found
+        assert await admin.headers("a", "c") is None
+
+
 async def test_path_segments_are_quoted() -> None:
     async with serving(Answer(200, "{}")) as server, admin_of(server.url) as admin:
         await admin.get("persistent", "a b", "c/d?e")

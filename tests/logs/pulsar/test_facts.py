@@ -156,6 +156,36 @@ async def test_everything_was_sent_when_my_cursor_waits_behind_the_end(read: str
     assert await topics.dispatched("public/default", "__change_events", "mine", MessageId(7, 3)) is all_sent
 
 
+LEDGERS = [{"ledgerId": 3, "entries": 9}, {"ledgerId": 5, "entries": 3}, {"ledgerId": 6, "entries": 2}, {"ledgerId": 8, "entries": 0}]
+MARKER = {"X-Pulsar-marker-type": "10"}
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "shown", "skipped"),
+    [
+        (MessageId(5, 1), MessageId(5, 2), {}, None),
+        (MessageId(5, 2), MessageId(6, 0), {}, None),
+        (MessageId(6, 1), MessageId(8, 0), {}, None),
+        (MessageId(4, 7), MessageId(5, 0), {}, None),  # nobody has ledger 4 any more
+        (MessageId(5, 0), MessageId(5, 2), {"5/entry/1": {}}, MessageId(5, 1)),
+        (MessageId(5, 1), MessageId(6, 1), {"5/entry/2": {}}, MessageId(5, 2)),
+        (MessageId(5, 2), MessageId(6, 2), {"6/entry/0": MARKER, "6/entry/1": {}}, MessageId(6, 1)),
+        (MessageId(6, 1), MessageId(8, 2), {"8/entry/0": MARKER, "8/entry/1": MARKER}, None),
+        (MessageId(5, 2), MessageId(8, 0), {"6/entry/0": MARKER, "6/entry/1": {}}, MessageId(6, 1)),
+        (MessageId(6, 1), MessageId(8, 2), {"8/entry/0": REFUSED}, MessageId(8, 0)),
+        (MessageId(6, 1), MessageId(8, 99), {f"8/entry/{entry}": MARKER for entry in range(99)}, MessageId(8, 64)),
+    ],
+)
+async def test_a_message_between_two_entries_is_found_whatever_ledger_it_is_in(
+    after: MessageId, before: MessageId, shown: dict[str, Any], skipped: MessageId | None
+) -> None:
+    entries = {f"{TOPIC}/ledger/{where}": headers for where, headers in shown.items()}
+    admin = FakeAdmin({f"{TOPIC}/internalStats": {"ledgers": LEDGERS}, **entries})
+    topics = Topics(cast("Admin", admin), "__change_events")
+    assert await topics.skipped("public/default", "__change_events", after, before) == skipped
+    assert len(admin.asked) == 1 + min(len(shown), 64)
+
+
 def schemas_of(answers: dict[str, Any]) -> tuple[Schemas, FakeAdmin]:
     admin = FakeAdmin(answers)
     return Schemas(cast("Admin", admin), "public/default", "__change_events", cluster="standalone", dialect=Dialect.PREFIXED), admin

@@ -158,6 +158,35 @@ async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_reloadi
     assert len({placed.position[:3] for placed in recorder.entries}) > 1
 
 
+async def test_an_event_that_the_library_swallows_is_noticed_and_read_anew(following: Following, namespace: str) -> None:
+    change_log = following.start()
+    log, recorder = await following.open(namespace, change_log)
+    recorder.append(log, an_update(a_key(namespace), event_id="mine"))
+    await recorder.until_settled(1)
+    assert log._following is not None
+    (reader,) = log._following._readers
+    received, swallowed = reader._received, 0
+
+    def swallow(result: Any, message: Any) -> None:
+        nonlocal swallowed
+        if message is not None and message.partition_key() == a_key(namespace, 1).topic:
+            swallowed += 1
+            reader.handle.read_next_async(swallow)
+        else:
+            received(result, message)
+
+    reader._received = swallow  # type: ignore[method-assign]
+    foreign = following.foreign()
+    for n in range(3):
+        await asyncio.to_thread(foreign.write, namespace, an_update(a_key(namespace, n), event_id=f"{n}"))
+    await recorder.until(lambda: bool(recorder.losses))
+    assert swallowed == 1
+    assert recorder.losses[0].reason == "LOG_SKIPPED"
+    assert recorder.ids() == ["mine", "0"]
+    _, again = await following.open(namespace, change_log)
+    assert again.ids() == ["mine", "0", "1", "2"]
+
+
 async def test_the_broker_can_tell_that_it_has_sent_everything(following: Following, namespace: str) -> None:
     log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace)))

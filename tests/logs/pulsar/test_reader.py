@@ -60,7 +60,13 @@ class Reading:
         async def compaction() -> Compaction:
             return self.compactions.pop(0) if len(self.compactions) > 1 else self.compactions[0]
 
-        continuity = Continuity(compaction, opening)
+        self.ledgers: set[MessageId] = set()
+        """The messages that the broker can show, though the library may not hand them over."""
+
+        async def skipped(after: MessageId, before: MessageId) -> MessageId | None:
+            return min((each for each in self.ledgers if after < each < before), default=None)
+
+        continuity = Continuity(compaction, skipped, opening)
         self.reader = PartitionReader(handle, 2, schemas, "standalone", Goal(last, all_sent, patience, fresh_ledger), continuity)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
@@ -274,6 +280,39 @@ async def test_a_gap_without_a_compaction_since_is_innocent() -> None:
     await reading.stop()
 
 
+async def test_a_message_that_was_not_handed_over_is_missed() -> None:
+    reading = await caught_up()
+    reading.ledgers = {MessageId(7, entry) for entry in range(6)}
+    for message in (*updates(3), *updates(5)):
+        reading.handle.feed(message)
+    assert await lost(reading) == "LOG_SKIPPED"
+    assert "5" not in reading.ids
+
+
+async def test_what_is_handed_over_out_of_order_is_not_taken_for_read() -> None:
+    reading = await caught_up()
+    reading.ledgers = {MessageId(7, entry) for entry in range(5)}
+    for message in (*updates(4), *updates(3)):
+        reading.handle.feed(message)
+    assert await lost(reading) == "LOG_SKIPPED"
+    assert reading.ids == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("handed_over", [(1, 2), (0, 2), (0, 1)])
+async def test_what_is_not_handed_over_at_the_beginning_is_missed_too(handed_over: tuple[int, ...]) -> None:
+    reading = Reading(FakeReader(*updates(*handed_over)), MessageId(7, 2))
+    reading.ledgers = {MessageId(7, entry) for entry in range(3)}
+    assert await lost(reading) == "LOG_SKIPPED"
+    assert reading.caught_up_after == []
+
+
+async def test_what_was_compacted_before_the_opening_is_not_missed_at_the_beginning() -> None:
+    reading = Reading(FakeReader(*updates(2, 4, 5)), MessageId(7, 5), opening=Compaction(20, MessageId(7, 4)))
+    reading.ledgers = {MessageId(7, entry) for entry in range(6)}  # they still stand there
+    await reading.until(lambda: reading.caught_up_after == [3])
+    await reading.stop()
+
+
 async def test_neighbours_need_no_questions() -> None:
     reading = await caught_up()
     reading.compactions = [Compaction(20, MessageId(9, 9))]
@@ -359,4 +398,7 @@ def test_behind_the_last_compaction_nothing_is_missing(opening: Compaction, comp
     async def ask() -> Compaction:
         return opening
 
-    assert Continuity(ask, opening).complete_after == complete_after
+    async def skipped(after: MessageId, before: MessageId) -> None:
+        del after, before
+
+    assert Continuity(ask, skipped, opening).complete_after == complete_after

@@ -9,6 +9,7 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -66,7 +67,29 @@ class Admin:
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
         """
-        resource = "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path)
+        resource = _resource(path)
+        answer = await self._answer(resource, seconds)
+        if answer is None or not answer.content:
+            return None if answer is None else {}
+        try:
+            return answer.json()
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            return answer.text  # the version is plain text
+
+    async def headers(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Mapping[str, str] | None:
+        """The headers of the same answer, whose names are found in any case; None for "not found".
+
+        Raises:
+            LogError: as ``get``.
+        """
+        answer = await self._answer(_resource(path), seconds)
+        return None if answer is None else answer.headers
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def _answer(self, resource: str, seconds: float) -> httpx.Response | None:
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         while True:
@@ -79,11 +102,7 @@ class Admin:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
-
-    async def _ask(self, resource: str) -> Any:
+    async def _ask(self, resource: str) -> httpx.Response | None:
         url = self._bases[0] + resource
         for _ in range(_REDIRECTS):
             try:
@@ -94,7 +113,7 @@ class Admin:
             if answer.has_redirect_location:
                 url = self._redirected(url, answer.headers["location"])
                 continue
-            return self._content(answer, resource)
+            return self._found(answer, resource)
         raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {url}")
 
     def _headers(self) -> dict[str, str]:
@@ -111,7 +130,7 @@ class Admin:
             raise LogError(ADMIN_REFUSED, f"The admin API of Pulsar redirects from {url} to a place without TLS: {target}.")
         return target
 
-    def _content(self, answer: httpx.Response, resource: str) -> Any:
+    def _found(self, answer: httpx.Response, resource: str) -> httpx.Response | None:
         status = answer.status_code
         if status == httpx.codes.NOT_FOUND:
             return None
@@ -121,16 +140,15 @@ class Admin:
             raise _PassingFaultError(f"{status} {_said(answer)}")
         if answer.is_error:
             raise LogError(ADMIN_UNREACHABLE, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
-        if not answer.content:
-            return {}
-        try:
-            return answer.json()
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            return answer.text  # the version is plain text
+        return answer
 
 
 class _PassingFaultError(Exception):
     """A call that may succeed when it is repeated."""
+
+
+def _resource(path: Sequence[str]) -> str:
+    return "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path)
 
 
 def _said(answer: httpx.Response) -> str:

@@ -1,10 +1,12 @@
-"""Whether a reader has missed something that was compacted away before it came by.
+"""Whether a reader has missed something, because it was compacted away before it came by, or because nobody handed it over.
 
 Readers read compacted, because most of a log is gone otherwise. So what they see depends on when the broker compacts: a compaction that
 overtakes a reader (one that was disconnected, or slow, or is still at the beginning) takes events out of the sequence that the reader
-sees, and a fold that misses one event of a key may undo somebody's change for good. Entries are numbered densely, so what was taken out
-leaves a gap; and each compaction makes a new compacted ledger, so where that is still the known one, a gap is innocent: the end of a
-ledger, or a marker of the broker's own. Otherwise the log has to be opened anew; then the compacted events are its beginning.
+sees, and a fold that misses one event of a key may undo somebody's change for good. Entries are numbered densely, so whatever is missing
+leaves a gap, of which the broker is asked two things. Each compaction makes a new compacted ledger: where that is another than the known
+one, the gap may be its work. And what is compacted away still stands in the ledgers for a while, as does what the library or the broker
+failed to hand over: where there is a message in the gap, it was missed. Else the gap is innocent: the end of a ledger, or a marker of the
+broker's own. A log of which something was missed has to be opened anew; then the compacted events are its beginning.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from ...core.events import Position
 from ..change_log import LogError
@@ -22,9 +25,13 @@ _log = logging.getLogger(__name__)
 
 LOG_COMPACTED = "LOG_COMPACTED"
 """Reason: the log was compacted while it was read, so that events may have been missed; it must be opened anew."""
+LOG_SKIPPED = "LOG_SKIPPED"
+"""Reason: an event was not handed over; the log must be opened anew."""
 _SETTLING_SECONDS = 0.5
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
+_NOWHERE = MessageId(-1, -1)
+_T = TypeVar("_T")
 
 
 class Continuity:
@@ -34,21 +41,38 @@ class Continuity:
         whole: up to where nothing was missed, but for what was compacted before the opening.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[Compaction]], known: Compaction) -> None:
-        """``ask`` asks the broker, and may raise ``LogError``; ``known`` is what it said at the opening, before anything was read."""
-        self.whole = MessageId(-1, -1)
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[Compaction]],
+        skipped: Callable[[MessageId, MessageId], Awaitable[MessageId | None]],
+        known: Compaction,
+    ) -> None:
+        """Both ask the broker, and may raise ``LogError``.
+
+        Args:
+            ask: for its compaction.
+            skipped: for a message between two entries.
+            known: what it said of its compaction at the opening, before anything was read.
+        """
+        self.whole = known.horizon or _NOWHERE
         self._ask = ask
+        self._skipped = skipped
         self._opening = self._known = known
 
-    async def begin(self, whole: MessageId) -> None:
-        """The beginning has been read, up to here.
+    async def begin(self, end: MessageId) -> None:
+        """The beginning, which ends with this entry, has been read, as far as there is something to read.
 
         Raises:
-            LogError: it was compacted meanwhile (``LOG_COMPACTED``).
+            LogError: it was compacted meanwhile (``LOG_COMPACTED``), or something in it was not handed over (``LOG_SKIPPED``).
         """
-        if await self._answer() != self._opening:
-            raise _missed(whole)
-        self.whole = whole
+        skipped = None
+        if _NOWHERE < self.whole < end:
+            skipped = await _answer(lambda: self._skipped(self.whole, end._replace(entry=end.entry + 1)))
+        if await _answer(self._ask) != self._opening:
+            raise _missed(end)
+        if skipped is not None:
+            raise _not_handed_over(skipped)
+        self.whole = max(self.whole, end)
 
     @property
     def complete_after(self) -> Position | None:
@@ -61,22 +85,25 @@ class Continuity:
         return "" if self._opening.ledger == -1 else border_of(self._opening.horizon)
 
     def goes_on(self, place: MessageId) -> bool:
-        """Whether an entry directly follows what was read, so that nothing can have been missed."""
+        """Whether an entry directly follows what was read, or was compacted before: nothing can have been missed."""
         whole = self.whole
-        return place.ledger == whole.ledger and place.entry <= whole.entry + 1
+        return place <= whole or whole is _NOWHERE or (place.ledger == whole.ledger and place.entry <= whole.entry + 1)
 
     async def bridge(self, place: MessageId) -> None:
         """Makes sure of the gap before an entry.
 
         Raises:
-            LogError: something in it may have been compacted away (``LOG_COMPACTED``).
+            LogError: something in it may have been compacted away (``LOG_COMPACTED``), or was not handed over (``LOG_SKIPPED``).
         """
-        compaction = await self._answer()
+        skipped = await _answer(lambda: self._skipped(self.whole, place))  # first, since ledgers go when they are compacted
+        compaction = await _answer(self._ask)
         if compaction.ledger != self._known.ledger:
             compaction = await self._settled(compaction)
             if compaction.horizon is None or compaction.horizon > self.whole:
                 raise _missed(place)
             self._known = compaction
+        if skipped is not None:
+            raise _not_handed_over(skipped)
 
     async def keep_up(self) -> None:
         """Learns of compactions that took away only what was read; the fewer are unknown, the more gaps are innocent.
@@ -97,24 +124,31 @@ class Continuity:
         """How far a compaction went is told a moment after it counts."""
         while True:
             await asyncio.sleep(_SETTLING_SECONDS)
-            again = await self._answer()
+            again = await _answer(self._ask)
             if again.ledger == compaction.ledger:
                 return again
             compaction = again
 
-    async def _answer(self) -> Compaction:
-        """The broker's answer, which reading has to wait for."""
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                return await self._ask()
-            except LogError as error:
-                _log.warning("Reading a change log waits to hear of its compaction: %s", error.message)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+
+async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """The broker's answer, which reading has to wait for."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await ask()
+        except LogError as error:
+            _log.warning("Reading a change log waits to hear whether something is missing: %s", error.message)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _missed(place: MessageId) -> LogError:
     return LogError(
         LOG_COMPACTED, f"The change log was compacted while it was read, up to {place.ledger}:{place.entry}; it has to be opened anew."
+    )
+
+
+def _not_handed_over(place: MessageId) -> LogError:
+    return LogError(
+        LOG_SKIPPED, f"The entry {place.ledger}:{place.entry} of the change log was not handed over; the log has to be opened anew."
     )

@@ -162,4 +162,5 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
         return end.last is None or await access.topics.dispatched(layout.namespace, topic, name, end.last)
 
     goal = Goal(end.last, all_sent, access.limits.stuck_seconds, end.fresh_ledger)
-    return PartitionReader(handle, partition, schemas, access.facts.name, goal, Continuity(ask, compaction)), end
+    continuity = Continuity(ask, functools.partial(access.topics.skipped, layout.namespace, topic), compaction)
+    return PartitionReader(handle, partition, schemas, access.facts.name, goal, continuity), end

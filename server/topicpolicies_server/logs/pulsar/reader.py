@@ -219,8 +219,7 @@ class PartitionReader:
                 codec = await self._codec(version)
             entry = self._placed(message, codec, version)
             if entry is not None:
-                if self._caught_up:
-                    await self._make_sure()
+                await self._make_sure()
                 placed.append(entry)
             if time.perf_counter() - began > _SLICE_SECONDS:
                 if placed:
@@ -236,7 +235,7 @@ class PartitionReader:
         """Makes sure that nothing was missed before the entry that was just read."""
         if not self.continuity.goes_on(self.last):
             await self.continuity.bridge(self.last)
-        self.continuity.whole = self.last
+        self.continuity.whole = max(self.continuity.whole, self.last)
 
     async def _codec(self, version: int) -> Codec | None:
         """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""

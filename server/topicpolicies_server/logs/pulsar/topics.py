@@ -9,16 +9,21 @@ are, and the others are for a log that exists.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ...core.errors import Kind
 from ..change_log import LogError
-from .admin import Admin
+from .admin import ADMIN_REFUSED, Admin
 from .ids import MessageId
 
 NAMESPACE_NOT_FOUND = "NAMESPACE_NOT_FOUND"
 """Reason: the namespace, or its tenant, does not exist."""
 _SHORT_SECONDS = 5.0
+_LOOKED_AT = 64
+"""How many entries are looked at for a message among them."""
+_MARKER = "X-Pulsar-marker-type"
+"""The header with which an entry is shown that is a marker of the brokers'."""
 _PLACE = re.compile(r"(\d+):(-1|\d+)", re.ASCII)
 
 
@@ -144,6 +149,31 @@ class Topics:
                 return bool(cursor.get("waitingReadOp")) and next_read is not None and next_read > last
         return False
 
+    async def skipped(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> MessageId | None:
+        """A message that stands between two entries of one of a log's topics; None if there is none.
+
+        What brokers keep from readers, markers of their own, is no message. Beyond ``_LOOKED_AT`` entries it is not told what they are.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        stats = await self._ask(namespace, topic, "internalStats") or {}
+        entries = _entries_between(stats.get("ledgers") or (), after, before)
+        for number, entry in enumerate(entries):
+            if number == _LOOKED_AT or await self._is_message(namespace, topic, entry):
+                return entry
+        return None
+
+    async def _is_message(self, namespace: str, topic: str, entry: MessageId) -> bool:
+        path = (*namespace.split("/"), topic, "ledger", str(entry.ledger), "entry", str(entry.entry))
+        try:
+            headers = await self._admin.headers("persistent", *path, seconds=_SHORT_SECONDS)
+        except LogError as error:
+            if error.reason != ADMIN_REFUSED:
+                raise
+            return True  # for all that we may know
+        return headers is not None and _MARKER not in headers
+
     async def _policies(self, namespace: str) -> Any:
         """A namespace's own policies; None if there is none, or if it is being deleted, when brokers refuse to create topics in it."""
         policies = await self._admin.get("namespaces", *namespace.split("/"))
@@ -151,6 +181,14 @@ class Topics:
 
     async def _ask(self, namespace: str, topic: str, question: str) -> Any:
         return await self._admin.get("persistent", *namespace.split("/"), topic, question, seconds=_SHORT_SECONDS)
+
+
+def _entries_between(ledgers: Iterable[Any], after: MessageId, before: MessageId) -> Iterator[MessageId]:
+    """The entries between two, of the ledgers that are left. Only the last ledger's number of entries is not known yet."""
+    sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in ledgers if after.ledger <= ledger["ledgerId"] < before.ledger}
+    for ledger, size in sorted({**sizes, before.ledger: before.entry}.items()):
+        for entry in range(after.entry + 1 if ledger == after.ledger else 0, size):
+            yield MessageId(ledger, entry)
 
 
 def _compaction(stats: Any) -> Compaction:
