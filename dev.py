@@ -124,7 +124,7 @@ def verify(*arguments: str) -> int:
     """Inspects, then tests; what failed before the tests is said again after them."""
     failed = inspect()
     heading("tests")
-    # Tests that need a broker form one group: one process runs them, and the broker.
+    # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built.
     status = run(PYTHON, "-m", "pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadgroup", *arguments)
     if failed:
         raise Failure(f"Not in order: {', '.join(failed)} (see above).")

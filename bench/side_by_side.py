@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from bench import history
 from bench.load import Calls, Sample, closed_loop, echo_calls, rest_calls, update_calls
 from bench.stages import Stage, measure
 from tests.broker.pulsar_broker import Broker
+from tests.ports import free_port
 
 IN_FLIGHT = (1, 8, 64)
 KEYS = (1, 64)
@@ -150,9 +150,7 @@ def _started() -> Broker:
 @contextlib.asynccontextmanager
 async def _process(*arguments: str) -> AsyncIterator[grpc.aio.Channel]:
     """A child process that is told a free port last, and a channel to it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     paths = [str(_ROOT), str(_ROOT / "server"), str(_ROOT / "clients/python")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, *(part.replace("PORT", str(port)) for part in arguments)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import grpc
 import httpx
 
 from tests.broker.pulsar_broker import Broker
+from tests.ports import free_port
 
 _ROOT = Path(__file__).parents[2]
 _READY_SECONDS = 60.0
@@ -27,9 +27,7 @@ class Program:
 
     def __init__(self, *arguments: str) -> None:
         """``arguments``: after the interpreter; ``ADDRESS`` and ``PORT`` stand for where it is to listen."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port: int = probe.getsockname()[1]
+        self._port = free_port()
         self.address = f"127.0.0.1:{self._port}"
         self._arguments = [part.replace("ADDRESS", self.address).replace("PORT", str(self._port)) for part in arguments]
         self._process: subprocess.Popen[bytes] | None = None

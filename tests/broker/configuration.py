@@ -1,20 +1,16 @@
 """What a standalone broker is told: its ``standalone.conf``, its command line, its logging."""
 
-import random
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.broker.credentials import Authority, TokenKey
+from tests.ports import free_port
 
 SUPERUSER = "admin"
 """The role that may do everything on a broker that asks for tokens."""
 
 _LOOPBACK = "127.0.0.1"
-
-# Below the range from which Linux takes the ports of outgoing connections, so that none of those can take ours between probe and use.
-_PORTS = range(20_000, 32_000)
 
 _OPENED = (
     "java.base/sun.net",
@@ -39,18 +35,6 @@ LOGGING = """<Configuration status="WARN">
   </Loggers>
 </Configuration>
 """
-
-
-def free_port() -> int:
-    """A port of the loopback interface on which nobody listens now."""
-    for port in random.sample(_PORTS, len(_PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind((_LOOPBACK, port))
-            except OSError:
-                continue
-            return port
-    raise OSError("every port is taken")
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,15 @@ MakeBroker: TypeAlias = Callable[..., Broker]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs a broker, gives it time to start one, and keeps all of it in one process, where there is one broker.
+    """Marks what needs a broker, and gives it time to start one. Each process that runs tests has brokers of its own.
 
     A test is known to need a broker by its fixtures, or by the marker ``broker`` where fixtures do not show it.
     """
     for item in items:
         if _STARTING_A_BROKER.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.broker)
-        if item.get_closest_marker("broker"):
-            item.add_marker(pytest.mark.xdist_group("broker"))
-            if not item.get_closest_marker("timeout"):
-                item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+        if item.get_closest_marker("broker") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

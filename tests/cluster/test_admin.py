@@ -10,8 +10,8 @@ import pytest
 
 from tests.broker.admin import Admin as BrokerAdmin
 from tests.broker.admin import AdminError
-from tests.broker.configuration import free_port
 from tests.broker.pulsar_broker import Broker
+from tests.ports import free_port
 from topicpolicies_server.cluster.admin import AdminSource
 from topicpolicies_server.cluster.admission import Admission
 from topicpolicies_server.cluster.disabling import PROPERTY

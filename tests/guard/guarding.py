@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 
 from tests.broker.pulsar_broker import Broker
-from tests.shared.run import free_port, scrape
+from tests.ports import free_port
+from tests.shared.run import scrape
 
 _ROOT = Path(__file__).parents[2]
 _SECONDS = 60

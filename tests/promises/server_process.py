@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.ports import free_port
 from tests.stubs import AsyncStub, async_stub
 
 _ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ class ServerProcess:
         self._log = log
         self._output = output
         self._process: subprocess.Popen[bytes] | None = None
-        self.address = f"127.0.0.1:{_free_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.lives = 0
         """How often it was started."""
 
@@ -92,10 +92,3 @@ class ServerProcess:
         if process.poll() is None:
             process.send_signal(number)
         return process.wait(timeout=60)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

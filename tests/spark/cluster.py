@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.shared.run import free_port
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 _HOME = Path(pyspark.__file__).parent

@@ -1,5 +1,6 @@
 /** Runs the service in a process of its own. */
 import { spawn, type ChildProcess } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -87,15 +88,18 @@ function serves(client: Client): Promise<boolean> {
   return answered.then(() => true, () => false);
 }
 
+/** One at which nobody listens now, and below those that outgoing connections get, so that none takes it meanwhile. */
 async function freePort(): Promise<number> {
-  const probe = createServer();
-  probe.listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  if (address === null || typeof address === "string") throw new Error("There is no free port.");
-  return address.port;
+  for (let attempt = 1; attempt <= 100; attempt += 1) {
+    const port = randomInt(20_000, 32_000);
+    const probe = createServer().listen(port, "127.0.0.1");
+    const listens = await once(probe, "listening").then(() => true, () => false);
+    if (!listens) continue;
+    probe.close();
+    await once(probe, "close");
+    return port;
+  }
+  throw new Error("There is no free port.");
 }
 
 function repository(): string {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.broker.configuration import free_port
+from tests.ports import free_port
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_environment, token_from_file
 from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
@@ -103,7 +103,7 @@ async def test_faults_that_do_not_pass_end_in_time() -> None:
         began = time.monotonic()
         with pytest.raises(LogError, match="not now") as failed:
             await admin.get("x", seconds=1.0)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
     assert failed.value.reason == ADMIN_UNREACHABLE
     assert len(server.asked) > 1
 

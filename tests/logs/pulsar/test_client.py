@@ -16,10 +16,10 @@ from typing import Any
 import _pulsar
 import pytest
 
-from tests.broker.configuration import free_port
 from tests.broker.pulsar_broker import Broker
 from tests.logs.pulsar.conftest import eventually
 from tests.logs.samples import a_key, a_tombstone, an_update
+from tests.ports import free_port
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
 from topicpolicies_server.logs.change_log import LogError

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -30,12 +31,23 @@ type Server struct {
 
 // New prepares a server with its log in a directory, and starts nothing.
 func New(directory string) (*Server, error) {
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	defer probe.Close()
-	return &Server{Address: probe.Addr().String(), data: filepath.Join(directory, "policies.db")}, nil
+	return &Server{Address: address, data: filepath.Join(directory, "policies.db")}, nil
+}
+
+// freeAddress is one at which nobody listens now. Its port is below those that outgoing connections get, so that none takes it meanwhile.
+func freeAddress() (address string, err error) {
+	for range 100 {
+		address = fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		var probe net.Listener
+		if probe, err = net.Listen("tcp", address); err == nil {
+			return address, probe.Close()
+		}
+	}
+	return "", err
 }
 
 // Start starts it, and returns when it serves.

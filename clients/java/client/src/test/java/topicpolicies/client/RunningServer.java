@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
 
 /**
  * The real server in a process of its own, on one port that it keeps from one life to the next. The command to start it, without its address
@@ -16,7 +17,7 @@ import java.util.List;
  */
 final class RunningServer implements AutoCloseable {
     static final String COMMAND = "TOPICPOLICIES_SERVE";
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
 
     private final List<String> command = new ArrayList<>();
     private final Path output;
@@ -28,9 +29,7 @@ final class RunningServer implements AutoCloseable {
         if (given == null) {
             throw new IllegalStateException(COMMAND + " does not say how to start the server; run tests/clients/test_java.py");
         }
-        try (ServerSocket probe = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            port = probe.getLocalPort();
-        }
+        port = freePort();
         command.addAll(given.lines().toList());
         command.addAll(List.of("--listen", target(), "--data", directory.resolve("policies.db").toString()));
         command.addAll(List.of(options));
@@ -61,6 +60,20 @@ final class RunningServer implements AutoCloseable {
     public void close() {
         if (process != null) {
             kill();
+        }
+    }
+
+    /** One at which nobody listens now, and below those that outgoing connections get, so that none takes it meanwhile. */
+    private static int freePort() throws IOException {
+        for (int attempt = 1;; attempt++) {
+            int port = ThreadLocalRandom.current().nextInt(20_000, 32_000);
+            try (ServerSocket probe = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+                return probe.getLocalPort();
+            } catch (IOException taken) {
+                if (attempt == 100) {
+                    throw taken;
+                }
+            }
         }
     }
 
