@@ -172,8 +172,8 @@ async def test_a_writer_that_can_not_keep_up_refuses_instead_of_growing(
     monkeypatch.setattr(Writer, "__init__", _with_backlog(Writer.__init__, 64_000))
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
-    reader.read(*(update(row, row) for row in range(1, 1_001)))  # in one step of the loop, so the writer hardly begins
-    await asyncio.sleep(0.3)
+    reader.read(*(update(row, row) for row in range(1, 1_001)))
+    await history.page(Question(NAMESPACE, most=1))  # makes the writer hurry
     reader.read(update(1_001, 1))
     page = await history.page(Question(NAMESPACE, most=1_000))
     missing = 1_001 - len(page.entries)
@@ -186,7 +186,7 @@ async def test_a_writer_that_can_not_keep_up_refuses_instead_of_growing(
 
 def _with_backlog(init: object, backlog: int) -> object:
     def limited(self: Writer, path: Path, bounds: Bounds) -> None:
-        init(self, path, bounds, backlog_bytes=backlog)  # type: ignore[operator]
+        init(self, path, bounds, backlog_bytes=backlog, pause_seconds=60.0)  # type: ignore[operator]
 
     return limited
 
@@ -198,8 +198,9 @@ async def test_a_file_that_can_not_be_written_is_tried_again_and_nothing_is_lost
     blocker.execute("BEGIN IMMEDIATE")
     history._writer._connection.execute("PRAGMA busy_timeout = 20")
     reader.read(*(update(row, row) for row in range(1, 4)))
-    await asyncio.sleep(0.5)
-    assert history._writer._failing
+    async with asyncio.timeout(20):
+        while not history._writer._failing:  # noqa: ASYNC110 (nobody could tell of it)
+            await asyncio.sleep(0.01)
     blocker.execute("ROLLBACK")
     blocker.close()
     assert rows((await history.page(Question(NAMESPACE))).entries) == [3, 2, 1]
