@@ -13,6 +13,7 @@ class Link(NamedTuple):
     previous: str
     """Empty in the answer to a repeat, if the log was compacted and no longer tells."""
     version: str
+    """Empty in the answer to a repeat whose own event was compacted away: it was applied, but nothing tells where."""
 
 
 class Chain(NamedTuple):
@@ -35,14 +36,19 @@ class Chain(NamedTuple):
 def chain(links: Iterable[Link], start: str = "0") -> Chain:
     """Puts acknowledged updates of one key in their order. A request that was answered several times counts once.
 
-    An update whose previous version is not known any more has its place by its own version, where the chain has a gap.
+    An update whose previous version is not known any more has its place by its own version, where the chain has a gap; one of which neither
+    is known, in any gap that is left. Versions are compared as strings.
     """
     following: dict[str, Link] = {}
     unplaced: list[Link] = []
     forks: list[tuple[Link, Link]] = []
     versions: dict[str, str] = {}
     twice: list[str] = []
+    nowhere: set[str] = set()
     for link in links:
+        if not link.version:
+            nowhere.add(link.request_id)
+            continue
         if link.request_id in versions:
             if versions[link.request_id] != link.version:
                 twice.append(link.request_id)
@@ -54,14 +60,18 @@ def chain(links: Iterable[Link], start: str = "0") -> Chain:
         other = following.setdefault(link.previous, link)
         if other.request_id != link.request_id:
             forks.append((other, link))
+    nowhere -= versions.keys()
     ordered: list[Link] = []
     version = start
     unplaced.sort(key=lambda link: link.version, reverse=True)
-    while version in following or unplaced:
+    while following or unplaced:
         if version in following:
             ordered.append(following.pop(version))
-        elif unplaced[-1].version > version:
+        elif unplaced and unplaced[-1].version > version:
             ordered.append(unplaced.pop())
+        elif nowhere and (later := min((each for each in following if each > version), default="")):
+            nowhere.pop()
+            ordered.append(following.pop(later))
         else:
             break
         version = ordered[-1].version

@@ -28,6 +28,15 @@ def test_an_update_whose_previous_version_was_forgotten_closes_a_gap() -> None:
     assert chain([*GOOD, Link("b2", "", "2")]).loose == [Link("b2", "", "2")]
 
 
+def test_an_update_of_which_only_the_request_is_known_closes_one_gap() -> None:
+    found = chain([GOOD[0], Link("b", "", ""), GOOD[1]])
+    assert [link.request_id for link in found.links] == ["a", "c"]
+    assert not found.broken
+    assert not chain([*GOOD, Link("e", "", "")]).broken, "its gap may be one that a forgotten previous version closes"
+    assert chain([GOOD[0], Link("b", "", ""), GOOD[1], Link("e", "4", "5")]).loose == [Link("e", "4", "5")]
+    assert chain([*GOOD[:2], Link("a", "", "")]).loose == [GOOD[1]], "it was told before where that one is"
+
+
 def test_a_missing_link_is_found() -> None:
     assert chain(GOOD[:2]).loose == [GOOD[1]]
 
