@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from pathlib import Path
 from proto.tools import ROOT, TYPESCRIPT, go, node, node_modules
 
 GO = ROOT / "clients" / "go"
+_TELLS = re.compile(r"FAIL|_test\.go:|DATA RACE|^panic|^not ok|ERROR")
+"""What a line has that tells what failed."""
 
 
 def go_program(package: str, directory: Path) -> Path:
@@ -53,5 +56,6 @@ def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str
         check=False,
         timeout=seconds,
     )
-    assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout[-8000:]}"
+    told = "\n".join(line for line in done.stdout.splitlines() if _TELLS.search(line))
+    assert done.returncode == 0, f"{' '.join(command)} failed:\n{told[:4000]}\n...\n{done.stdout[-4000:]}"
     return done.stdout

@@ -100,7 +100,7 @@ func TestTheOutcomeOfAChangeThatWasSentAndNotAnsweredIsUnknownAndARepeatIsPossib
 		}
 		return &pb.UpdatePolicyResponse{Repeated: true}, nil
 	}}
-	client := open(t, fake.serve(t), WithTimeout(200*time.Millisecond))
+	client := open(t, fake.serve(t), WithTimeout(2*time.Second))
 	_, err := client.Update(t.Context(), oneField)
 	var failure *Error
 	if !errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrDeadlineExceeded) || !errors.As(err, &failure) {

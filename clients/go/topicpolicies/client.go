@@ -255,6 +255,9 @@ func invoke[Request, Answer any](
 	case !sent && failure.Code == codes.DeadlineExceeded:
 		failure.Code, failure.kind = codes.Unavailable, ErrUnavailable
 		failure.Message = "There was no connection to the service at " + c.target + " in time: " + failure.Message
+	case requestID != "" && failure.Code == codes.DeadlineExceeded: // all that was sent was refused, and the last attempt did not go out
+		failure.Code, failure.kind = codes.Unavailable, ErrUnavailable
+		failure.Message = "The change was not made, nobody took it in time: " + failure.Message
 	}
 	return nil, failure
 }
