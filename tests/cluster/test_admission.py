@@ -75,12 +75,16 @@ async def test_what_was_asked_lately_is_not_asked_again(admission: Admission, so
     assert set(source.asked.values()) == {1}
 
 
+async def turns_of_the_loop() -> None:
+    for _ in range(1_000):
+        await asyncio.sleep(0)
+
+
 async def test_facts_in_use_are_refreshed_before_they_are_needed(admission: Admission, source: FakeSource, clock: Clock) -> None:
     await admission.admit(NAMESPACE, request())
     clock.now = 6.0  # the second half of a namespace's ten seconds
     assert admission.at_once(NAMESPACE, request())
-    for _ in range(1_000):  # turns of the loop
-        await asyncio.sleep(0)
+    await turns_of_the_loop()
     assert source.asked[NAMESPACE] == 2
     clock.now = 12.0
     assert admission.at_once(NAMESPACE, request())
@@ -253,8 +257,7 @@ async def test_requests_of_a_stream_keep_their_order_although_facts_come_in_anot
     slow, quick = request(replication_clusters=["here"]), request()
     tasks = [asyncio.create_task(send("slow", slow)), asyncio.create_task(send("quick", quick))]
     tasks.append(asyncio.create_task(send("other topic", request(OTHER))))
-    for _ in range(1_000):  # turns of the loop
-        await asyncio.sleep(0)
+    await turns_of_the_loop()
     assert order == ["other topic"]
     gate.set()
     await asyncio.gather(*tasks)

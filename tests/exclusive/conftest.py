@@ -55,7 +55,7 @@ class Cluster:
         """Starts a sidecar, which from then on waits to lead the namespace."""
         await server.start()
         async with server.stub() as stub:
-            await stub.GetPolicy(GetPolicyRequest(topic=self.topics[0]), timeout=120)
+            await stub.GetPolicy(GetPolicyRequest(topic=self.topics[0]), timeout=30)
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,9 @@ def test_a_topic_whose_policies_cannot_be_known_does_not_load_and_says_why(pair:
         began = time.monotonic()
         loads = [threads.submit(own.create_topic, f"{unknown}/topic-{number}") for number in range(6)]
         time.sleep(0.5)
+        asked = time.monotonic()
         assert own.call("GET", f"persistent/{topic}/maxProducers") is None
+        assert time.monotonic() - asked < 1, "nobody else waits"
         assert not any(load.done() for load in loads), "nobody else waits"
         for load in loads:
             with pytest.raises(AdminError, match="not known yet"):

@@ -103,7 +103,7 @@ async def test_faults_that_do_not_pass_end_in_time() -> None:
         began = time.monotonic()
         with pytest.raises(LogError, match="not now") as failed:
             await admin.get("x", seconds=1.0)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 3
     assert failed.value.reason == ADMIN_UNREACHABLE
     assert len(server.asked) > 1
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from ...core.events import Position
 from ..change_log import LogError
-from .ids import MessageId, border_of
+from .ids import NOWHERE, MessageId, border_of
 from .topics import Compaction
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,6 @@ LOG_SKIPPED = "LOG_SKIPPED"
 _SETTLING_SECONDS = 0.5
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
-_NOWHERE = MessageId(-1, -1)
 _T = TypeVar("_T")
 
 
@@ -54,7 +53,7 @@ class Continuity:
             skipped: for a message between two entries.
             known: what it said of its compaction at the opening, before anything was read.
         """
-        self.whole = known.horizon or _NOWHERE
+        self.whole = known.horizon or NOWHERE
         self._ask = ask
         self._skipped = skipped
         self._opening = self._known = known
@@ -65,13 +64,10 @@ class Continuity:
         Raises:
             LogError: it was compacted meanwhile (``LOG_COMPACTED``), or something in it was not handed over (``LOG_SKIPPED``).
         """
-        skipped = None
-        if _NOWHERE < self.whole < end:
-            skipped = await _answer(lambda: self._skipped(self.whole, end._replace(entry=end.entry + 1)))
+        if NOWHERE < self.whole < end:
+            await self.bridge(end._replace(entry=end.entry + 1))
         if await _answer(self._ask) != self._opening:
             raise _missed(end)
-        if skipped is not None:
-            raise _not_handed_over(skipped)
         self.whole = max(self.whole, end)
 
     @property
@@ -87,7 +83,7 @@ class Continuity:
     def goes_on(self, place: MessageId) -> bool:
         """Whether an entry directly follows what was read, or was compacted before: nothing can have been missed."""
         whole = self.whole
-        return place <= whole or whole is _NOWHERE or (place.ledger == whole.ledger and place.entry <= whole.entry + 1)
+        return place <= whole or whole is NOWHERE or (place.ledger == whole.ledger and place.entry <= whole.entry + 1)
 
     async def bridge(self, place: MessageId) -> None:
         """Makes sure of the gap before an entry.

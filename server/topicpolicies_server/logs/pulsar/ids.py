@@ -27,6 +27,10 @@ class MessageId(NamedTuple):
     """Within the entry; -1: the entry is this one message."""
 
 
+NOWHERE = MessageId(-1, -1)
+"""Before the first message."""
+
+
 def position_of(message: MessageId) -> Position:
     """The position of a message id.
 

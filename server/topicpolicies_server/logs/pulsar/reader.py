@@ -23,7 +23,7 @@ from ..avro import Codec
 from ..change_log import LogError
 from .client import OK, Inbox
 from .continuity import Continuity
-from .ids import MessageId, position_of
+from .ids import NOWHERE, MessageId, position_of
 from .origins import origin_of
 from .schemas import NOT_REGISTERED, Schemas
 
@@ -41,9 +41,6 @@ _BATCH = 64
 _QUIET_SECONDS = 0.1
 _QUIET_LOOKS_BEFORE_BROKER = 10
 _ANSWER_SECONDS = 5.0
-
-
-_NOWHERE = MessageId(-1, -1)
 
 
 class Goal(NamedTuple):
@@ -81,7 +78,7 @@ class PartitionReader:
     ) -> None:
         """``handle`` is pulsar-client's reader, ``cluster`` the name of the local one."""
         self.handle = handle
-        self.last = _NOWHERE
+        self.last = NOWHERE
         self.problems = 0
         self.newest_schema = NOT_REGISTERED
         self._goal = goal
@@ -110,7 +107,7 @@ class PartitionReader:
             LogError: reading can't go on.
         """
         goal = self._goal
-        target = _NOWHERE if goal.last is None else goal.last
+        target = NOWHERE if goal.last is None else goal.last
         progress = time.monotonic()
         looks = 0
         while True:
@@ -140,7 +137,7 @@ class PartitionReader:
 
     async def _begin(self, target: MessageId) -> None:
         """The beginning is over; from here on, what was compacted away is missed."""
-        if self.last is not _NOWHERE or target is not _NOWHERE:
+        if self.last is not NOWHERE or target is not NOWHERE:
             await self.continuity.begin(max(self.last, target))
         elif self._goal.fresh_ledger is not None:
             self.continuity.whole = MessageId(self._goal.fresh_ledger, -1)

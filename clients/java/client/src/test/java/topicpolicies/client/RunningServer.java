@@ -17,7 +17,7 @@ import java.util.concurrent.ThreadLocalRandom;
  */
 final class RunningServer implements AutoCloseable {
     static final String COMMAND = "TOPICPOLICIES_SERVE";
-    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
 
     private final List<String> command = new ArrayList<>();
     private final Path output;
