@@ -62,10 +62,8 @@ class Continuity:
         """The beginning, which ends with this entry, has been read, as far as there is something to read.
 
         Raises:
-            LogError: it was compacted meanwhile (``LOG_COMPACTED``), or something in it was not handed over (``LOG_SKIPPED``).
+            LogError: it was compacted meanwhile (``LOG_COMPACTED``).
         """
-        if NOWHERE < self.whole < end:
-            await self.bridge(end._replace(entry=end.entry + 1))
         if await _answer(self._ask) != self._opening:
             raise _missed(end)
         self.whole = max(self.whole, end)
