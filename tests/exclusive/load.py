@@ -14,6 +14,8 @@ RETRIES = RetryPolicy(first_delay_seconds=0.02, longest_delay_seconds=0.3, attem
 
 MOST_PAUSE_SECONDS = 0.05
 """Between two updates of a client: sidecars that are started meanwhile need the processors too."""
+UPDATES_AT_A_TIME = 300
+"""Written around a fault at most, before it and after it: else the slower a starting sidecar reads the log, the more there is to read."""
 
 
 class Load:
@@ -33,6 +35,18 @@ class Load:
         self._targets = targets
         self._chance = random.Random(seed)
         self._news = asyncio.Event()
+        self._left = UPDATES_AT_A_TIME
+        self._goes_on = asyncio.Event()
+
+    def go_on(self) -> None:
+        """The clients may write as much again, at full speed."""
+        self._left = UPDATES_AT_A_TIME
+        self._goes_on.set()
+
+    def stop(self) -> None:
+        """The clients end what they are at, and return."""
+        self.stopping = True
+        self._goes_on.set()
 
     async def until_answered(self, more: int) -> None:
         """Waits for so many more answers."""
@@ -46,6 +60,11 @@ class Load:
         async with AsyncClient(self._targets, retries=RETRIES) as client:
             value = 0
             while not self.stopping:
+                if self._left <= 0:
+                    self._goes_on.clear()
+                    await self._goes_on.wait()
+                    continue
+                self._left -= 1
                 value += 1
                 await self.update(client, self._chance.choice(self.topics), name, value)
                 await asyncio.sleep(self._chance.uniform(0, MOST_PAUSE_SECONDS))

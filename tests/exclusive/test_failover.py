@@ -27,6 +27,7 @@ from .load import RETRIES, Load
 from .raw_log import intruders
 from .witness import Witness
 
+pytestmark = pytest.mark.xdist_group("failover")  # one broker for all, and three sidecars at a time
 KILLS = 20
 KILLS_WHILE_COMPACTED = 2
 STOPS = 3
@@ -49,13 +50,15 @@ class Takeovers:
 async def taken_over(cluster: Cluster, load: Load, former: ServerProcess, takeovers: Takeovers, began: float) -> ServerProcess:
     """Waits until another one leads and answers. ``began``: the moment of the fault, monotonic."""
     successor = await cluster.leader(after=former.address)
+    load.go_on()
     await load.until_answered(1)
     takeovers.seconds.append(time.monotonic() - began)
     return successor
 
 
 async def in_the_middle(load: Load, chance: random.Random) -> int:
-    """Waits until the leader got somewhere and updates are in flight; how many."""
+    """Lets the clients go on, and waits until the leader got somewhere and updates are in flight; how many."""
+    load.go_on()
     await load.until_answered(CLIENTS)
     await asyncio.sleep(chance.uniform(0.0, 0.3))
     while not load.in_flight:  # noqa: ASYNC110 - the clients need no event but for this
@@ -125,7 +128,7 @@ async def test_a_leader_killed_and_stopped_under_load_loses_nothing_and_writes_n
         for number in range(STOPS):
             caught += await in_the_middle(load, chance)
             refusals.append(await stopped_for_longer_than_its_session(cluster, load, stops, number + 1))
-        load.stopping = True
+        load.stop()
     print(
         f"\n{cluster.namespace}: after SIGKILL {kills}; after SIGSTOP {stops} (session {SESSION_SECONDS} to {2 * SESSION_SECONDS} s);"
         f" {caught} updates met in flight, {load.answered} answered, {load.repeated} of them had been applied before they were answered;"
@@ -192,8 +195,9 @@ async def test_a_followers_watch_tells_every_change_in_order_through_failovers_d
                 await taken_over(cluster, load, leader, kills, began)
                 await compaction
                 killed.append(leader)
+            load.go_on()
             await load.until_answered(CLIENTS)
-            load.stopping = True
+            load.stop()
         chains = {topic: chain(links) for topic, links in load.links.items()}
         spared = [witness for witness in witnesses if all(witness.address != server.address for server in killed)]
         for topic, found in chains.items():

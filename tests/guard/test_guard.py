@@ -149,6 +149,17 @@ def test_a_healing_is_one_line_with_before_after_and_the_event_that_caused_it(
     )
 
 
+def test_a_healing_of_the_version_alone_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    same = document(max_producer_per_topic=3)
+    with caplog.at_level(logging.INFO):
+        tell_of_healing(Repair("acme/orders", KEY, "0006", same, dict(same), placed("standalone-0-23")), True)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "healed persistent://acme/orders/one (LOCAL): no setting, but the log's newest event does not tell of version 0006; because of"
+        " persistent://acme/orders/one (LOCAL), 0007 of a broker (standalone-0-23) at 2023-11-14T22:13:20.123+00:00"
+    )
+
+
 def test_a_line_is_bounded_and_tells_no_credentials(caplog: pytest.LogCaptureFixture) -> None:
     offload = OffloadPolicies(s3_managed_ledger_offload_credential_secret="SECRET")
     secret = split(TopicPolicies(offload_policies=offload, entry_filters=EntryFilters(entry_filter_names="f" * 10_000)))

@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 TOPICS = 20
 ROUNDS = 10
 SEQUENCES = 40
+VERSION_ALONE = "no setting, but the log's newest event does not tell of version"
+"""Told of a healing that another change overtook, so that it has to be restated."""
 
 
 @pytest.fixture
@@ -46,7 +48,8 @@ async def test_what_an_old_broker_loses_without_a_guard_is_all_there_with_one(ol
         assert metrics["conflicts broker"] > 0
         healed = guard.told(" healed ")
         assert len(healed) == metrics["repairs published"]
-        assert all(" -> " in line and "because of" in line for line in healed), healed
+        assert all((" -> " in line or VERSION_ALONE in line) and "because of" in line for line in healed), "\n".join(healed)
+        assert sum(" -> " in line for line in healed) > 0, "what was undone was healed"
 
 
 async def test_a_sequence_of_calls_on_new_topics_loses_nothing_under_a_guard(old: Broker, tmp_path: Path) -> None:

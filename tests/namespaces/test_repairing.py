@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from typing import Any
 
 import pytest
 
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Action, Event, StampKind
+from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryNamespaceLog
 from topicpolicies_server.namespaces.activity import Activity, Repair
@@ -74,6 +75,22 @@ def test_a_repair_that_somebody_else_makes_needless_is_cancelled() -> None:
         bench.elsewhere(3, max_consumer_per_topic=2)
         await asyncio.sleep(1)
         assert written(bench) == 0 and bench.registry.activity.repairs == {"cancelled": 1}
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_a_restatement_of_an_older_version_with_the_right_document_is_itself_restated() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        right = document(max_producer_per_topic=3, max_consumer_per_topic=2)
+        late = Stamp(str(uuid.uuid4()), StampKind.REPAIR, head_version=bench.storage.namespace(NAMESPACE).entries[0][1].position)
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, right, late))  # another guard's, which the last change overtook
+        await asyncio.sleep(1)
+        (repair,) = bench.registry.activity.repaired
+        assert repair.before == repair.after == right and repair.version != late.head_version
+        newest = bench.storage.namespace(NAMESPACE).entries[0][-1].event
+        assert newest is not None and newest.stamp is not None and newest.stamp.head_version == repair.version
+        assert bench.namespace.repairs_due == 0
 
     simulate(scenario, sole_writer=False)
 

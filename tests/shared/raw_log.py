@@ -32,6 +32,7 @@ class RawLog:
         self._namespace = namespace
         self._opened: PulsarNamespaceLog | None = None
         self._ready = asyncio.Event()
+        self._loss: LogError | None = None
         self._context = FoldContext()
         self._states: dict[PolicyKey, KeyState] = defaultdict(KeyState)
         self._wrong_since: dict[PolicyKey, int] = {}
@@ -49,11 +50,21 @@ class RawLog:
     async def __aenter__(self) -> Self:
         self._opened = await self._change_log.open(self._namespace, self)
         self._context = FoldContext(in_place=self._opened.in_place)
-        await asyncio.wait_for(self._ready.wait(), 30)
+        try:
+            await asyncio.wait_for(self._ready.wait(), 30)
+        except TimeoutError:
+            self._loss = LogError("NOT_READ", "It was not read in 30 s.")
+        if self._loss is not None:
+            await self._change_log.close()
+            raise AssertionError(f"{self._namespace}: {self._loss.reason} {self._loss.message} {self.problems}")
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self._change_log.close()
+        if error is None:
+            assert not self.problems, self.problems
+        elif self.problems:
+            error.add_note(f"The raw log of {self._namespace}: {self.problems}")
 
     @property
     def wrong(self) -> int:
@@ -104,7 +115,9 @@ class RawLog:
 
     def lost(self, error: LogError) -> None:
         """Is not expected."""
-        self.problems.append(f"lost: {error.message}")
+        self.problems.append(f"lost: {error.reason} {error.message}")
+        self._loss = error
+        self._ready.set()
 
     def led(self) -> None:
         """Anybody may write."""

@@ -1,4 +1,8 @@
-"""What is told of a healing: a line in the log, with before, after, and the event that caused it."""
+"""What is told of a healing: a line in the log, with before, after, and the event that caused it.
+
+A healing may change no setting. Where one stands behind a later event in the log, brokers show the right document, but whoever knows
+nothing but this newest event would take it for an older version (``core/fold``: a repair is due). Then the version is what is healed.
+"""
 
 from __future__ import annotations
 
@@ -15,4 +19,10 @@ def tell_of_healing(repair: Repair, published: bool) -> None:
     verb = "healed" if published else "would heal"
     name = f"{repair.key.topic} ({repair.key.scope.name})"
     cause = "it was so when the log was opened" if repair.cause is None else f"because of {event_in_words(repair.cause)}"
-    _LOG.info("%s %s: %s; %s", verb, name, difference(repair.before, repair.after), cause)
+    _LOG.info("%s %s: %s; %s", verb, name, _healing(repair), cause)
+
+
+def _healing(repair: Repair) -> str:
+    if repair.before == repair.after:
+        return f"no setting, but the log's newest event does not tell of version {repair.version}"
+    return difference(repair.before, repair.after)

@@ -80,6 +80,7 @@ class FakeReader:
     def __init__(self, *messages: FakeMessage) -> None:
         self.queue: deque[FakeMessage] = deque(messages)
         self.has_more: bool | None = None
+        self.silent = False
         """What it claims; None: the truth."""
         self.asked_for_more = 0
         self._pending: Callable[[Any, Any], None] | None = None
@@ -93,6 +94,8 @@ class FakeReader:
 
     def has_message_available_async(self, callback: Callable[[Any, bool], None]) -> None:
         self.asked_for_more += 1
+        if self.silent:
+            return
         answer = bool(self.queue) if self.has_more is None else self.has_more
         _elsewhere(lambda: callback(OK, answer))
 

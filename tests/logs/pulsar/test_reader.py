@@ -14,6 +14,7 @@ from topicpolicies_server.core.events import Placed
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import reader
 from topicpolicies_server.logs.pulsar.admin import ADMIN_UNREACHABLE, Admin
 from topicpolicies_server.logs.pulsar.client import Result
 from topicpolicies_server.logs.pulsar.continuity import Continuity
@@ -132,6 +133,16 @@ async def test_a_library_that_says_yes_for_ever_is_overruled_by_the_broker() -> 
     reading = Reading(handle, MessageId(7, 5), sent=lambda: True)
     await reading.until(lambda: reading.caught_up_after == [2], 10)
     assert reading.broker_asked == 1
+    await reading.stop()
+
+
+async def test_of_a_library_that_does_not_answer_the_broker_is_asked_before_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_ANSWER_SECONDS", 0.3)
+    handle = FakeReader(*updates(0, 1))
+    handle.silent = True
+    reading = Reading(handle, MessageId(7, 5), sent=lambda: True, patience=2.0)
+    await reading.until(lambda: reading.caught_up_after == [2])
+    assert handle.asked_for_more > 1 and reading.broker_asked == 1
     await reading.stop()
 
 

@@ -39,7 +39,7 @@ LOG_ENDED = "LOG_ENDED"
 _SLICE_SECONDS = 0.005
 _BATCH = 64
 _QUIET_SECONDS = 0.1
-_QUIET_LOOKS_BEFORE_BROKER = 10
+_QUIET_SECONDS_BEFORE_BROKER = 1.0
 _ANSWER_SECONDS = 5.0
 
 
@@ -90,6 +90,8 @@ class PartitionReader:
         self._inbox: Inbox[tuple[Any, Any]] = Inbox(asyncio.get_running_loop(), self._came.set)
         self._asked = False
         self._caught_up = False
+        self._quiet_since = 0.0
+        """When something last came, or the broker was last asked about it, monotonic."""
 
     @property
     def connected(self) -> bool:
@@ -108,23 +110,21 @@ class PartitionReader:
         """
         goal = self._goal
         target = NOWHERE if goal.last is None else goal.last
-        progress = time.monotonic()
-        looks = 0
+        progress = self._quiet_since = time.monotonic()
         while True:
             batch = self._take()
             if batch:
                 await self._hand_over(batch, deliver)
-                progress, looks = time.monotonic(), 0
+                progress = self._quiet_since = time.monotonic()
                 continue
             if self._caught_up:
                 await self._something()
                 continue
-            if self.last >= target or (not await self._something(_QUIET_SECONDS) and await self._is_at_end(looks)):
+            if self.last >= target or (not await self._something(_QUIET_SECONDS) and await self._is_at_end()):
                 await self._begin(target)
                 caught_up()
-            elif time.monotonic() - progress > goal.patience_seconds:
+            elif time.monotonic() - progress > goal.patience_seconds and not self._inbox.items:
                 raise LogError(LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}.")
-            looks += 1
 
     async def keep_up(self) -> None:
         """Learns of compactions (``continuity``); called from time to time.
@@ -177,11 +177,13 @@ class PartitionReader:
             return False
         return True
 
-    async def _is_at_end(self, looks: int) -> bool:
-        """Whether nothing more is to come, asked while nothing comes."""
+    async def _is_at_end(self) -> bool:
+        """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
         if await self._library_has_more():
-            if looks % _QUIET_LOOKS_BEFORE_BROKER != _QUIET_LOOKS_BEFORE_BROKER - 1:
+            now = time.monotonic()
+            if now - self._quiet_since < _QUIET_SECONDS_BEFORE_BROKER:
                 return False
+            self._quiet_since = now
             try:
                 if not await self._goal.all_sent():
                     return False
