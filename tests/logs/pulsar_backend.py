@@ -33,6 +33,7 @@ class PulsarBackend(Backend):
     def namespace(self, name: str = "orders") -> str:
         if name not in self._namespaces:
             made = self._namespaces[name] = self.admin.create_namespace(name)
+            self.admin.compact_only_on_request(made)
             if self.partitions:
                 rule = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": self.partitions}
                 self.admin.call("POST", f"namespaces/{made}/autoTopicCreation", rule)

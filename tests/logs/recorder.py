@@ -108,7 +108,8 @@ class Recorder:
                 await self._changed.wait()
 
     async def until_caught_up(self) -> None:
-        await self.until(lambda: bool(self.caught_up_after))
+        await self.until(lambda: bool(self.caught_up_after or self.losses))
+        assert self.caught_up_after, f"the log was lost before it was read: {self.losses}"
 
     async def until_settled(self, count: int) -> None:
         """Waits until so many appends have an outcome, and all that were acknowledged are read."""

@@ -141,6 +141,7 @@ async def test_the_loop_is_never_held_while_a_long_log_is_read(bench: Bench) -> 
     log, recorder = await bench.open(namespace)
     at_once, longest = [], 0.0
     while not recorder.caught_up_after:
+        assert not recorder.losses
         before, began = len(recorder.entries), time.perf_counter()
         await asyncio.sleep(0)
         at_once.append(len(recorder.entries) - before)

@@ -76,6 +76,7 @@ class Place:
     def __init__(self, broker: Broker, *, topics: int, partitions: int, prefix: str = "shared") -> None:
         with broker.admin() as admin:
             self.namespace = admin.create_namespace(prefix)
+            admin.compact_only_on_request(self.namespace)
             if partitions:
                 admin.partition_change_events(self.namespace, partitions)
             self.topics = [f"persistent://{self.namespace}/topic-{number}" for number in range(topics)]
@@ -83,6 +84,11 @@ class Place:
                 admin.create_topic(topic.removeprefix("persistent://"))
         self.broker = broker
         self.name = f"{topics} topic{'s' * (topics > 1)}, {f'{partitions} partitions' if partitions else 'plain'}"
+
+    def compact(self) -> None:
+        """Compacts its change log, and returns when that is done."""
+        with self.broker.admin() as admin:
+            admin.compact_change_events(self.namespace)
 
     def log(self) -> RawLog:
         """Its change log."""
@@ -114,6 +120,7 @@ async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
         for number, (server, _) in enumerate(sidecars):
             async with server.stub() as stub:
                 lost(report, f"sidecar {number}", await told_wrongly(stub, place.topics, acknowledged), log)
+        await asyncio.to_thread(place.compact)
         late, _ = await stack.enter_async_context(sidecar(place.broker, home / "sidecar-late.log"))
         async with late.stub() as stub:
             lost(report, "a sidecar started afterwards", await told_wrongly(stub, place.topics, acknowledged), log)

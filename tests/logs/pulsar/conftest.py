@@ -74,6 +74,20 @@ async def eventually(holds: Callable[[], Any], seconds: float = 20.0) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.fixture
+def namespace(admin: Admin, namespace: str) -> str:
+    """A new namespace whose log is compacted only when a test asks for it."""
+    admin.compact_only_on_request(namespace)
+    return namespace
+
+
+@pytest.fixture
+def partitioned_namespace(admin: Admin, partitioned_namespace: str) -> str:
+    """The same with three partitions."""
+    admin.compact_only_on_request(partitioned_namespace)
+    return partitioned_namespace
+
+
 async def _following(broker: Broker) -> AsyncIterator[Following]:
     with broker.admin() as admin:
         made = Following(broker, admin)
@@ -94,8 +108,8 @@ async def following(broker: Broker) -> AsyncIterator[Following]:
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[Broker]:
-    """A broker of the module's own, which may be stopped; each test finds it running."""
-    broker = Broker(heap_mb=600)
+    """A broker of the module's own, which may be stopped and compacts nothing by itself; each test finds it running."""
+    broker = Broker(settings={"brokerServiceCompactionMonitorIntervalInSeconds": "3600"}, heap_mb=600)
     try:
         broker.start()
         yield broker

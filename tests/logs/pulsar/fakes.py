@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import _pulsar
+
 from topicpolicies_server.core.events import Event
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
@@ -80,8 +82,13 @@ class FakeReader:
     def __init__(self, *messages: FakeMessage) -> None:
         self.queue: deque[FakeMessage] = deque(messages)
         self.has_more: bool | None = None
-        self.silent = False
         """What it claims; None: the truth."""
+        self.silent = False
+        """Whether it answers nothing to that question."""
+        self.misses = 0
+        """How many of the next messages go into the queue although somebody waits, as may happen when the wait has only begun."""
+        self.on_its_way_seconds = 0.0
+        """How long what was waited for is on its way through another thread."""
         self.asked_for_more = 0
         self._pending: Callable[[Any, Any], None] | None = None
 
@@ -91,6 +98,12 @@ class FakeReader:
             callback(OK, self.queue.popleft())
         else:
             self._pending = callback
+
+    def read_next(self, timeout_ms: int) -> FakeMessage:
+        assert timeout_ms == 0, "nothing here may wait"
+        if not self.queue:
+            raise _pulsar.Timeout
+        return self.queue.popleft()
 
     def has_message_available_async(self, callback: Callable[[Any, bool], None]) -> None:
         self.asked_for_more += 1
@@ -107,12 +120,16 @@ class FakeReader:
         callback(OK)
 
     def feed(self, message: FakeMessage) -> None:
-        """Gives one more message."""
-        self.queue.append(message)
+        """Gives one more message: to whoever waits, else into the queue."""
+        if self._pending is None or self.misses > 0:
+            self.misses -= self._pending is not None
+            self.queue.append(message)
+            return
         pending, self._pending = self._pending, None
-        if pending is not None:
-            first = self.queue.popleft()
-            _elsewhere(lambda: pending(OK, first))
+        if self.on_its_way_seconds:
+            threading.Timer(self.on_its_way_seconds, pending, (OK, message)).start()
+        else:
+            _elsewhere(lambda: pending(OK, message))
 
     def fail(self, result: Any) -> None:
         """Ends the read that is outstanding."""

@@ -225,7 +225,7 @@ def test_a_process_that_forgets_to_close_ends_as_any_other(broker: Broker, names
 def test_the_calls_of_the_extension_that_are_used_are_there() -> None:
     used = {
         _pulsar.Client: ("create_reader_async_v2", "create_producer_async_v2", "get_topic_partitions_async", "close"),
-        _pulsar.Reader: ("read_next_async", "has_message_available_async", "is_connected", "close_async"),
+        _pulsar.Reader: ("read_next_async", "read_next", "has_message_available_async", "is_connected", "close_async"),
         _pulsar.Producer: ("send_async", "close_async"),
         _pulsar.Message: ("int_schema_version", "has_null_value", "publish_timestamp", "producer_name"),
         _pulsar.MessageBuilder: ("set_null_value", "replication_clusters", "properties", "content", "partition_key"),

@@ -165,7 +165,8 @@ async def test_an_event_that_the_library_swallows_is_noticed_and_read_anew(follo
     await recorder.until_settled(1)
     assert log._following is not None
     (reader,) = log._following._readers
-    received, swallowed = reader._received, 0
+    receiver = reader._receiver
+    received, swallowed = receiver._received, 0
 
     def swallow(result: Any, message: Any) -> None:
         nonlocal swallowed
@@ -175,7 +176,7 @@ async def test_an_event_that_the_library_swallows_is_noticed_and_read_anew(follo
         else:
             received(result, message)
 
-    reader._received = swallow  # type: ignore[method-assign]
+    receiver._received = swallow  # type: ignore[method-assign]
     foreign = following.foreign()
     for n in range(3):
         await asyncio.to_thread(foreign.write, namespace, an_update(a_key(namespace, n), event_id=f"{n}"))

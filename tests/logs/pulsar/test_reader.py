@@ -305,8 +305,32 @@ async def test_what_is_handed_over_out_of_order_is_not_taken_for_read() -> None:
     reading.ledgers = {MessageId(7, entry) for entry in range(5)}
     for message in (*updates(4), *updates(3)):
         reading.handle.feed(message)
+        await asyncio.sleep(0.1)
     assert await lost(reading) == "LOG_SKIPPED"
     assert reading.ids == ["0", "1", "2"]
+
+
+async def test_what_the_library_has_overtaken_is_read_in_its_place() -> None:
+    reading = await caught_up()
+    reading.ledgers = {MessageId(7, entry) for entry in range(6)}
+    await asyncio.sleep(0.05)  # it waits
+    reading.handle.misses = 1
+    for message in updates(3, 4, 5):
+        reading.handle.feed(message)
+    await reading.until(lambda: reading.ids == ["0", "1", "2", "3", "4", "5"])
+    await reading.stop()
+
+
+async def test_what_the_library_leaves_behind_is_read_before_caught_up_though_everybody_says_that_all_was_sent() -> None:
+    handle = FakeReader(*updates(0, 1))
+    handle.has_more = True
+    reading = Reading(handle, MessageId(7, 2), sent=lambda: True)
+    await reading.until(lambda: len(reading.entries) == 2)
+    handle.misses = 1
+    handle.feed(updates(2)[0])
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.ids == ["0", "1", "2"] and reading.caught_up_after == [3]
+    await reading.stop()
 
 
 @pytest.mark.parametrize("handed_over", [(1, 2), (0, 2)])

@@ -90,6 +90,14 @@ class Inbox(Generic[T]):
         self._wake()
 
 
+def next_at_once(reader: Any) -> Any:
+    """The next message in a reader's queue; None if the queue is empty, or the reader closed."""
+    try:
+        return reader.read_next(0)
+    except _pulsar.PulsarException:
+        return None
+
+
 class PulsarClient:
     """One connection pool to the brokers, with one thread for the sockets and one for what was received."""
 

@@ -25,6 +25,7 @@ from .client import OK, Inbox
 from .continuity import Continuity
 from .ids import NOWHERE, MessageId, position_of
 from .origins import origin_of
+from .receiving import Received, Receiver
 from .schemas import NOT_REGISTERED, Schemas
 
 _log = logging.getLogger(__name__)
@@ -33,11 +34,8 @@ LOG_STUCK = "LOG_STUCK"
 """Reason: reading began and came to a standstill before it had caught up."""
 ANNOUNCEMENT = "tp-leader"
 """The property of a message that only says who leads from there on (``leadership``)."""
-LOG_ENDED = "LOG_ENDED"
-"""Reason: the client stopped reading by itself."""
 
 _SLICE_SECONDS = 0.005
-_BATCH = 64
 _QUIET_SECONDS = 0.1
 _QUIET_SECONDS_BEFORE_BROKER = 1.0
 _ANSWER_SECONDS = 5.0
@@ -86,9 +84,7 @@ class PartitionReader:
         self._partition = partition
         self._schemas = schemas
         self._cluster = cluster
-        self._came = asyncio.Event()
-        self._inbox: Inbox[tuple[Any, Any]] = Inbox(asyncio.get_running_loop(), self._came.set)
-        self._asked = False
+        self._receiver = Receiver(handle)
         self._caught_up = False
         self._quiet_since = 0.0
         """When something last came, or the broker was last asked about it, monotonic."""
@@ -112,18 +108,18 @@ class PartitionReader:
         target = NOWHERE if goal.last is None else goal.last
         progress = self._quiet_since = time.monotonic()
         while True:
-            batch = self._take()
+            batch = self._receiver.take()
             if batch:
                 await self._hand_over(batch, deliver)
                 progress = self._quiet_since = time.monotonic()
                 continue
             if self._caught_up:
-                await self._something()
+                await self._receiver.wait()
                 continue
-            if self.last >= target or (not await self._something(_QUIET_SECONDS) and await self._is_at_end()):
+            if self.last >= target or (not await self._receiver.wait(_QUIET_SECONDS) and await self._is_at_end()):
                 await self._begin(target)
                 caught_up()
-            elif time.monotonic() - progress > goal.patience_seconds and not self._inbox.items:
+            elif time.monotonic() - progress > goal.patience_seconds and not self._receiver.has_some:
                 raise LogError(LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}.")
 
     async def keep_up(self) -> None:
@@ -143,40 +139,6 @@ class PartitionReader:
             self.continuity.whole = MessageId(self._goal.fresh_ledger, -1)
         self._caught_up = True
 
-    def _take(self) -> list[Any]:
-        """What has come, up to one batch; asks for more unless that was done already."""
-        batch: list[Any] = []
-        received = self._inbox.items
-        while len(batch) < _BATCH:
-            if not received:
-                if self._asked:
-                    break
-                self._asked = True
-                # The answer comes from within the call if a message is there already, else later and from a thread of the library.
-                self.handle.read_next_async(self._received)
-                continue
-            result, message = received.popleft()
-            self._asked = False
-            if result != OK:
-                raise LogError(LOG_ENDED, f"Pulsar's client stopped reading the change log: {result.name}.")
-            batch.append(message)
-        self._came.clear()
-        return batch
-
-    def _received(self, result: Any, message: Any) -> None:
-        self._inbox.put((result, message))
-
-    async def _something(self, seconds: float | None = None) -> bool:
-        """Waits until something has come; False if nothing did in time."""
-        if self._inbox.items:
-            return True
-        try:
-            async with asyncio.timeout(seconds):
-                await self._came.wait()
-        except TimeoutError:
-            return False
-        return True
-
     async def _is_at_end(self) -> bool:
         """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
         if await self._library_has_more():
@@ -194,7 +156,7 @@ class PartitionReader:
                 "pulsar-client says that there is more to read, the broker that it sent all; nothing comes, so the broker is right."
             )
         # What was on its way between two threads when the question was answered has come by now.
-        return not await self._something(_QUIET_SECONDS)
+        return not await self._receiver.wait(_QUIET_SECONDS)
 
     async def _library_has_more(self) -> bool:
         answered = asyncio.Event()
@@ -208,15 +170,15 @@ class PartitionReader:
         result, more = inbox.items.popleft()
         return result != OK or bool(more)
 
-    async def _hand_over(self, batch: list[Any], deliver: Callable[[Sequence[Placed]], None]) -> None:
+    async def _hand_over(self, batch: Sequence[Received], deliver: Callable[[Sequence[Placed]], None]) -> None:
         placed: list[Placed] = []
         began = time.perf_counter()
-        for message in batch:
+        for place, message in batch:
             version = message.int_schema_version()
             codec = self._schemas.known(version)
             if codec is None:
                 codec = await self._codec(version)
-            entry = self._placed(message, codec, version)
+            entry = self._placed(place, message, codec, version)
             if entry is not None:
                 await self._make_sure()
                 placed.append(entry)
@@ -247,10 +209,8 @@ class PartitionReader:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 10.0)
 
-    def _placed(self, message: Any, codec: Codec | None, version: int) -> Placed | None:
+    def _placed(self, place: MessageId, message: Any, codec: Codec | None, version: int) -> Placed | None:
         """The entry of a message; None if it was delivered before, as may happen when a connection is restored."""
-        ident = message.message_id()
-        place = MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index())
         if place <= self.last:
             return None
         self.last = place

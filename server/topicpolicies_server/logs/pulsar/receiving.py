@@ -1,0 +1,143 @@
+"""What pulsar-client's reader has received, taken in the order of the log, and none left behind.
+
+The library has a gap between its queue and those who wait (pulsar-client-cpp, ``ConsumerImpl::executeNotifyCallback``, up to 4.2 at least):
+the thread of a message that finds nobody waiting gives up the lock, and only then puts the message into the queue. Who begins to wait in
+between (``receiveAsync``) waits beside a message. It stays where it is until somebody looks into the queue, and the next one, which finds
+somebody waiting, overtakes it.
+
+Hence two rules. After a message that was waited for, one more is taken before any is handed on: by then an overtaken one is the first in
+the queue. And while nothing comes, the queue is looked into: soon after the wait began, and then ever more rarely. What is found there may
+stand behind a message that is on its way to whoever waits, through a thread of the library; so unless it directly follows what was taken
+last, it is held back until that one has come, or for a second. (Were it longer on its way, ``continuity`` would ask about the gap.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+from typing import Any, TypeAlias
+
+from ..change_log import LogError
+from .client import OK, Inbox, next_at_once
+from .ids import NOWHERE, MessageId
+
+_log = logging.getLogger(__name__)
+
+LOG_ENDED = "LOG_ENDED"
+"""Reason: the client stopped reading by itself."""
+_BATCH = 64
+_FIRST_LOOK_SECONDS = 0.05
+_LONGEST_LOOK_SECONDS = 10.0
+_ON_ITS_WAY_SECONDS = 1.0
+
+Received: TypeAlias = tuple[MessageId, Any]
+"""Where a message stands, and the library's message."""
+
+
+class Receiver:
+    """Takes messages from one reader of the library's, for one task.
+
+    Attributes:
+        overtaken: how many messages came after later ones, and were put in order.
+        left_behind: how many were found in the queue beside which they were waited for.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        """``handle`` is pulsar-client's reader."""
+        self.overtaken = 0
+        self.left_behind = 0
+        self._handle = handle
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._came = asyncio.Event()
+        self._inbox: Inbox[tuple[Any, Any, bool]] = Inbox(self._loop, self._came.set)
+        """Results and messages, and whether they were waited for."""
+        self._asked = False
+        self._last = NOWHERE
+        self._found: Received | None = None
+        """What was found in the queue."""
+        self._held_until = -math.inf
+        """Until when it is held back."""
+
+    @property
+    def has_some(self) -> bool:
+        """Whether something is there to be taken."""
+        return bool(self._inbox.items) or (self._found is not None and self._held_until <= self._loop.time())
+
+    def take(self) -> list[Received]:
+        """What has come, up to one batch and perhaps one more; from here on it is waited for what comes next.
+
+        Raises:
+            LogError: the client has stopped reading (``LOG_ENDED``).
+        """
+        batch: list[Received] = []
+        items = self._inbox.items
+        waited = False
+        while len(batch) < _BATCH or waited:
+            if not items:
+                if self._asked:
+                    break
+                self._asked = True
+                # The answer comes from within the call if a message is there already, else later and from a thread of the library.
+                self._handle.read_next_async(self._received)
+                continue
+            result, message, waited = items.popleft()
+            self._asked = False
+            if result != OK:
+                raise LogError(LOG_ENDED, f"Pulsar's client stopped reading the change log: {result.name}.")
+            self._sort_in(batch, _at_its_place(message))
+        if self._found is not None and (batch or self._held_until <= self._loop.time()):
+            self.left_behind += not batch
+            self._sort_in(batch, self._found)
+            self._found = None
+        if batch:
+            self._last = batch[-1][0]
+        return batch
+
+    async def wait(self, seconds: float = math.inf) -> bool:
+        """Waits until there is something to be taken; False if nothing has come in time, and nothing is held back."""
+        until = self._loop.time() + seconds
+        look = _FIRST_LOOK_SECONDS
+        while not self.has_some:
+            now = self._loop.time()
+            if now >= until and self._found is None:
+                return False
+            self._came.clear()  # what woke the loop may have been taken before
+            try:
+                async with asyncio.timeout_at(min(now + look, until if self._found is None else self._held_until)):
+                    await self._came.wait()
+            except TimeoutError:
+                self._look()
+                look = min(4 * look, _LONGEST_LOOK_SECONDS)
+        return True
+
+    def _look(self) -> None:
+        """Looks into the queue beside which somebody waits."""
+        if self._found is None and self._asked and not self._inbox.items and (message := next_at_once(self._handle)) is not None:
+            self._found = _at_its_place(message)
+            self._held_until = -math.inf
+            if not self._directly_follows(self._found[0]):
+                self._held_until = self._loop.time() + _ON_ITS_WAY_SECONDS
+
+    def _directly_follows(self, place: MessageId) -> bool:
+        return place.ledger == self._last.ledger and place.entry == self._last.entry + 1
+
+    def _sort_in(self, batch: list[Received], received: Received) -> None:
+        """Puts a message behind those that go before it, unless it is there: a restored connection brings some a second time."""
+        place = received[0]
+        at = len(batch)
+        while at and place < batch[at - 1][0]:
+            at -= 1
+        if not at or batch[at - 1][0] != place:
+            self.overtaken += at < len(batch)
+            batch.insert(at, received)
+
+    def _received(self, result: Any, message: Any) -> None:
+        self._inbox.put((result, message, threading.get_ident() != self._thread))
+
+
+def _at_its_place(message: Any) -> Received:
+    ident = message.message_id()
+    return MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()), message
