@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import grpc
 import httpx
 
 from tests.broker.pulsar_broker import Broker
@@ -20,6 +20,7 @@ from tests.ports import free_port
 
 _ROOT = Path(__file__).parents[2]
 _READY_SECONDS = 60.0
+_PAUSE_SECONDS = 0.05
 
 
 class Program:
@@ -44,11 +45,12 @@ class Program:
             [sys.executable, *self._arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         deadline = time.monotonic() + _READY_SECONDS
-        with grpc.insecure_channel(self.address) as channel:
-            while time.monotonic() < deadline and self._process.poll() is None:
-                with contextlib.suppress(grpc.FutureTimeoutError):
-                    grpc.channel_ready_future(channel).result(timeout=0.5)
-                    return
+        host, _, port = self.address.rpartition(":")
+        while time.monotonic() < deadline and self._process.poll() is None:
+            # Not `grpc.channel_ready_future`: its thread may still look at the channel when that is closed, and fails.
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 0.5):
+                return
+            time.sleep(_PAUSE_SECONDS)
         self.stop()
         raise RuntimeError(f"{' '.join(self._arguments)} does not listen on {self.address}")
 

@@ -75,6 +75,7 @@ def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping
         "transactionCoordinatorEnabled": "false",
         "loadBalancerEnabled": "false",
         "brokerShutdownTimeoutMs": "5000",
+        "brokerDeleteInactiveTopicsEnabled": "false",  # nobody ever connects to most topics of tests, which go after a minute otherwise
         "allowEphemeralPorts": "true",  # without it the bookie takes a port of its own choice (BKCluster)
     }
     if security.tokens is not None:

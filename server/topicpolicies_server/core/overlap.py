@@ -9,7 +9,7 @@ So the base is looked for that makes the likeliest story of the difference:
 - a setting as a raw document *after* the base has it was **carried**: that change is in the head already;
 - any other is **new**: this call's own change, or one whose event is still to come (which is then **owed**);
 - a new one that is as a raw document shortly *before* the base had it would be a **return**: possible, but while documents overlap it is
-  likelier that this document is older than it looks, all the more where it has other changes too;
+  likelier that this document is older than it looks, much more so where it has another new change too (a call makes one);
 - the longer ago the base was superseded, the likelier it is that brokers had read on;
 - and something in the difference must be the call's own: a new setting, or a carried one whose event is owed.
 """
@@ -28,7 +28,7 @@ DEPTH = 64
 OWED_MS = 5_000
 """How long an event is waited for whose change another has carried."""
 
-_NEW, _RETURN, _CARRIED, _NOTHING_OWN = 10, 15, 1, 16
+_NEW, _RETURN, _RETURN_BESIDE, _CARRIED, _NOTHING_OWN = 10, 15, 20, 1, 16
 """How unlikely something is: each new change but one, each return, each carried change, a call that changed nothing."""
 _STEP_MS, _LATE = 25, 40
 """Brokers mostly read on within some tens of milliseconds: how long makes an older base less likely by one, and the most (a second)."""
@@ -117,6 +117,8 @@ def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | N
                 unlikely += _RETURN
             if len(new) > 1:
                 unlikely += _NEW
+        if returns and len(new) > returns:
+            unlikely += _RETURN_BESIDE
         nothing_own = not new and (carried == 0 or owed == 0) and age > 0
         if nothing_own:
             unlikely += _NOTHING_OWN

@@ -65,6 +65,26 @@ def test_a_stalled_broker_sets_nothing_back_that_was_changed_while_it_did_not_re
     assert (found.changed, found.base, found.unexplained) == (["max_consumer_per_topic"], base, False)
 
 
+def test_first_calls_at_a_broker_that_does_not_read_yet_are_each_told_for_what_they_are() -> None:
+    stall: dict[str, Any] = {"seeds": 100, "spread": 1_000, "stalls": (600, 990), "fresh": True}
+    without, _ = storm(**stall, guard=False)
+    lost, counts = storm(**stall)
+    assert without > 100
+    assert lost == 0
+    assert counts["ambiguous"] == counts["unexplained"] == 0
+    assert counts["stale"] > 100
+
+
+@pytest.mark.parametrize(("milliseconds", "set_back"), [(30, False), (720, False), (990, False), (1_100, True)])
+def test_a_change_beside_which_another_is_missing_is_an_old_document_for_a_second(milliseconds: int, set_back: bool) -> None:
+    first: dict[Setting, bytes] = {"max_producer_per_topic": b"1"}
+    document: dict[Setting, bytes] = {"compaction_threshold": b"1"}  # from no document, which there was before `first`
+    found = infer_overlapping(document, first, [Superseded(None, 1_000, "")], first, None, 1_000 + milliseconds, 0, 0)
+    changed = ["compaction_threshold", "max_producer_per_topic"] if set_back else ["compaction_threshold"]
+    assert sorted(found.changed) == changed
+    assert found.base == (first if set_back else None)
+
+
 def test_a_guard_that_does_not_know_how_these_brokers_write_loses_some() -> None:
     lost, counts = storm(known=False)
     assert 0 < lost < CHANGES / 100

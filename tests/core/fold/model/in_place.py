@@ -49,6 +49,7 @@ class InPlace:
         sidecar: bool = False,
         spread: int = 40,
         stalls: tuple[int, int] | None = None,
+        fresh: bool = False,
     ) -> None:
         """A run.
 
@@ -63,6 +64,7 @@ class InPlace:
             sidecar: whether one writes too.
             spread: over how many milliseconds the calls of a round are spread.
             stalls: how long the broker reads nothing in each round, in milliseconds; None: it never stalls.
+            fresh: whether the broker has no document at first: then each call makes one of its own, until an event is read.
         """
         self._chance = random.Random(seed)
         self._clock = Clock()
@@ -74,7 +76,7 @@ class InPlace:
         self._spread = spread
         self._stalls = stalls
         self._settings = (*SETTINGS, SIDECAR) if sidecar else SETTINGS
-        self._cached: dict[Setting, bytes] = {}
+        self._cached: dict[Setting, bytes] | None = None if fresh else {}
         self._events: list[Placed] = []
         self._read_until = self._heard_until = 0
         self._sent = 0
@@ -110,7 +112,7 @@ class InPlace:
         return self.counts["ambiguous"] + self.counts["unexplained"]
 
     def _call(self, setting: Setting, value: bytes) -> None:
-        cached = self._cached
+        cached = {} if self._cached is None else self._cached
         cached[setting] = value
         self._clock.after(self._chance.randint(0, 3), lambda: self._encode(dict(cached)))
 
