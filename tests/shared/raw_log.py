@@ -32,7 +32,6 @@ class RawLog:
         self._namespace = namespace
         self._opened: PulsarNamespaceLog | None = None
         self._ready = asyncio.Event()
-        self._loss: LogError | None = None
         self._context = FoldContext()
         self._states: dict[PolicyKey, KeyState] = defaultdict(KeyState)
         self._wrong_since: dict[PolicyKey, int] = {}
@@ -53,10 +52,10 @@ class RawLog:
         try:
             await asyncio.wait_for(self._ready.wait(), 30)
         except TimeoutError:
-            self._loss = LogError("NOT_READ", "It was not read in 30 s.")
-        if self._loss is not None:
+            self.problems.append("not read in 30 s")
+        if self.problems:
             await self._change_log.close()
-            raise AssertionError(f"{self._namespace}: {self._loss.reason} {self._loss.message} {self.problems}")
+            raise AssertionError(f"{self._namespace}: {self.problems}")
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -116,8 +115,7 @@ class RawLog:
     def lost(self, error: LogError) -> None:
         """Is not expected."""
         self.problems.append(f"lost: {error.reason} {error.message}")
-        self._loss = error
-        self._ready.set()
+        self._ready.set()  # whoever waits is told why
 
     def led(self) -> None:
         """Anybody may write."""

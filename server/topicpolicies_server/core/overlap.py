@@ -29,7 +29,8 @@ OWED_MS = 5_000
 """How long an event is waited for whose change another has carried."""
 
 _NEW, _RETURN, _RETURN_BESIDE, _CARRIED, _NOTHING_OWN = 10, 15, 20, 1, 16
-"""How unlikely something is: each new change but one, each return, each carried change, a call that changed nothing."""
+"""How unlikely something is: each new change but one, each return, returns beside another new change, each carried change, a call
+that changed nothing."""
 _STEP_MS, _LATE = 25, 40
 """Brokers mostly read on within some tens of milliseconds: how long makes an older base less likely by one, and the most (a second)."""
 _CLOSE = 12

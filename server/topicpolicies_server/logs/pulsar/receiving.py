@@ -14,7 +14,6 @@ last, it is held back until that one has come, or for a second. (Were it longer 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import threading
 from typing import Any, TypeAlias
@@ -22,8 +21,6 @@ from typing import Any, TypeAlias
 from ..change_log import LogError
 from .client import OK, Inbox, next_at_once
 from .ids import NOWHERE, MessageId
-
-_log = logging.getLogger(__name__)
 
 LOG_ENDED = "LOG_ENDED"
 """Reason: the client stopped reading by itself."""
