@@ -135,6 +135,10 @@ class Writer(enum.Enum):
     """Of each, one sidecar at a time (PIP-68), and no broker."""
 
 
+RECALLED_ENTRIES = 10_000
+MOST_RECALLED_ENTRIES = 1_000_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulsarLogConfig:
     """Pulsar's own change logs: ``__change_events`` of each namespace."""
@@ -149,6 +153,9 @@ class PulsarLogConfig:
     """The authorities (PEM) that the broker's certificates are checked against; None: those of the system."""
     writer: Writer = Writer.SHARED
     """Who may write it."""
+    recalled_entries: int = RECALLED_ENTRIES
+    """Entries of each partition that are read as they were when a log is opened, although they are compacted: the newest ones, as long as
+    the brokers have not trimmed them. 0: none."""
 
     def problems(self) -> list[str]:
         """What is wrong with it."""
@@ -158,6 +165,8 @@ class PulsarLogConfig:
             found += _unreadable("token", self.token_file)
         if self.tls_trust_certs_file is not None:
             found += _unreadable("Pulsar trust certificate", self.tls_trust_certs_file)
+        if not 0 <= self.recalled_entries <= MOST_RECALLED_ENTRIES:
+            found.append(f"The recalled entries are 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: they are held in memory.")
         return found
 
 
@@ -230,8 +239,8 @@ class Limits:
     load_timeout_seconds: float = _bounded(120.0, 1.0, 3_600.0)
     """How long the reading of a namespace may take before it counts as failed and is tried again."""
     join_patience_seconds: float = _bounded(1.0, 0.0, 120.0)
-    """How long a namespace that was read waits for repairs of its latest changes that may be on their way, before it answers. Beside other
-    writers heads younger than half a minute can be guesses after compaction; with 60 s and more they never are when they are told."""
+    """How long a namespace that was read waits, before it answers and repairs, for those who have seen more of its latest changes than the
+    log still tells. It does not wait if the log tells all of the last half minute."""
     load_retry_seconds: float = _bounded(30.0, 0.1, 600.0)
     """The longest pause between two tries; the first is a hundredth of it."""
     namespace_idle_seconds: float = _bounded(600.0, 1.0, 604_800.0)

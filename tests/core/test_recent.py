@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topicpolicies_server.core.events import Remembered, Stamp, StampKind
-from topicpolicies_server.core.keystate import GUESSED, Joined, KeyState
+from topicpolicies_server.core.keystate import ALONE, Joined, KeyState
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.operation import Folded, Status
 from topicpolicies_server.core.recent import RecentRequests
@@ -54,7 +54,8 @@ def test_what_is_not_certain_to_have_been_applied_is_not_kept() -> None:
     recent = RecentRequests()
     update = Stamp("event", StampKind.UPDATE, request_id="r1", digest="digest")
     recent.note(KEY, update, Folded(Status.REJECTED_ETAG, "10", "10"), state())
-    recent.note(KEY, update, Folded(Status.APPLIED, "11", ""), state(GUESSED))  # its history is not known: it may be a repeat
-    recent.note(KEY, update._replace(etag="10"), Folded(Status.APPLIED, "11", "10"), state(GUESSED))
+    recent.note(KEY, update, Folded(Status.APPLIED, "11", ""), state(Joined("10", 1)))  # its history is not known: it may be a repeat
+    recent.note(KEY, update._replace(etag="10"), Folded(Status.APPLIED, "11", "10"), state(Joined("10", 1)))
+    recent.note(KEY, update._replace(etag="10"), Folded(Status.APPLIED, "11", "10"), state(ALONE))
     recent.note(KEY, update._replace(request_id=""), Folded(Status.APPLIED, "11", "10"), state())
     assert len(recent) == 0

@@ -137,15 +137,22 @@ def test_the_word_of_an_event_is_taken_for_what_compaction_kept_from_us_but_not_
     assert set(head.document) == expected
 
 
-def test_beside_other_writers_a_head_is_provisional_until_the_window_has_passed() -> None:
+def test_beside_other_writers_something_may_be_missing_until_the_window_has_passed() -> None:
     view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000), (None,))
     view.take(Placed(0, "0005", update(A, 5, 1, base="unseen").event, 999_500))
+    view.take(Placed(0, "0006", update(B, 6, 1, base="unseen").event, 999_700))
     view.loaded()
-    assert view.settle(1_000_000) == 1_000_500
-    assert view.settle(1_000_400) == 1_000_500
-    assert view.settle(1_000_500) is None
+    assert view.settle(1_000_000) == 1_000_700
+    assert view.settle(1_000_699) == 1_000_700
+    assert view.settle(1_000_700) is None
+
+
+@pytest.mark.parametrize(("complete", "since"), [("", ""), ("0004", "0005"), (None, "0005")])
+def test_a_history_is_seen_from_its_beginning_only_where_nothing_was_ever_compacted_away(complete: str | None, since: str) -> None:
+    view = View(FoldContext(joining=True, joined_at=1_000_000), (complete,))
+    view.take(update(A, 5, 1))
     state = view.state(A)
-    assert state is not None and not state.provisional
+    assert state is not None and state.since == since
 
 
 def test_a_key_that_is_idle_for_long_keeps_only_its_head_while_others_go_on() -> None:

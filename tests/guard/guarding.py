@@ -48,8 +48,7 @@ class Guarding:
         """Returns when it has read nothing new for a while, and has nothing to heal.
 
         Args:
-            wrong: keys of which brokers show something wrong, as far as is known elsewhere. A guard that has just started waits for half a
-                minute, or a whole one, before it heals a key that it can't be certain of (``core/joining``).
+            wrong: keys of which brokers show something wrong, as far as is known elsewhere.
         """
         async with asyncio.timeout(2 * _SECONDS):
             before: dict[str, float] | None = None
@@ -66,19 +65,25 @@ class Guarding:
         return [line for line in self._output.read_text().splitlines() if word in line]
 
 
-@contextlib.asynccontextmanager
-async def guarding(broker: Broker, output: Path, *arguments: str) -> AsyncIterator[Guarding]:
-    """A guard of a broker's namespaces; the arguments are patterns and options."""
+def launch(broker: Broker, output: Path, *arguments: str) -> Guarding:
+    """Starts a guard of a broker's namespaces, which whoever starts it ends; the arguments are patterns and options."""
     metrics_at = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "topicpolicies_server", "guard", *arguments]
     command += ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--metrics-listen", metrics_at]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])}
     with output.open("wb") as told:
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told)  # noqa: ASYNC220
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told)
+    return Guarding(process, metrics_at, output)
+
+
+@contextlib.asynccontextmanager
+async def guarding(broker: Broker, output: Path, *arguments: str) -> AsyncIterator[Guarding]:
+    """A guard of a broker's namespaces; the arguments are patterns and options."""
+    guard = launch(broker, output, *arguments)
     try:
-        yield Guarding(process, metrics_at, output)
-        process.terminate()
-        assert await asyncio.to_thread(process.wait, 30) == 0
+        yield guard
+        guard.process.terminate()
+        assert await asyncio.to_thread(guard.process.wait, 30) == 0
     finally:
-        process.kill()
-        process.wait()
+        guard.process.kill()
+        guard.process.wait()

@@ -14,6 +14,7 @@ from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryNamespaceLog
 from topicpolicies_server.namespaces.activity import Activity, Repair
+from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
 
@@ -53,20 +54,39 @@ def test_what_a_stale_document_undid_is_restated_and_told_of_with_before_after_a
     simulate(scenario, sole_writer=False)
 
 
-def test_what_caused_the_repair_of_a_head_that_was_a_guess_is_told_when_it_is_certain() -> None:
+def test_after_a_start_a_change_that_is_undone_is_restated_as_soon_as_at_any_other_time() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
+        bench.storage.compact(NAMESPACE)
         await bench.namespace.ready()  # what was written just before may be computed from what was not seen
         bench.elsewhere(1, max_consumer_per_topic=2)
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
-        await asyncio.sleep(10)
-        assert written(bench) == 0 and bench.namespace.repairs_due == 0
-        await asyncio.sleep(120)
-        assert written(bench) == 1
+        await asyncio.sleep(0.001)
+        assert bench.namespace.repairs_due == 1
+        await asyncio.sleep(0.1)
+        assert written(bench) == 1 and bench.namespace.repairs_due == 0
         (repair,) = bench.registry.activity.repaired
         assert repair.cause is not None and repair.cause.position == "13"
+        assert repair.after == document(max_producer_per_topic=3, max_consumer_per_topic=2)
 
     simulate(scenario, sole_writer=False, join_patience_seconds=0.0)
+
+
+def test_what_waits_for_a_namespace_that_was_read_and_does_not_answer_yet_is_counted() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(1)
+        bench.storage.compact(NAMESPACE)
+        bench.elsewhere(1, max_consumer_per_topic=2)
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
+        namespace = bench.namespace
+        await asyncio.sleep(1)
+        assert namespace.phase is Phase.LOADING and written(bench) == 0
+        assert namespace.repairs_due == 1
+        await namespace.ready()
+        await asyncio.sleep(0.1)
+        assert written(bench) == 1 and namespace.repairs_due == 0
+
+    simulate(scenario, sole_writer=False, join_patience_seconds=3.0)
 
 
 def test_a_repair_that_somebody_else_makes_needless_is_cancelled() -> None:

@@ -78,6 +78,16 @@ class ServerProcess:
         assert self._process is not None, "it runs"
         self._process.send_signal(signal.SIGCONT)
 
+    def pause_repairs(self) -> None:
+        """SIGUSR1: it publishes no repairs any more."""
+        assert self._process is not None, "it runs"
+        self._process.send_signal(signal.SIGUSR1)
+
+    def resume_repairs(self) -> None:
+        """SIGUSR2: it publishes what is due."""
+        assert self._process is not None, "it runs"
+        self._process.send_signal(signal.SIGUSR2)
+
     @contextlib.asynccontextmanager
     async def stub(self) -> AsyncIterator[AsyncStub]:
         """A client's stub on a connection of its own."""

@@ -28,7 +28,7 @@ class RawLog:
     """Follows a log from its beginning. Opened before anybody writes, it has seen everything and guesses nothing."""
 
     def __init__(self, service_url: str, admin_url: str, namespace: str) -> None:
-        self._change_log = PulsarLog(service_url, admin_url, limits=PulsarLimits(creation_seconds=0.5))
+        self._change_log = PulsarLog(service_url, admin_url, limits=PulsarLimits(creation_seconds=0.5, recalled=0))
         self._namespace = namespace
         self._opened: PulsarNamespaceLog | None = None
         self._ready = asyncio.Event()
@@ -69,6 +69,11 @@ class RawLog:
     def wrong(self) -> int:
         """Keys of which brokers show something else than the head now."""
         return len(self._wrong_since)
+
+    @property
+    def wrong_keys(self) -> frozenset[PolicyKey]:
+        """Those keys."""
+        return frozenset(self._wrong_since)
 
     @property
     def longest_wrong_ms(self) -> int:

@@ -177,11 +177,11 @@ async def quiet(log: RawLog, metrics_at: list[str], seconds: float = 20.0) -> No
 
 
 @contextlib.asynccontextmanager
-async def sidecar(broker: Broker, output: Path) -> AsyncIterator[tuple[ServerProcess, str]]:
+async def sidecar(broker: Broker, output: Path, *options: str) -> AsyncIterator[tuple[ServerProcess, str]]:
     """A sidecar of a broker's cluster, and where its metrics are."""
     metrics_at = f"127.0.0.1:{free_port()}"
-    options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--writer", "shared", "--metrics-listen", metrics_at]
-    server = ServerProcess(options, output)
+    always = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--writer", "shared", "--metrics-listen", metrics_at]
+    server = ServerProcess([*always, *options], output)
     await server.start()
     try:
         yield server, metrics_at

@@ -7,8 +7,18 @@ from typing import Annotated
 
 import typer
 
-from ..config import GuardConfig, Limits, LogLevel, PulsarLogConfig, parse_address
-from .running import REPAIR_RATE, Level, MetricsListen, PauseRepairs, RepairRate, log_to_standard_error, starting, telling_problems
+from ..config import RECALLED_ENTRIES, GuardConfig, Limits, LogLevel, PulsarLogConfig, parse_address
+from .running import (
+    REPAIR_RATE,
+    Level,
+    MetricsListen,
+    PauseRepairs,
+    RecalledEntries,
+    RepairRate,
+    log_to_standard_error,
+    starting,
+    telling_problems,
+)
 from .settings import settings
 
 
@@ -24,6 +34,7 @@ def guard(  # noqa: PLR0913, PLR0917 - options
     report_only: Annotated[bool, typer.Option("--report-only", help="Write nothing: tell what would be healed.")] = False,
     pause_repairs: PauseRepairs = False,
     max_repairs_per_second: RepairRate = REPAIR_RATE,
+    recalled_entries: RecalledEntries = RECALLED_ENTRIES,
     metrics_listen: MetricsListen = "",
     log_level: Level = LogLevel.INFO,
 ) -> None:
@@ -39,7 +50,13 @@ def guard(  # noqa: PLR0913, PLR0917 - options
     """  # noqa: D301 - "\b" keeps the lines
     with telling_problems(settings(context).output):
         config = GuardConfig(
-            log=PulsarLogConfig(service_url=pulsar, admin_url=admin_url, token_file=pulsar_token_file, tls_trust_certs_file=pulsar_trust),
+            log=PulsarLogConfig(
+                service_url=pulsar,
+                admin_url=admin_url,
+                token_file=pulsar_token_file,
+                tls_trust_certs_file=pulsar_trust,
+                recalled_entries=recalled_entries,
+            ),
             patterns=tuple(namespaces),
             report_only=report_only,
             pause_repairs=pause_repairs,

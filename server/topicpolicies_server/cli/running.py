@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from ..config import ConfigError, Limits, LogLevel
+from ..config import MOST_RECALLED_ENTRIES, ConfigError, Limits, LogLevel
 from ..core.errors import PolicyError
 from .exits import ExitCode, tell_other
 from .settings import Output
@@ -24,6 +24,17 @@ PauseRepairs: TypeAlias = Annotated[
 RepairRate: TypeAlias = Annotated[
     float,
     typer.Option("--max-repairs-per-second", metavar="N", help="The most repairs in a second, on average.", rich_help_panel=_REPAIRS),
+]
+RecalledEntries: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--recalled-entries",
+        metavar="N",
+        min=0,
+        max=MOST_RECALLED_ENTRIES,
+        help="Read so many of Pulsar's entries as they were, although compacted.",
+        rich_help_panel=_REPAIRS,
+    ),
 ]
 REPAIR_RATE = Limits().max_repairs_per_second
 MetricsListen: TypeAlias = Annotated[

@@ -11,6 +11,7 @@ from topicpolicies import Tls
 
 from ..config import (
     DEFAULT_LISTEN,
+    RECALLED_ENTRIES,
     EmbeddedLogConfig,
     HistoryConfig,
     Limits,
@@ -23,7 +24,17 @@ from ..config import (
     history_beside,
     parse_address,
 )
-from .running import REPAIR_RATE, Level, MetricsListen, PauseRepairs, RepairRate, log_to_standard_error, starting, telling_problems
+from .running import (
+    REPAIR_RATE,
+    Level,
+    MetricsListen,
+    PauseRepairs,
+    RecalledEntries,
+    RepairRate,
+    log_to_standard_error,
+    starting,
+    telling_problems,
+)
 from .settings import settings
 
 _LOG = "Change log"
@@ -94,6 +105,7 @@ def serve(  # noqa: PLR0913, PLR0917 - options
     read_only: Annotated[bool, typer.Option("--read-only", help="Write nothing: refuse updates, and only tell of repairs.")] = False,
     pause_repairs: PauseRepairs = False,
     max_repairs_per_second: RepairRate = REPAIR_RATE,
+    recalled_entries: RecalledEntries = RECALLED_ENTRIES,
     guard: Annotated[
         list[str] | None,
         typer.Option("--guard", metavar="NAMESPACE", help="Keep namespaces loaded and repaired; * stands for any characters; repeatable."),
@@ -116,7 +128,7 @@ def serve(  # noqa: PLR0913, PLR0917 - options
     tls = _tls_config(chosen.tls, client_ca)
     with telling_problems(chosen.output):
         config = ServerConfig(
-            log=_log_config(data, cluster_file, pulsar, admin_url, pulsar_token_file, pulsar_trust, writer),
+            log=_log_config(data, cluster_file, pulsar, admin_url, pulsar_token_file, pulsar_trust, writer, recalled_entries),
             listen=parse_address(listen),
             tls=tls,
             insecure_listen=insecure_listen,
@@ -146,7 +158,14 @@ def _tls_config(tls: bool | Tls | None, client_ca: Path | None) -> TlsConfig | N
 
 
 def _log_config(
-    data: Path | None, cluster_file: Path | None, pulsar: str, admin_url: str, token_file: Path | None, trust: Path | None, writer: Writer
+    data: Path | None,
+    cluster_file: Path | None,
+    pulsar: str,
+    admin_url: str,
+    token_file: Path | None,
+    trust: Path | None,
+    writer: Writer,
+    recalled_entries: int,
 ) -> LogConfig:
     if (data is None) == (not pulsar):
         raise typer.BadParameter("Say where the change log is: either --data FILE.db or --pulsar pulsar://HOST:PORT.")
@@ -156,7 +175,14 @@ def _log_config(
         return EmbeddedLogConfig(path=data, cluster_file=cluster_file)
     if cluster_file is not None:
         raise typer.BadParameter("--cluster-file goes with --data: with --pulsar the brokers are asked.")
-    return PulsarLogConfig(service_url=pulsar, admin_url=admin_url, token_file=token_file, tls_trust_certs_file=trust, writer=writer)
+    return PulsarLogConfig(
+        service_url=pulsar,
+        admin_url=admin_url,
+        token_file=token_file,
+        tls_trust_certs_file=trust,
+        writer=writer,
+        recalled_entries=recalled_entries,
+    )
 
 
 def _history_config(path: Path | None, data: Path | None, off: bool, days: int, megabytes: int) -> HistoryConfig | None:

@@ -58,6 +58,15 @@ class Remembered(NamedTuple):
     """The version that it was applied to; empty if the log no longer tells."""
 
 
+class Seen(NamedTuple):
+    """How much of a key's history a writer had seen, without a gap, when it computed an event (``core/joining``)."""
+
+    since: Position
+    """The first event that it had seen; empty: it had seen the key's history from its beginning."""
+    upto: Position
+    """The last one; empty: none."""
+
+
 class Stamp(NamedTuple):
     """What a sidecar says of its event in the message's properties. Brokers ignore them."""
 
@@ -86,6 +95,8 @@ class Stamp(NamedTuple):
     """The last requests of the key before this one, newest last, because compaction erases their events."""
     head_version: Position = ""
     """REPAIR and TOMBSTONE: the version of the head that they restate."""
+    seen: Seen | None = None
+    """How much of the key's history its writer had seen; None: nothing, or it does not say."""
 
 
 class Event(NamedTuple):

@@ -37,12 +37,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .documents import Setting, Settings, differing, merged
+from .documents import Settings, differing
 from .events import Action, Event, Placed, Stamp, StampKind
 from .inference import Inference, compares, infer
-from .joining import believe, doubt, join, learn, settle, without_versions
-from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Owed, Superseded, absent_since, repair_due, restatement
-from .operation import Folded, Status, apply, judge, move, pipelined
+from .joining import believe, certain, follow, join, learn, settle, taught, without_versions
+from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
+from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
 
 __all__ = [
@@ -70,8 +70,8 @@ class FoldContext(NamedTuple):
     in_place: bool = False
     """Whether the brokers change the documents in their caches in place (``core/overlap``)."""
     joined_at: int | None = None
-    """When the log was opened, in milliseconds since 1970 by its clock: keys that are seen while joining are provisional until ``settle``
-    says otherwise. None: no key is provisional, and what is seen while joining is a guess."""
+    """When the log was opened, in milliseconds since 1970 by its clock, if it may have been compacted before: then no key's history is
+    taken to begin with the first event that is seen (``core/joining``). None: it does, but for what is read while joining."""
 
 
 _SHARED = FoldContext()
@@ -85,27 +85,30 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
     event = placed.event
     if event is None:
         return Folded(Status.IGNORED, state.version, state.version)
-    if state.joined is not None:
-        settle(state, placed.published_at, context.window_ms)
     stamp = event.stamp
     first = False
     if state.newest is None:
-        first = context.joining or (context.joined_at is not None and _goes_on(placed, stamp, context.joined_at + context.window_ms))
-        first = first and (stamp is not None or event.action is not Action.NONE)
-        if first and context.sole_writer:
-            state.joined = ALONE
-        elif first:
-            join(state, placed, context.joined_at)
+        first = (context.joining and (stamp is not None or event.action is not Action.NONE)) or (
+            context.joined_at is not None and _goes_on(stamp)
+        )
+        if context.sole_writer:
+            state.joined = ALONE if first else None
+        elif context.joining or context.joined_at is not None:
+            join(state, placed, context.joined_at, context.window_ms)
     if stamp is None:
-        return _broker_event(state, placed, event, context, first)
-    if stamp.kind is StampKind.UPDATE or stamp.kind is StampKind.DELETE:
-        return _operation(state, placed, event, stamp, context, first)
-    return _restated(state, placed, event, stamp, context, first)
+        folded = _broker_event(state, placed, event, context, first)
+    elif stamp.kind is StampKind.UPDATE or stamp.kind is StampKind.DELETE:
+        folded = _operation(state, placed, event, stamp, context, first)
+    else:
+        folded = _restated(state, placed, event, stamp, context, first)
+    if not context.sole_writer:
+        state.upto = placed.position
+    return folded
 
 
-def _goes_on(placed: Placed, stamp: Stamp | None, until: int) -> bool:
+def _goes_on(stamp: Stamp | None) -> bool:
     """Whether a key's first event after joining shows that there was a document: a tombstone that came too early was compacted."""
-    if stamp is None or placed.published_at >= until:
+    if stamp is None:
         return False
     return stamp.kind is StampKind.REPAIR or (stamp.base != "" and not pipelined(stamp))  # its base may be on its way, on no document
 
@@ -113,6 +116,7 @@ def _goes_on(placed: Placed, stamp: Stamp | None, until: int) -> bool:
 def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
     """An event of ours that changes something."""
     document = event.document
+    sure = False
     if stamp.event_id == state.newest or (state.seen is not None and stamp.event_id in state.seen):
         request = state.remembers(stamp.request_id)
         folded = Folded(Status.DUPLICATE, request.version if request else "", request.previous if request else "")
@@ -123,8 +127,10 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
             state.version = ""  # what it was applied to is not told
             folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
         else:
-            folded = judge(state, placed, event, stamp)
-        _follow(state, placed, None)
+            told = None if event.replicated else taught(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
+            folded = told or judge(state, placed, event, stamp)
+            sure = told is not None or certain(state, placed.published_at, context.window_ms, stamp=stamp)
+        follow(state, Noted(placed, certain=sure), context.window_ms)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
     head = state.document
     if head is None:
@@ -179,14 +185,15 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         state.due = state.document is not None or state.live is not None
         return Folded(Status.IGNORED, state.version, state.version)
     if first:
-        _follow(state, placed, None)
+        follow(state, Noted(placed, certain=False), context.window_ms)
         folded = move(state, placed, document)._replace(previous="")
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
         state.due = False
         return folded
     if event.action is Action.INSERT:
         changed = [name for name in document if compares(name, event.known)]
-        result: Settings | None = _changed(state.document, document, changed)
+        on_absence = sure = True
+        result = changed_by(state.document, document, changed, on_absence=True)
         folded = move(state, placed, result)
         if state.live is None:
             state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
@@ -195,14 +202,12 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         oldest = placed.published_at - context.window_ms
         inferred = _inferred(state, placed, document, older, oldest, event.known, context)
         changed = inferred.changed
-        if inferred.unexplained and state.joined is None and context.joined_at is not None and oldest < context.joined_at:
-            doubt(state, placed, context.joined_at)  # its base may have been there before we were
-        result = _changed(state.document, document, changed)
-        if not result and state.document is None and inferred.base is not None:
-            result = None  # it changed a document that is gone
+        sure = certain(state, placed.published_at, context.window_ms, inferred=inferred)
+        on_absence = inferred.base is None
+        result = changed_by(state.document, document, changed, on_absence=on_absence)
         folded = move(state, placed, result)._replace(unexplained=inferred.unexplained, ambiguous=inferred.ambiguous)
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
-    _follow(state, placed, changed)
+    follow(state, Noted(placed, changed, on_absence, sure), context.window_ms)
     state.due = result != document or result != state.live
     stale = result is not document and any(compares(name, event.known) for name in differing(result, document))
     return folded._replace(settings=tuple(changed), stale=stale)
@@ -231,18 +236,7 @@ def _gone(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
     folded = Folded(Status.IGNORED, state.version, state.version)
     if state.document is not None:
         folded = move(state, placed, None)
-    _follow(state, placed, [])
+    follow(state, Noted(placed), context.window_ms)
     state.advance(None, "", placed.published_at, context.window_ms, context.sole_writer)
     state.due = False
     return folded
-
-
-def _changed(head: Settings | None, document: Settings, changed: list[Setting]) -> Settings:
-    result = merged(head, document, changed)
-    return document if result == document else result
-
-
-def _follow(state: KeyState, placed: Placed, changed: list[Setting] | None) -> None:
-    """Notes an event that may have to be folded again, because the key is provisional."""
-    if state.joined is not None and state.joined.since:
-        state.joined.trail.append((placed, changed))

@@ -29,6 +29,8 @@ class Inference(NamedTuple):
     """No recent raw document explains it by one change; ``changed`` is the difference from the nearest."""
     ambiguous: bool = False
     """Another recent raw document explains it by another change."""
+    certain: bool = False
+    """Whether older raw documents, had there been any, would have made no difference."""
 
 
 def compares(setting: Setting, known: frozenset[str] | None) -> bool:
@@ -87,8 +89,8 @@ def infer(
         if earlier.at >= since:
             other = one_apart(earlier.raw, document, known)
             if other is not None and _effect(other, document, head) != effect:
-                return Inference(changed, base, ambiguous=True)
-    return Inference(changed, base)
+                return Inference(changed, base, ambiguous=True, certain=True)
+    return Inference(changed, base, certain=True)
 
 
 def _nearest(document: Settings, raws: Sequence[Settings | None], known: frozenset[str] | None) -> tuple[list[Setting], Settings | None]:

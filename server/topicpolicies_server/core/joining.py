@@ -1,92 +1,214 @@
-"""Heads of keys whose history was not seen from the beginning, and how they are put right.
+"""Heads of keys whose history was not seen from the beginning: what they may do, and whose word they take.
 
 A sidecar that starts to read a compacted log sees one event of many. It takes that event's document as the head and the event as its
-version. Both may be wrong: it may have been stale, or rejected, and a repair may come; and for W after it brokers may write documents
-whose bases were not seen. So the key is *provisional*: reads and updates of it wait, and it is not repaired. Meanwhile it is put right by
-what others write who know better:
+version. Both may be wrong: the event may have been stale, or rejected, and the repair that says so may come at any time: its writer may
+have been paused, its namespace may have been loading, its log out of reach. So such a head is a *guess*, and time makes no knowledge of it.
 
-- an event of ours whose base is this very version: its whole document was computed from the true head (``operation.judge``);
-- a restatement, whatever its version. What was seen after that version is folded again on top: a greater version of ours may have
-  been that of a rejected event.
+**Who has seen more is believed.** A key's state says since which event its head rests on all of the key's history (``KeyState.since``): the
+beginning, or the first event that was seen. Every event of ours carries how much its writer had seen (``Stamp.seen``), and of two writers
+the one with the earlier beginning has seen all that the other has, and more. So when an event of a writer who had seen more arrives::
 
-It is settled W after the event that was first seen, if brokers show the head by then. Otherwise others had a reason not to repair it, or
-there are none: after 2 W the head is taken as it is, as a *guess*, and repaired. A guess may be wrong until somebody contradicts it.
-A key that seems new soon after joining may be an old one: a tombstone made compaction forget it, although something came between the
-deletion and the tombstone, and a repair is on its way. So it is provisional too if its first event names a base or is a repair; and it
-becomes provisional with a broker's event that nothing seen explains, because older documents may be bases still.
+    REPAIR, TOMBSTONE   its head is taken, and what its writer had not seen yet is folded again on top
+    operation           its document is taken, if its writer had seen everything up to it; else it is judged like any other
+    what it tells is known from then on as it was known to its writer, unless something between may be missing
 
-Whatever two sidecars think of a key, they come to agree, by the log's order, and never repair against each other for ever. A restatement
-of a greater version is believed by everybody: whoever wrote it saw more. One of the same version is believed by those who guessed. Two
-that did not cannot disagree about one version; should they do so nevertheless (two releases with different rules), the third
-contradiction is believed.
+and a restatement of a writer who had seen less, or does not say what it had seen, is no news: where it differs, a repair is due. Of equal
+writers both are right, as the fold is a function of the log. Should they disagree nevertheless (two releases with different rules), the
+third contradiction is believed, so that nothing goes to and fro for ever.
+
+**A guess may be written.** Where a guess and the raw document differ, a repair is due at once, as for any head: somebody's change came
+after the guess was made and was undone by a stale document. If the guess is wrong its repair is too, but it says how little its writer had
+seen: nobody who has seen more believes it, and whoever starts later believes those who have seen more, however late their word comes.
+
+**What was not seen can't explain.** A broker's event is computed from a raw document of the last W. For so long after the first event that
+was seen, the right one may be missing, and the change that is inferred may be wrong. A head that had been taken from somebody who knew
+more rests then on what was seen here, until that one speaks again. Explanations by a document that was seen are as good as anybody's,
+because the newest is believed.
+
+An example, positions in front; X was there from the beginning, the log is compacted behind 4, Y starts then::
+
+    1  broker  {ttl: 1}             X: {ttl: 1}
+    2  broker  {ttl: 1, rate: 2}    X: {ttl: 1, rate: 2}
+    3  broker  {ttl: 1, size: 3}    X: {ttl: 1, rate: 2, size: 3}, and a repair is due: rate was undone. It has to wait.
+    4  broker  {size: 3}            X: {rate: 2, size: 3}                                 Y: {size: 3}, since 4
+    5  broker  {size: 3, max: 5}    X: {rate: 2, size: 3, max: 5}                         Y: {size: 3, max: 5}
+    6  X       repair, 0 to 5       X: the same                                           Y: {rate: 2, size: 3, max: 5}, since 0
 """
 
 from __future__ import annotations
 
-from .documents import Settings, merged
+from collections.abc import Sequence
+
+from .documents import Settings
 from .events import Action, Placed, Position, Remembered, Stamp
-from .keystate import GUESSED, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState
-from .operation import judge, move
+from .inference import Inference
+from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, Noted
+from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined
 
 BELIEVED_AFTER = 3
-"""As often must a version whose history was seen be restated as something else before that is believed."""
+"""As often must a version be restated as something else, by those who have seen as much, before that is believed."""
+_TRAIL_SLACK = 64
+"""A trail is looked through for what is too old when it has grown by this."""
 
 
-def join(state: KeyState, placed: Placed, joined_at: int | None) -> None:
-    """A key is first seen while joining; ``joined_at`` is that of the ``FoldContext``."""
-    state.joined = GUESSED if joined_at is None else Joined(placed.position, placed.published_at)
+def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int = WINDOW_MS) -> None:
+    """A key is first seen, in a log that was not read from its beginning.
 
-
-def doubt(state: KeyState, placed: Placed, joined_at: int) -> None:
-    """A key whose history was seen meets, soon after joining, a broker's event that nothing seen explains."""
-    state.joined = Joined(placed.position, joined_at)
-    state.joined.trusted = state.version
+    Args:
+        state: the key's, as yet without an event.
+        placed: its first event.
+        joined_at: when reading began, in milliseconds since 1970: what is published more than W later misses nothing. None: it always may.
+        window_ms: W, in milliseconds.
+    """
+    state.since = placed.position
+    if joined_at is None or placed.published_at < joined_at + window_ms:
+        state.joined = Joined(placed.position, placed.published_at)
 
 
 def settle(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
-    """Ends a key's provisional time if it is over at ``now``, in milliseconds since 1970 by the log's clock.
+    """Whether nothing that brokers may compute from is missing any more; lets go of what is of no use after that.
 
-    Whoever opts for provisional keys (``FoldContext.joined_at``) calls it for every key once the log has been read, and later for those
-    that are still provisional.
-
-    Returns:
-        Whether the key is settled, now or before.
+    Args:
+        state: any key's.
+        now: milliseconds since 1970, by the log's clock.
+        window_ms: W, in milliseconds.
     """
     known = state.joined
-    if known is None or not known.since:
+    if known is None or known is ALONE:
         return True
-    if now < known.since + (2 * window_ms if state.due else window_ms):
+    if not state.sighted(now, window_ms):
         return False
-    state.joined = GUESSED if state.due else None
+    if not known.trail or known.trail[-1].placed.published_at < now - 2 * window_ms:
+        state.joined = None
     return True
+
+
+def follow(state: KeyState, noted: Noted, window_ms: int) -> None:
+    """Notes an event of a key whose history was not seen from its beginning; the state's ``upto`` is that before the event."""
+    known = state.joined
+    if known is ALONE or (known is None and not state.since):
+        return
+    if known is None:
+        known = state.joined = Joined(dropped=state.upto)
+    at = noted.placed.published_at
+    if known.first and state.sighted(at, 2 * window_ms):
+        known.dropped, known.first, known.first_at = max(known.dropped, known.first), "", 0
+    trail = known.trail
+    trail.append(noted)
+    if len(trail) % _TRAIL_SLACK == 0:
+        count = max(len(trail) - RECENT_EVENTS, 0)
+        while trail[count].placed.published_at < at - window_ms:
+            count += 1
+        if count:
+            known.dropped = trail[count - 1].placed.position
+            del trail[:count]
+
+
+def certain(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = None, inferred: Inference | None = None) -> bool:
+    """Whether what was just made of an event is what anybody would make of it who knew the head as we do, and had seen more.
+
+    If not, a head that had been taken from somebody who knew more rests on what was seen here.
+
+    Args:
+        state: the key's, before the event counts as folded.
+        at: when the event was published, in milliseconds since 1970.
+        window_ms: W, in milliseconds.
+        stamp: of an event of ours. It may be the copy of one that was judged before seeing began.
+        inferred: what was inferred from a broker's event. Its true base may have been there before seeing began.
+    """
+    known = state.joined
+    if known is None or not known.first or state.sighted(at, 2 * window_ms):  # clocks may differ by W
+        return True
+    if stamp is not None and stamp.seen is not None and stamp.seen.upto >= known.first:
+        return True
+    if inferred is not None and inferred.base is not None and inferred.certain:
+        return True
+    state.since = max(state.since, known.first)
+    return False
 
 
 def learn(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes a restatement of ``claimed`` for what it tells about the head, if anything."""
-    version = stamp.head_version
-    known = state.joined
-    if claimed == state.document and (claimed is None or version == state.version):
+    if claimed == state.document and (claimed is None or stamp.head_version == state.version):
         state.remembered = _remembered(state, stamp)
+        if _has_seen_more(state, stamp):
+            _know(state, stamp)
         return
-    if version == state.version:
-        state.contradictions += not state.due  # a copy of a contradiction is none
-        if known is None and state.contradictions < BELIEVED_AFTER:
-            return
-    elif version < state.version and not _may_go_back(known, version):
+    if not (_has_seen_more(state, stamp) or _insists(state, stamp)):
         return
+    later = _after(state, stamp.seen.upto if stamp.seen is not None else "")
+    if later is None:
+        return  # it comes too late to be told apart from what followed it; its writer sees that too, and repeats it
     believe(state, claimed, stamp)
-    if known is not None and known.since:
-        _fold_again(state, known, version)
+    if all(noted.certain for noted in later):
+        _know(state, stamp)
+    _fold_again(state, later)
+
+
+def taught(state: KeyState, placed: Placed, stamp: Stamp, document: Settings | None) -> Folded | None:
+    """Takes the document of an operation whose writer had seen more of the key than we have, and everything up to it; None: it had not."""
+    if not _has_seen_more(state, stamp):
+        return None
+    assert stamp.seen is not None, "its writer had seen more"
+    if not _stands_on_its_own(state, stamp, stamp.seen.upto):
+        return None
+    state.remembered = _completed(state, stamp)
+    folded = apply(state, placed, stamp, document, stale=False)
+    _know(state, stamp)
+    return folded
 
 
 def believe(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes the head and its version from a restatement."""
-    version = stamp.head_version
     state.document = claimed
-    state.version = state.head_event = version
-    state.remembered = _remembered(state, stamp)
-    if state.joined is not None and state.joined.since:
-        state.joined.trusted = version
+    state.version = state.head_event = stamp.head_version
+    state.remembered = _completed(state, stamp)
+
+
+def _has_seen_more(state: KeyState, stamp: Stamp) -> bool:
+    """Whether the writer of an event had seen what goes before all that we have seen."""
+    return stamp.seen is not None and stamp.seen.since < state.since
+
+
+def _insists(state: KeyState, stamp: Stamp) -> bool:
+    """Whether somebody who has seen as much has contradicted us often enough."""
+    if stamp.seen is None or stamp.seen.since != state.since or stamp.seen.upto < state.upto:
+        return False
+    state.contradictions += not state.due  # a copy of a contradiction is none
+    return state.contradictions >= BELIEVED_AFTER
+
+
+def _know(state: KeyState, stamp: Stamp) -> None:
+    """What an event told is known as it was known to its writer, unless compaction kept from us what came between."""
+    if stamp.seen is not None and (state.joined is None or stamp.seen.upto >= state.joined.first):
+        state.since = stamp.seen.since
+
+
+def _after(state: KeyState, upto: Position) -> list[Noted] | None:
+    """What was seen after an event; None if not all of it is kept."""
+    if upto >= state.upto:
+        return []
+    known = state.joined
+    if known is None or upto < known.dropped:
+        return None
+    return [noted for noted in known.trail if noted.placed.position > upto]
+
+
+def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
+    """Whether an operation certainly came to its document.
+
+    It did if, since what its writer had seen, nothing came but operations of that same writer, each computed from the one before and
+    without conditions, and this one from the last.
+    """
+    later = _after(state, upto)
+    if later is None or (stamp.skip_if_absent and not stamp.base):
+        return False
+    for noted in reversed(later):
+        before = noted.placed.event.stamp if noted.placed.event is not None else None
+        if before is None or before.event_id != stamp.base or conditional(stamp) or conditional(before):
+            return False
+        stamp = before
+    return not pipelined(stamp)  # else something is missing that was on its way
 
 
 def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
@@ -100,28 +222,25 @@ def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
     return (*(request for request_id, request in older.items() if request_id not in newer), *newer.values())[-REMEMBERED_REQUESTS:]
 
 
+def _completed(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
+    """What somebody remembers who had seen more; where he did not know yet what became of a request, as we know it."""
+    ours = {request.request_id: request for request in state.remembered}
+    return tuple(request if request.version else ours.get(request.request_id, request) for request in stamp.remembered)
+
+
 def without_versions(requests: tuple[Remembered, ...]) -> tuple[Remembered, ...]:
     """Remembered requests of another cluster, whose positions mean nothing here."""
     return tuple(Remembered(request.request_id, request.digest, "", "") for request in requests)
 
 
-def _may_go_back(known: Joined | None, version: Position) -> bool:
-    """Whether a smaller version may be restored: what followed it can be folded again, or need not be."""
-    if known is None or not known.trail or version < known.trusted:
-        return False
-    first, changed = known.trail[0]
-    return version >= known.first or changed is not None or (first.event is not None and first.event.stamp is not None)
-
-
-def _fold_again(state: KeyState, known: Joined, version: Position) -> None:
-    """Folds what a provisional key saw after a version once more, on top of what was restated as that version."""
-    later = [(placed, placed.event, changed) for placed, changed in known.trail if placed.position > version and placed.event is not None]
-    again = {event.stamp.request_id for _, event, _ in later if event.stamp is not None}
-    state.remembered = tuple(request for request in state.remembered if request.request_id not in again or "" < request.version <= version)
-    for placed, event, changed in later:
+def _fold_again(state: KeyState, later: Sequence[Noted]) -> None:
+    """Folds what a writer had not seen once more, on top of what it restated."""
+    for noted in later:
+        placed, event = noted.placed, noted.placed.event
+        assert event is not None, "only events are noted"
         if event.stamp is not None:
             judge(state, placed, event, event.stamp)
-        elif event.document is None or event.action is Action.DELETE:
+        elif event.document is not None and event.action is not Action.DELETE:
+            move(state, placed, changed_by(state.document, event.document, noted.changed, on_absence=noted.on_absence))
+        elif state.document is not None:
             move(state, placed, None)
-        else:
-            move(state, placed, merged(state.document, event.document, changed or ()) if changed is not None else event.document)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from .documents import Setting, Settings
-from .events import ABSENT, Action, Event, Placed, Position, Remembered, Stamp, StampKind
+from .events import ABSENT, Action, Event, Placed, Position, Remembered, Seen, Stamp, StampKind
 from .names import PolicyKey
 
 WINDOW_MS = 30_000
@@ -42,24 +42,34 @@ class Owed(NamedTuple):
     """Until when they are waited for, in milliseconds since 1970."""
 
 
+class Noted(NamedTuple):
+    """An event that may have to be folded again."""
+
+    placed: Placed
+    changed: list[Setting] | None = None
+    """Of a broker's event the change inferred from it; None: its whole document was taken. None for events of ours."""
+    on_absence: bool = True
+    """Of a broker's event, whether it was computed from no document; if not, it can't bring one into being by clearing settings."""
+    certain: bool = True
+    """Whether somebody who has seen more would infer the same change."""
+
+
 class Joined:
-    """What a key whose history was perhaps not seen from the beginning knows about that (``core/joining``)."""
+    """What is kept for a while of a key whose history was not seen from its beginning (``core/joining``)."""
 
-    __slots__ = ("first", "since", "trail", "trusted")
+    __slots__ = ("dropped", "first", "first_at", "trail")
 
-    def __init__(self, first: Position = "", since: int = 0) -> None:
+    def __init__(self, first: Position = "", first_at: int = 0, dropped: Position = "") -> None:
         self.first = first
-        """The first event that was seen, or that is in doubt."""
-        self.since = since
-        """Since when all was seen, in milliseconds since 1970; 0: the key is not provisional, its head is a guess."""
-        self.trusted: Position = ""
-        """What goes before this version is known: it was last taken from a restatement, or its history was seen."""
-        self.trail: list[tuple[Placed, list[Setting] | None]] = []
-        """While provisional, all events that count: a broker's with the change inferred from it, None if its whole document was taken."""
+        """Where seeing began: what stood before may be missing; empty: that is so long ago that it does not matter any more."""
+        self.first_at = first_at
+        """When that event was published, in milliseconds since 1970; 0 with an empty ``first``."""
+        self.dropped = dropped
+        """The newest event that is not in the trail any more; empty: all that were seen are."""
+        self.trail: list[Noted] = []
+        """The events of the last W that may have to be folded again, oldest first."""
 
 
-GUESSED = Joined()
-"""Shared by the keys of which the head is a guess, although they are not provisional (any more)."""
 ALONE = Joined()
 """Shared by the keys of which the head is a guess in a log with a sole writer: whatever that writes next tells."""
 
@@ -79,6 +89,8 @@ class KeyState:
         "owed",
         "remembered",
         "seen",
+        "since",
+        "upto",
         "version",
     )
 
@@ -103,10 +115,15 @@ class KeyState:
         """The ids of superseded events, oldest first; None if there are none."""
         self.due = False
         """Whether somebody who sees only the newest event gets something else than the head (see ``repair_due``)."""
+        self.since: Position = ""
+        """Since which event the head rests on all of the key's history; empty: since its beginning. It is the fold's or another
+        sidecar's word, whoever had seen more (``core/joining``)."""
+        self.upto: Position = ""
+        """The newest event that was folded; empty where nobody else writes: nobody asks."""
         self.joined: Joined | None = None
-        """Set while the head may be wrong because the key's history was not seen from its beginning; None: it is right."""
+        """Of a key with a ``since``: what was seen lately; None: nothing for a while, or the history was seen from its beginning."""
         self.contradictions = 0
-        """How often this version was restated as something else."""
+        """How often this version was restated as something else by somebody who had seen as much."""
 
     @property
     def base(self) -> str:
@@ -114,9 +131,18 @@ class KeyState:
         return "" if self.document is None else self.version
 
     @property
-    def provisional(self) -> bool:
-        """Whether the head is only a guess yet: reads and updates wait, and nothing is repaired (``core/joining``)."""
-        return self.joined is not None and self.joined.since != 0
+    def history(self) -> Seen | None:
+        """How much of the key's history the head rests on; None: nothing of it, or nobody asks."""
+        return Seen(self.since, self.upto) if self.upto else None
+
+    @property
+    def joining(self) -> bool:
+        """Whether something may be missing that its newest events were computed from."""
+        return self.joined is not None and (self.joined is ALONE or self.joined.first != "")
+
+    def sighted(self, at: int, window_ms: int = WINDOW_MS) -> bool:
+        """Whether all was seen that an event published at ``at`` (milliseconds since 1970) may have been computed from."""
+        return self.joined is None or self.joined.first_at <= at - window_ms
 
     def remembers(self, request_id: str) -> Remembered | None:
         """What is remembered of an applied request; None if it is not, or not any more."""
@@ -132,6 +158,8 @@ class KeyState:
         """
         if self.older is None or self.older[-1].at < now - 2 * window_ms:
             self.older = self.seen = None
+            if self.joined is not ALONE:
+                self.joined = None
 
     def advance(self, raw: Settings | None, event_id: str, at: int, window_ms: int, sole_writer: bool) -> None:
         """Takes an event as the newest: brokers show ``raw`` from now on. What is older than W, or too much, is dropped in time."""
@@ -176,11 +204,8 @@ def absent_since(version: Position) -> KeyState:
 
 
 def repair_due(state: KeyState) -> bool:
-    """Whether the head must be restated in the log, because brokers, or readers of the compacted log, see something else.
-
-    Not while the head is provisional.
-    """
-    return state.due and not state.provisional
+    """Whether the head must be restated in the log, because brokers, or readers of the compacted log, see something else."""
+    return state.due
 
 
 def restatement(key: PolicyKey, state: KeyState, event_id: str) -> Event:
@@ -192,7 +217,7 @@ def restatement(key: PolicyKey, state: KeyState, event_id: str) -> Event:
     """
     gone = state.document is None
     kind = StampKind.TOMBSTONE if gone else StampKind.REPAIR
-    stamp = Stamp(event_id, kind, head_version=state.version, remembered=state.remembered)
+    stamp = Stamp(event_id, kind, head_version=state.version, remembered=state.remembered, seen=state.history)
     if gone and not state.live:
         return Event(key, Action.DELETE, None, stamp)
     return Event(key, Action.UPDATE, state.document or {}, stamp)

@@ -52,7 +52,7 @@ class Folded(NamedTuple):
     """A broker's event that two recent raw documents explain differently; the newer was believed, which may undo something."""
 
 
-def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:  # noqa: PLR0911 (one for each rule)
+def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:
     """Applies an operation to the head, unless its request was applied before or its conditions do not hold."""
     if stamp.request_id and state.remembered and (first := state.remembers(stamp.request_id)) is not None:
         if first.version or event.replicated or not _follows_what_was_seen(state, stamp):
@@ -65,16 +65,12 @@ def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded
     version = state.version
     on_this_head = head is not None and stamp.base == version and not event.replicated
     stale = not on_this_head and stamp.base != (state.head_event if head is not None else "")
-    if state.joined is not None and _knew_better(event, stamp, version, state.joined.first):
-        return apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else event.document or {}, stale)
     etag = stamp.etag
     if etag is not None and not event.replicated and etag != (version if head is not None else ABSENT):
         return Folded(Status.REJECTED_ETAG, version, version, stale=stale)
     if stamp.skip_if_absent and head is None:
         return Folded(Status.SKIPPED_ABSENT, version, version, stale=stale)
     document: Settings = event.document or {}
-    if on_this_head and state.joined is not None:
-        return apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document)  # its writer knew this at least as well
     if stamp.reads:
         present: Settings = head or {}
         for name, expected in stamp.reads.items():
@@ -83,11 +79,6 @@ def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded
     if stamp.kind is StampKind.DELETE:
         return apply(state, placed, stamp, None, stale)
     return apply(state, placed, stamp, operated(head, document, stamp), stale)
-
-
-def _knew_better(event: Event, stamp: Stamp, version: Position, first: Position) -> bool:
-    """Whether an event was computed from a newer head than ours, of an event before the first that we saw: compaction kept it from us."""
-    return not (event.replicated or pipelined(stamp)) and version < stamp.base < first
 
 
 def _follows_what_was_seen(state: KeyState, stamp: Stamp) -> bool:
@@ -104,6 +95,11 @@ def _came_after(state: KeyState, stamp: Stamp) -> bool:
 def pipelined(stamp: Stamp) -> bool:
     """Whether an event was computed from one that was on its way to the log: its base is an event's id then, not a version."""
     return bool(stamp.remembered) and stamp.remembered[-1].version == ""
+
+
+def conditional(stamp: Stamp) -> bool:
+    """Whether an operation counts only under conditions."""
+    return stamp.etag is not None or stamp.skip_if_absent or bool(stamp.reads)
 
 
 def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Settings:
@@ -141,3 +137,20 @@ def move(state: KeyState, placed: Placed, head: Settings | None) -> Folded:
     state.version = state.head_event = placed.position
     state.contradictions = 0
     return Folded(Status.APPLIED, placed.position, previous, True)
+
+
+def changed_by(head: Settings | None, document: Settings, changed: list[Setting] | None, *, on_absence: bool) -> Settings | None:
+    """The head after a broker's event.
+
+    Args:
+        head: the head before.
+        document: what the broker wrote.
+        changed: what it changed; None: all.
+        on_absence: whether it was computed from no document; if not, it changes nothing of a document that is gone.
+    """
+    if changed is None:
+        return document
+    result = merged(head, document, changed)
+    if not result and head is None and not on_absence:
+        return None
+    return document if result == document else result

@@ -11,7 +11,7 @@ from __future__ import annotations
 from .events import Remembered, Stamp
 from .keystate import KeyState
 from .names import PolicyKey
-from .operation import Folded, Status
+from .operation import Folded, Status, conditional
 
 RECENT = 32_768
 """How many requests of a namespace are kept, of all its keys together: at a thousand updates a second, half a minute's."""
@@ -38,11 +38,11 @@ class RecentRequests:
     def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
         """An event of ours was folded into a key's state; its request is kept if it is certain to have been applied.
 
-        Of a key whose history was not seen from its beginning it is not, unless it had no conditions.
+        Of a key of which something may be missing it is not, unless it had no conditions.
         """
         if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous:
             return
-        if state.joined is None or not (stamp.etag is not None or stamp.reads or stamp.skip_if_absent):
+        if not state.joining or not conditional(stamp):
             self.add(key, Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous))
 
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:

@@ -453,6 +453,7 @@ class Sequencer:
             reads={**change.reads(before), **rules.reads(request.key, change, before, after or {})} if change is not None else {},
             operands=change.operands if change is not None else {},
             remembered=_carried(state, chain),
+            seen=state.history if state is not None else None,
         )
         if request.etag and request.key.scope is Scope.GLOBAL:  # a version of this log means nothing in other clusters
             stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})

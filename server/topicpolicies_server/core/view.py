@@ -14,7 +14,6 @@ from . import documents
 from .documents import Settings
 from .events import ABSENT, Event, Placed, Position
 from .fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, settle
-from .joining import join
 from .names import PolicyKey, Scope
 from .recent import RecentRequests
 
@@ -141,10 +140,11 @@ class View:
         if state is None:
             state = self._states[key] = KeyState()
         context = self._context
-        if context.joining and self._complete and (complete := self._complete[placed.partition]) is not None and placed.position > complete:
-            context = context._replace(joining=False)  # what it was computed from was not compacted away: if it is not here, it never was
-            if state.newest is None and context.joined_at is not None:  # but a tombstone may have been, that came before a repair
-                join(state, placed, context.joined_at)
+        if self._complete and (complete := self._complete[placed.partition]) is not None and placed.position > complete:
+            if complete == "":  # nothing was ever compacted away
+                context = context._replace(joining=False, joined_at=None)
+            elif context.joining:  # what it was computed from was not compacted away: if it is not here, it never was
+                context = context._replace(joining=False)
         folded = fold(state, placed, context)
         touched = self._touched
         touched.pop(key, None)  # so that it moves to the end
@@ -166,17 +166,17 @@ class View:
             self._states[key].trim(before + 3 * self._context.window_ms, self._context.window_ms)
 
     def settle(self, now: int) -> int | None:
-        """Ends the provisional time of all keys for which it is over (``core/joining``).
+        """Looks for keys of which something may be missing that brokers still compute from (``core/joining``).
 
         Args:
             now: milliseconds since 1970, by the log's clock.
 
         Returns:
-            When it may be over for the next one, by the same clock; None: nothing is provisional any more.
+            When there are none any more, by the same clock, if nothing else comes; None: there are none.
         """
         window = self._context.window_ms
-        waiting = [state.joined.since for state in self._states.values() if state.joined is not None and not settle(state, now, window)]
-        return min((since + window if now < since + window else since + 2 * window for since in waiting), default=None)
+        unsettled = [state.joined for state in self._states.values() if state.joined is not None and not settle(state, now, window)]
+        return max((joined.first_at + window for joined in unsettled), default=None)
 
     def loaded(self) -> None:
         """What was in the log when it was opened has been taken: from now on an unknown key is truly absent."""

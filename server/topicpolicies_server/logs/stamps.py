@@ -9,6 +9,7 @@ One property per part, all of them under ``tp-``, and only the parts that say so
     tp-base     the event it was computed from     tp-head    the version that a repair or tombstone restates
     tp-etag     the version the head must have     tp-skip    "1": only if there is a document
     tp-reads    setting,digest,...                 tp-operands  setting,union|subtract,base64,...
+    tp-history  first,last: the events between which its writer had seen all of the key
     tp-seen     request,digest,version,previous,...   the requests before this one, newest last
 
 Inside a list, ``%`` and ``,`` are written as in URLs. Properties hold names, digests and elements of lists, never the values
@@ -33,7 +34,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..core.documents import split
 from ..core.errors import Kind
-from ..core.events import ListChange, Remembered, Stamp, StampKind
+from ..core.events import ListChange, Remembered, Seen, Stamp, StampKind
 from .change_log import LogError
 
 FORMAT = "1"
@@ -57,6 +58,7 @@ _SKIP = "tp-skip"
 _READS = "tp-reads"
 _OPERANDS = "tp-operands"
 _SEEN = "tp-seen"
+_HISTORY = "tp-history"
 
 
 class MalformedStamp(ValueError):
@@ -93,6 +95,8 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
         properties[_OPERANDS] = _list(tuple(chain.from_iterable(rows)))
     if stamp.remembered:
         properties[_SEEN] = _list(tuple(chain.from_iterable(stamp.remembered[-REMEMBERED:])))
+    if stamp.seen is not None:
+        properties[_HISTORY] = _list(stamp.seen)
     size = sum(map(len, properties.values()))
     if size > MAX_BYTES:
         raise LogError(
@@ -126,6 +130,9 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     seen = _rows(properties, _SEEN, 4)
     if len(seen) > REMEMBERED:
         raise MalformedStamp(f"{_SEEN} has {len(seen)} rows")
+    history = _rows(properties, _HISTORY, 2)
+    if len(history) > 1:
+        raise MalformedStamp(f"{_HISTORY} has {len(history)} rows")
     try:
         return Stamp(
             event_id=event_id,
@@ -143,6 +150,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
             },
             remembered=tuple(map(Remembered._make, seen)),
             head_version=properties.get(_HEAD, ""),
+            seen=Seen(*history[0]) if history else None,
         )
     except (ValueError, binascii.Error, DecodeError) as error:
         raise MalformedStamp(str(error)) from error

@@ -143,8 +143,6 @@ class Namespace:
         self._new_id: Callable[[], str] = lambda: f"{prefix}{next(counter):012x}"
         depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
         self._sequencer = Sequencer(self._state, self._new_id, applied=self._applied, depth=depth, queue=queue)
-        self._settling: asyncio.TimerHandle | None = None
-        """When heads that are guesses may be certain."""
         self._repairs = Repairs(self._loop, chance, gate, self._repair, self._repair_cancelled)
         self._waiting = Waiting()
         self._watching: set[object] = set()
@@ -284,14 +282,16 @@ class Namespace:
 
     @property
     def repairs_due(self) -> int:
-        """Keys whose raw document is not their head, and is to be repaired."""
-        return self._repairs.due
+        """Keys whose raw document is not their head, and is to be repaired: now, or once the view answers."""
+        reading = self._loading.view if self._loading is not None else None
+        waiting = sum(repair_due(state) for _, state in reading.states()) if reading is not None and self._read.done() else 0
+        return self._repairs.due + waiting
 
     @property
     def busy(self) -> bool:
-        """Whether anything is read, in flight, to be repaired or in doubt, or anybody holds it, waits or watches."""
+        """Whether anything is read, in flight, or to be repaired, or anybody holds it, waits or watches."""
         waiting = bool(self._watching) or bool(self._holders) or self._pending > 0
-        unsettled = self._loading is not None or self._settling is not None or self._repairs.due > 0
+        unsettled = self._loading is not None or self._repairs.due > 0
         return waiting or unsettled or self._sequencer.chains > 0
 
     def idle_since(self) -> float:
@@ -306,8 +306,6 @@ class Namespace:
         self._life.cancel()
         await asyncio.gather(self._life, return_exceptions=True)
         self._repairs.close()
-        if self._settling is not None:
-            self._settling.cancel()
         self._deadlines.close()
         for follower in (self._loading, self._follower):
             if follower is not None and follower.log is not None:
@@ -373,7 +371,7 @@ class Namespace:
                     await self._drop(follower)
                     raise
             try:
-                await _first_of(lost, self._loaded)  # not at once if some heads are provisional
+                await _first_of(lost, self._loaded)  # not at once if something may be missing
             except BaseException:
                 await self._drop(follower)
                 raise
@@ -442,11 +440,8 @@ class Namespace:
         if effects:
             self._perform(effects)
         state = follower.view.state(event.key)
-        if state is not None:
-            if self._leads:
-                self._repairs.consider(event.key, state, placed)
-            if state.provisional:
-                self._settle_at(placed.published_at + self._context.window_ms)
+        if state is not None and self._leads:
+            self._repairs.consider(event.key, state, placed)
 
     def moved(self, follower: Follower) -> None:
         """The view has come further."""
@@ -457,7 +452,7 @@ class Namespace:
         self._waiting.wake(follower.positions)
 
     def loaded(self, follower: Follower) -> None:
-        """The log is read: as soon as nothing in it is provisional any more (``core/joining``), or patience ends, this view answers."""
+        """The log is read. This view answers once nothing can be missing (``core/joining``), or who has seen more had time to say so."""
         if follower is not self._loading or follower.log is None:
             return
         if not self._read.done():
@@ -469,8 +464,6 @@ class Namespace:
         if settled_at is not None and patience > 0:
             self._loop.call_later(min(max(settled_at - now, 1) / 1000, patience), self.loaded, follower)
             return
-        if settled_at is not None:  # what is still a guess is told, but not repaired
-            self._settle_at(settled_at)
         older, self._follower, self._loading = self._follower, follower, None
         identity = follower.log.identity
         if follower.continues and self._hub is not None:
@@ -495,22 +488,6 @@ class Namespace:
         self._admit_arrivals()
         self._consider_repairs(follower)
         self._waiting.wake(follower.positions)
-
-    def _settle_at(self, then: int) -> None:
-        """Some heads are guesses until then, in milliseconds since 1970."""
-        if self._settling is None:
-            self._settling = self._loop.call_later(max(then - self._now(), 1) / 1000, self._settle)
-
-    def _settle(self) -> None:
-        """Some heads that were told as guesses may be certain by now: their repairs are due."""
-        self._settling = None
-        follower = self._follower
-        if follower is None or self.phase is Phase.CLOSED:
-            return
-        settled_at = follower.view.settle(self._now())
-        self._consider_repairs(follower)
-        if settled_at is not None:
-            self._settle_at(settled_at)
 
     def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
         """An event of ours was not acknowledged."""

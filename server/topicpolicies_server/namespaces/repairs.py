@@ -69,8 +69,6 @@ class Repairs:
         self._publish = publish
         self._cancelled = cancelled
         self._due: dict[PolicyKey, _Due] = {}
-        self._doubtful: dict[PolicyKey, Placed] = {}
-        """Of keys that are not repaired yet because their heads are guesses: what will have caused it."""
 
     @property
     def due(self) -> int:
@@ -90,16 +88,11 @@ class Repairs:
             if known is not None:
                 self._forget(key)
                 self._cancelled()
-            if state.due and cause is not None:
-                self._doubtful.setdefault(key, cause)
-            elif not state.due:
-                self._doubtful.pop(key, None)
             return
-        early = self._doubtful.pop(key, None)
         if known is not None and known.timer is None:
             return  # its wait is over; it stands in line
         now = self._loop.time()
-        since, cause = now, early or cause
+        since = now
         if known is not None:
             since, cause = known.since, known.cause
             self._forget(key)
@@ -110,7 +103,6 @@ class Repairs:
         """Publishes nothing any more."""
         for key in list(self._due):
             self._forget(key)
-        self._doubtful.clear()
 
     def proceed(self, key: PolicyKey) -> bool:
         """The gate lets a repair pass (``gate.Visitor``)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, NamedTuple
 
+from topicpolicies_server.core import events
 from topicpolicies_server.core.documents import Setting, Settings
 from topicpolicies_server.core.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
 from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, fold, repair_due, restatement
@@ -72,9 +73,10 @@ class Script:
 
     def update(self, values: dict[Setting, bytes | None], *, on: Seen | None = None, wait: int = 1, **stamp: Any) -> Folded:
         """A sidecar sets and clears settings, and only those."""
+        known = self.state.history if on is None else None
         on = on or self.seen()
         document = change(on.document, values)
-        facts: dict[str, Any] = {"mask": tuple(name.replace("/", ".") for name in values), **stamp}
+        facts: dict[str, Any] = {"mask": tuple(name.replace("/", ".") for name in values), "seen": known, **stamp}
         return self.put(self.event(document, on, **facts), wait=wait)
 
     def event(self, document: Settings | None, on: Seen, **stamp: Any) -> Event:
@@ -99,11 +101,23 @@ class Script:
         assert self.due()
         return self.put(restatement(KEY, self.state, f"repair-{len(self.log)}"))
 
-    def claim(self, document: Settings | None, version: Position, *, remembered: tuple[Remembered, ...] = (), **event: Any) -> Folded:
-        """Another sidecar restates a head, right or wrong."""
+    def claim(
+        self,
+        document: Settings | None,
+        version: Position,
+        *,
+        since: Position | None = None,
+        upto: Position | None = None,
+        remembered: tuple[Remembered, ...] = (),
+        wait: int = 1,
+        **event: Any,
+    ) -> Folded:
+        """Another sidecar restates a head, right or wrong; it had seen as much as this one, unless said otherwise."""
         kind = StampKind.REPAIR if document is not None else StampKind.TOMBSTONE
-        stamp = Stamp(f"claim-{len(self.log)}", kind, head_version=version, remembered=remembered)
-        return self.put(Event(KEY, Action.UPDATE, document if document is not None else {}, stamp, **event))
+        mine = self.state
+        known = events.Seen(mine.since if since is None else since, mine.upto if upto is None else upto)
+        stamp = Stamp(f"claim-{len(self.log)}", kind, head_version=version, remembered=remembered, seen=known)
+        return self.put(Event(KEY, Action.UPDATE, document if document is not None else {}, stamp, **event), wait=wait)
 
     def broker(self, values: dict[Setting, bytes | None], *, on: Settings | None = None, wait: int = 1, **event: Any) -> Folded:
         """A broker sets and clears settings of the document that it shows, or of an older one."""

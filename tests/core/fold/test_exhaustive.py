@@ -17,6 +17,31 @@ def test_every_interleaving_of_three_changes(sidecar: int, broker: int, states: 
     assert counts["stale"] > 0 and counts["repairs"] > 0 and counts["wrong, it changed nothing"] > 0
 
 
+LATE = "a newcomer saw a late repair of what compaction had left"
+EXCUSED = {"wrong, it changed nothing", "wrong, ambiguous", "wrong, a broker was more than W behind"}
+
+
+@pytest.mark.parametrize(("sidecar", "broker", "states", "late"), [(0, 2, 10_000, 5), (1, 1, 300_000, 100)])
+@pytest.mark.timeout(300)
+def test_every_interleaving_with_a_compaction_a_newcomer_and_repairs_that_are_late_by_any_time(
+    sidecar: int, broker: int, states: int, late: int
+) -> None:
+    search = Search(sidecar, broker, chained=False, joins=True)
+    counts = search.run()
+    assert not search.wrong, search.wrong[0]
+    assert counts["states"] > states and counts[LATE] > late
+    assert {what for what in counts if what.startswith("wrong")} <= EXCUSED
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_interleaving_of_three_changes_of_brokers_with_a_newcomer() -> None:
+    search = Search(0, 3, chained=False, joins=True)
+    counts = search.run()
+    assert not search.wrong, search.wrong[0]
+    assert counts["states"] > 200_000 and counts[LATE] > 100
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("chained", [True, False], ids=["4.2.4", "4.0.0"])

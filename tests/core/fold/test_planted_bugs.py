@@ -89,14 +89,33 @@ def test_a_window_that_is_shorter_than_the_brokers_lag() -> None:
     assert UNDONE in broken(replace(WORLDS["guard"], window_ms=20))
 
 
-def test_provisional_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    def at_once(state: KeyState, now: int, window_ms: int = 0) -> bool:
-        state.joined = None
-        return now > window_ms
+def test_time_taken_for_knowledge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head whose history was not seen is taken for known W after its first event, as it once was: late repairs are disbelieved."""
+    fold = rules.fold
 
-    for module in (rules, joining):
-        monkeypatch.setattr(module, "settle", at_once)
-    assert "all who read the same prefix agree" in broken(WORLDS["joining"])
+    def with_time(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
+        if state.joined is not None and state.joined.first and state.sighted(placed.published_at, context.window_ms):
+            state.since = ""
+        return fold(state, placed, context)
+
+    monkeypatch.setattr(rules, "fold", with_time)
+    for kind in ("late repairs", "late guards"):
+        assert "a restatement changes no head" in (message := broken(WORLDS[kind])) or "all who read the same prefix agree" in message
+
+
+def test_who_has_seen_less_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "_has_seen_more", lambda _state, stamp: stamp.seen is not None)
+    assert broken(WORLDS["late repairs"])
+
+
+def test_guesses_from_what_was_not_seen_taken_for_as_good_as_anybodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "certain", lambda *_, **__: True)
+    assert broken(WORLDS["joining"]) or broken(WORLDS["late guards"])
+
+
+def test_operations_of_who_has_seen_more_believed_although_something_came_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "_stands_on_its_own", lambda *_: True)
+    assert broken(WORLDS["late repairs"])
 
 
 def test_heads_as_candidates_for_a_base(monkeypatch: pytest.MonkeyPatch) -> None:

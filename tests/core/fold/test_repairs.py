@@ -196,12 +196,12 @@ def test_an_absence_that_only_this_process_remembers_needs_no_repair() -> None:
     assert state.document is None and state.version == "000007" and state.base == "" and not repair_due(state)
 
 
-def test_a_restatement_of_a_greater_version_is_believed_because_its_writer_saw_more() -> None:
+def test_a_restatement_of_a_version_that_never_was_is_not_believed_by_who_saw_everything() -> None:
     script = Script()
     script.update({TTL: b"1"})
-    folded = script.claim({TTL: b"9"}, "000001x")
-    assert folded.changed and (folded.version, folded.previous) == ("000001x", "000001")
-    assert script.document == {TTL: b"9"} and not script.due()
+    for since in ("000001", "000001x"):
+        folded = script.claim({TTL: b"9"}, "000001x", since=since)
+        assert not folded.changed and script.document == {TTL: b"1"} and script.due()
 
 
 def test_a_contradiction_of_a_version_whose_history_was_seen_is_not_believed() -> None:
@@ -233,16 +233,21 @@ def test_two_sidecars_that_cannot_agree_do_not_repair_for_ever() -> None:
     assert repairs > 2
 
 
-def test_a_greater_version_wins_whoever_sees_what_first() -> None:
+def test_two_sidecars_that_disagree_about_the_version_come_to_agree_too() -> None:
     here, there = Script(), Script()
     for script in (here, there):
         script.update({TTL: b"1"}, event_id="same")
     there.state.document, there.state.version = {TTL: b"2"}, "000002"
-    one, other = restatement(KEY, here.state, "one"), restatement(KEY, there.state, "other")
-    for script in (here, there):
-        script.put(one)
-        script.put(other)
-    assert here.document == there.document == {TTL: b"2"} and here.version == there.version
+    there.state.due = True
+    for number in range(20):
+        writer = here if here.due() else there
+        if not writer.due():
+            break
+        event = restatement(KEY, writer.state, f"repair-{number}")
+        for script in (here, there):
+            script.put(event)
+    assert not here.due() and not there.due()
+    assert here.document == there.document and here.version == there.version
 
 
 def test_a_zombies_repair_of_a_key_that_nobody_knows_creates_nothing() -> None:

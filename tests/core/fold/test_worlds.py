@@ -13,6 +13,7 @@ import pytest
 from tests.core.fold.model.clusters import Clusters
 from tests.core.fold.model.kinds import WORLDS
 from tests.core.fold.model.world import World
+from topicpolicies_server.core.names import Scope
 
 SEEDS = 200
 CANNOT_BE_PROMISED = {
@@ -80,6 +81,28 @@ def test_joined_sidecars_agree_with_those_that_saw_everything() -> None:
     assert counts["wrong guesses"] <= counts["joined"] / 100
 
 
+LATE_WORLDS = {"late repairs": 120, "late guards": 120, "late repairs, recalled": 60}
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", LATE_WORLDS)
+def test_a_repair_that_is_late_by_any_time_is_believed_by_all_who_start_and_restart(name: str) -> None:
+    counts = run(name, LATE_WORLDS[name])
+    moves = ("paused", "resumed with repairs due", "joined", "joined between a late repair and a compaction", "crashed with repairs due")
+    assert_hostile(counts, *moves)
+    assert counts["joined between a late repair and a compaction"] >= 10 or WORLDS[name].sidecars[0].recalls
+    assert counts["undone, unexplained"] == counts["undone, nobody knew better"] == 0
+    assert counts["wrong answers of guesses"] <= counts["answered by guesses"] / 100
+
+
+def test_policies_of_all_clusters_are_no_exception() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(40):
+        counts += World(WORLDS["late repairs"], seed, scope=Scope.GLOBAL).run()
+    assert {what for what in counts if what.startswith("undone")} <= CANNOT_BE_PROMISED
+    assert_hostile(counts, "joined between a late repair and a compaction")
+
+
 def test_writes_of_several_settings_are_the_only_ones_that_go_unexplained() -> None:
     counts = run("foreign")
     assert_hostile(counts, "flagged unexplained", "undone, several settings in one write")
@@ -88,7 +111,7 @@ def test_writes_of_several_settings_are_the_only_ones_that_go_unexplained() -> N
 
 def test_joined_sidecars_agree_with_each_other_where_nobody_saw_everything() -> None:
     counts = run("orphaned")
-    assert_hostile(counts, "joined", "wrong guesses")
+    assert_hostile(counts, "joined", "crashed with repairs due", "answered by guesses")
 
 
 def test_clusters_that_are_written_one_at_a_time_show_their_heads_and_nothing_goes_to_and_fro() -> None:

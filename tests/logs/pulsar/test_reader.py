@@ -20,6 +20,7 @@ from topicpolicies_server.logs.pulsar.client import Result
 from topicpolicies_server.logs.pulsar.continuity import Continuity
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.reader import Goal, PartitionReader
+from topicpolicies_server.logs.pulsar.receiving import Received
 from topicpolicies_server.logs.pulsar.schemas import Schemas
 from topicpolicies_server.logs.pulsar.topics import Compaction
 
@@ -41,6 +42,7 @@ class Reading:
         fresh_ledger: int | None = None,
         opening: Compaction = NEVER_COMPACTED,
         answers: dict[str, Any] | None = None,
+        recalled: Sequence[Received] = (),
     ) -> None:
         async def all_sent() -> bool:
             self.broker_asked += 1
@@ -68,7 +70,8 @@ class Reading:
             return min((each for each in self.ledgers if after < each < before), default=None)
 
         continuity = Continuity(compaction, skipped, opening)
-        self.reader = PartitionReader(handle, 2, schemas, "standalone", Goal(last, all_sent, patience, fresh_ledger), continuity)
+        goal = Goal(last, all_sent, patience, fresh_ledger)
+        self.reader = PartitionReader(handle, 2, schemas, "standalone", goal, continuity, recalled)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
         self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries))))

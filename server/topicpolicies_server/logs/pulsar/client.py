@@ -32,6 +32,7 @@ from ..avro import Encoded
 from ..change_log import LogError
 from .client_logs import client_log_path
 from .credentials import TlsOptions, TokenSource
+from .ids import MessageId
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -126,10 +127,16 @@ class PulsarClient:
         self._closing: threading.Thread | None = None
         _open_clients.add(self)
 
-    async def create_reader(self, topic: str, name: str, *, queue_size: int) -> Any:
-        """A reader of a topic that is no partitioned one, from its earliest message, compacted, as brokers read it (``__system_reader``).
+    async def create_reader(self, topic: str, name: str, *, queue_size: int, first: MessageId | None = None) -> Any:
+        """A reader of a topic that is no partitioned one, under the brokers' own prefix (``__system_reader``).
 
         It has no schema, so that it registers none. Connecting creates the topic if it does not exist.
+
+        Args:
+            topic: its full name.
+            name: the reader's.
+            queue_size: how many messages may have been received and not taken.
+            first: the message to begin with, and to read on from there uncompacted; None: from the earliest one, compacted, as brokers do.
 
         Raises:
             PulsarClientError: it could not be created in time.
@@ -137,11 +144,12 @@ class PulsarClient:
         """
         configuration = _pulsar.ReaderConfiguration()
         configuration.reader_name(name)
-        configuration.read_compacted(True)
+        configuration.read_compacted(first is None)
         configuration.start_message_id_inclusive(True)
         configuration.subscription_role_prefix("__system_reader")
         configuration.receiver_queue_size(queue_size)
-        return await self._ask(lambda done: self._client.create_reader_async_v2(topic, _EARLIEST, configuration, done))
+        start = _EARLIEST if first is None else _pulsar.MessageId(-1, first.ledger, first.entry, -1)
+        return await self._ask(lambda done: self._client.create_reader_async_v2(topic, start, configuration, done))
 
     async def create_producer(
         self, topic: str, schema: str, *, send_seconds: float, queue_size: int, access: Any = SHARED, name: str = ""

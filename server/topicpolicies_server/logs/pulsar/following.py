@@ -15,6 +15,8 @@ from .access import Access
 from .client import PulsarClientError, close_handle, close_quietly
 from .continuity import Continuity
 from .reader import Goal, PartitionReader
+from .recall import recall
+from .receiving import Received
 from .refusals import refusal
 from .schemas import Schemas
 from .topics import End, Layout
@@ -152,8 +154,11 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
     compaction = await ask()  # before connecting, because from then on the reader receives
     name = f"topicpolicies-{uuid.uuid4().hex}"
     handle = await access.client.create_reader(layout.full_names[partition], name, queue_size=access.limits.received)
+    recalled: Sequence[Received] = ()
     try:
         end = await access.topics.end(layout.namespace, topic)
+        if compaction.ledger != -1 and compaction.horizon is not None:
+            recalled = await recall(access, layout.namespace, topic, layout.full_names[partition], compaction.horizon)
     except BaseException:
         close_quietly(handle)
         raise
@@ -163,4 +168,4 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
 
     goal = Goal(end.last, all_sent, access.limits.stuck_seconds, end.fresh_ledger)
     continuity = Continuity(ask, functools.partial(access.topics.skipped, layout.namespace, topic), compaction)
-    return PartitionReader(handle, partition, schemas, access.facts.name, goal, continuity), end
+    return PartitionReader(handle, partition, schemas, access.facts.name, goal, continuity, recalled), end

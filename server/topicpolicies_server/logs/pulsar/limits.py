@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...config import RECALLED_ENTRIES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulsarLimits:
@@ -17,6 +19,8 @@ class PulsarLimits:
     """After which time without events a producer is closed, as brokers do."""
     received: int = 1_000
     """Messages of a partition that may have been received and not read."""
+    recalled: int = RECALLED_ENTRIES
+    """Entries of a partition that are read as they were although they are compacted, if they still stand in its ledgers."""
     stuck_seconds: float = 30.0
     """How long nothing may come while a log is being read for the first time."""
     creation_seconds: float = 5.0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ...config import PulsarLogConfig, Writer
 from .admin import Admin
 from .credentials import TlsOptions, TokenSource, token_from_file
+from .limits import PulsarLimits
 from .log import PulsarLog
 
 
@@ -19,7 +20,12 @@ def pulsar_log(config: PulsarLogConfig, advertised: Callable[[], str] = str) -> 
     """
     exclusive = config.writer is Writer.EXCLUSIVE
     return PulsarLog(
-        config.service_url, config.admin_url, token=_token(config), tls=_tls(config), advertised=advertised if exclusive else None
+        config.service_url,
+        config.admin_url,
+        token=_token(config),
+        tls=_tls(config),
+        limits=PulsarLimits(recalled=config.recalled_entries),
+        advertised=advertised if exclusive else None,
     )
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...core.events import Event, Placed
@@ -73,8 +74,19 @@ class PartitionReader:
         cluster: str,
         goal: Goal,
         continuity: Continuity,
+        recalled: Sequence[Received] = (),
     ) -> None:
-        """``handle`` is pulsar-client's reader, ``cluster`` the name of the local one."""
+        """Reads nothing yet.
+
+        Args:
+            handle: pulsar-client's reader.
+            partition: its number.
+            schemas: of the log.
+            cluster: the name of the local one.
+            goal: where the beginning ends.
+            continuity: what is known of the partition's compaction.
+            recalled: entries up to where the log is compacted, without a hole, to be handed over among the compacted ones (``recall``).
+        """
         self.handle = handle
         self.last = NOWHERE
         self.problems = 0
@@ -85,6 +97,7 @@ class PartitionReader:
         self._schemas = schemas
         self._cluster = cluster
         self._receiver = Receiver(handle)
+        self._recalled = deque(recalled)
         self._caught_up = False
         self._quiet_since = 0.0
         """When something last came, or the broker was last asked about it, monotonic."""
@@ -110,13 +123,15 @@ class PartitionReader:
         while True:
             batch = self._receiver.take()
             if batch:
-                await self._hand_over(batch, deliver)
+                await self._hand_over(self._in_order(batch), deliver)
                 progress = self._quiet_since = time.monotonic()
                 continue
             if self._caught_up:
                 await self._receiver.wait()
                 continue
             if self.last >= target or (not await self._receiver.wait(_QUIET_SECONDS) and await self._is_at_end()):
+                recalled, self._recalled = self._recalled, deque()
+                await self._hand_over(recalled, deliver)
                 await self._begin(target)
                 caught_up()
             elif time.monotonic() - progress > goal.patience_seconds and not self._receiver.has_some:
@@ -170,7 +185,19 @@ class PartitionReader:
         result, more = inbox.items.popleft()
         return result != OK or bool(more)
 
-    async def _hand_over(self, batch: Sequence[Received], deliver: Callable[[Sequence[Placed]], None]) -> None:
+    def _in_order(self, batch: Sequence[Received]) -> Sequence[Received]:
+        """What was received, and before it what was recalled that goes before it."""
+        recalled = self._recalled
+        if not recalled:
+            return batch
+        merged: list[Received] = []
+        for received in batch:
+            while recalled and recalled[0][0] <= received[0]:
+                merged.append(recalled.popleft())
+            merged.append(received)
+        return merged
+
+    async def _hand_over(self, batch: Iterable[Received], deliver: Callable[[Sequence[Placed]], None]) -> None:
         placed: list[Placed] = []
         began = time.perf_counter()
         for place, message in batch:

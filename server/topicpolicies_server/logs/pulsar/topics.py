@@ -55,6 +55,15 @@ class Compaction(NamedTuple):
     """Behind which entry nothing is compacted. It may be told as the beginning of the next ledger."""
 
 
+class Stretch(NamedTuple):
+    """Entries that follow each other."""
+
+    first: MessageId
+    last: MessageId
+    entries: int
+    """How many there are, markers of the brokers' own included."""
+
+
 class End(NamedTuple):
     """Where a topic ended when it was asked for."""
 
@@ -133,6 +142,25 @@ class Topics:
             LogError: there is no answer.
         """
         return _compaction(await self._ask(namespace, topic, "internalStats") or {})
+
+    async def uncompacted(self, namespace: str, topic: str, horizon: MessageId, most: int) -> Stretch:
+        """What still stands in the ledgers of one of a log's topics up to an entry: its newest entries, at most about so many.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        stats = await self._ask(namespace, topic, "internalStats") or {}
+        sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in stats.get("ledgers") or ()}
+        first = last = MessageId(horizon.ledger, horizon.entry + 1)
+        count = 0
+        for ledger in sorted((ledger for ledger in sizes if ledger <= horizon.ledger), reverse=True):
+            size = horizon.entry + 1 if ledger == horizon.ledger else sizes[ledger]
+            taken = min(size, most - count)
+            if taken > 0:
+                last = MessageId(ledger, size - 1) if count == 0 else last
+                first = MessageId(ledger, size - taken)
+                count += taken
+        return Stretch(first, last, count)
 
     async def dispatched(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
         """Whether a reader, by its name, has been sent everything up to an entry and waits for more.

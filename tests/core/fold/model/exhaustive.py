@@ -1,6 +1,10 @@
-"""All interleavings of a small world: one sidecar, one broker, one key, a few changes.
+"""All interleavings of a small world: one sidecar, one broker, one key, a few changes; perhaps one that joins.
 
     python -m tests.core.fold.model.exhaustive 2 2 chained
+    python -m tests.core.fold.model.exhaustive 1 1 joins
+
+With ``joins``, the log is compacted at any point, once, a second sidecar starts at any point, reads what is left, and repairs; and at any
+point so much time passes that nothing is W old any more. A repair can be late by any time: whatever else happens can happen before it.
 
 Every state that can be reached is visited once. A state is what is in the log, what each has read of it, what is on its way, and how many
 changes are left. What is wrong is either reported with the log that shows it, or of a kind that cannot be promised.
@@ -18,11 +22,14 @@ from topicpolicies_server.core import fold as rules
 from topicpolicies_server.core.documents import Settings
 from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.fold import FoldContext, Folded, KeyState
+from topicpolicies_server.core.keystate import WINDOW_MS
 from topicpolicies_server.core.names import PolicyKey, Scope
 
 from .intents import Intent
 
 KEY = PolicyKey("persistent://t/n/x", Scope.LOCAL)
+MANY = 25
+"""Events that no log reaches unless something goes to and fro."""
 SETTINGS = ("publish_rate", "compaction_threshold")
 
 
@@ -53,6 +60,18 @@ class Node:
     broker_sent: tuple[int, ...] = ()
     sidecar_left: int = 0
     broker_left: int = 0
+    horizon: int = 0
+    """So many of the events have been compacted."""
+    late: int = 0
+    """Events from this one on were published more than 2 W after those before; 0: none."""
+    joined: tuple[int, int] | None = None
+    """Of the second sidecar: how many events there were when it started, and how many of them had been compacted; None: not yet."""
+    joiner_read: int = 0
+    """Up to which event it has read."""
+    joiner_sent: tuple[int, ...] = ()
+    may_compact: bool = False
+    may_wait: bool = False
+    may_join: bool = False
 
 
 class Head(NamedTuple):
@@ -66,23 +85,29 @@ class Head(NamedTuple):
 class Search:
     """One exhaustive search."""
 
-    def __init__(self, sidecar: int, broker: int, *, chained: bool) -> None:
+    def __init__(self, sidecar: int, broker: int, *, chained: bool, joins: bool = False) -> None:
         """How many changes the sidecar and the broker make; a chained broker (4.2.4) waits for its own events."""
         self.chained = chained
-        self.start = Node(sidecar_left=sidecar, broker_left=broker)
+        self.start = Node(sidecar_left=sidecar, broker_left=broker, may_compact=joins, may_wait=joins, may_join=joins)
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._sent: list[Sent] = []
         self._numbers: dict[object, int] = {}
-        self._heads: dict[tuple[int, ...], Head] = {(): Head(KeyState(), None)}
+        self._heads: dict[tuple[tuple[int, ...], int], Head] = {}
+        self._guesses: dict[tuple[tuple[int, ...], int, int], KeyState] = {}
         self._shown: dict[tuple[int, ...], Settings | None] = {(): None}
 
     def run(self) -> Counter[str]:
-        """Visits every state."""
+        """Visits every state.
+
+        Raises:
+            AssertionError: repairs go to and fro.
+        """
         seen = {self.start}
         todo = [self.start]
         while todo:
             node = todo.pop()
+            assert len(node.log) < MANY, f"repairs do not loop: {[self._sent[number].event for number in node.log]}"
             self.counts["states"] += 1
             following = list(self._following(node))
             if not following:
@@ -96,19 +121,19 @@ class Search:
     # -- what can happen next --------------------------------------------------------------------------------------------
 
     def _following(self, node: Node) -> Iterator[Node]:
-        head = self._head(node.log[: node.sidecar_read]).state
+        head = self._head(node.log[: node.sidecar_read], node.late).state
         if node.sidecar_left:
             for intent in self._intents("s", node.sidecar_left):
                 number = self._operation(node, head, intent)
                 yield replace(node, sidecar_sent=(*node.sidecar_sent, number), sidecar_left=node.sidecar_left - 1)
         if node.sidecar_sent:
             log = (*node.log, node.sidecar_sent[0])
-            self._head(log)
+            self._head(log, node.late)
             yield replace(node, log=log, sidecar_sent=node.sidecar_sent[1:])
         if node.sidecar_read < len(node.log):
             yield replace(node, sidecar_read=node.sidecar_read + 1)
         elif not node.sidecar_sent and rules.repair_due(head):
-            number = self._number(("repair", node.log), Sent(rules.restatement(KEY, head, f"r{len(node.log)}"), None, None))
+            number = self._number(("repair", node.log, node.late), Sent(rules.restatement(KEY, head, f"r{len(node.log)}"), None, None))
             yield replace(node, sidecar_sent=(number,))
         waiting = self.chained and (node.broker_sent or any(self._is_brokers(number) for number in node.log[node.broker_read :]))
         if node.broker_left and not waiting:
@@ -119,10 +144,51 @@ class Search:
                 yield replace(node, broker_sent=(*node.broker_sent, number), broker_left=node.broker_left - 1)
         if node.broker_sent:
             log = (*node.log, node.broker_sent[0])
-            self._head(log)
+            self._head(log, node.late)
             yield replace(node, log=log, broker_sent=node.broker_sent[1:])
         if node.broker_read < len(node.log):
             yield replace(node, broker_read=node.broker_read + 1)
+        if node.log:
+            yield from self._joining(node)
+
+    def _joining(self, node: Node) -> Iterator[Node]:
+        """What can happen around the second sidecar."""
+        length = len(node.log)
+        if node.may_compact and not node.joined:
+            yield replace(node, horizon=length, may_compact=False)
+        if node.may_wait:
+            yield replace(node, late=length + 1, may_wait=False)
+        if node.may_join and node.horizon:
+            yield replace(node, joined=(length, node.horizon), may_join=False)
+        if node.joined is None:
+            return
+        if node.joiner_sent:
+            log = (*node.log, node.joiner_sent[0])
+            self._head(log, node.late)
+            yield replace(node, log=log, joiner_sent=node.joiner_sent[1:])
+        if node.joiner_read < length:
+            yield replace(node, joiner_read=node.joiner_read + 1)
+        elif not node.joiner_sent and (guess := self._guess(node)).due:
+            event = rules.restatement(KEY, guess, f"j{length}")
+            number = self._number(("guess", node.log, node.late, node.joined), Sent(event, None, None))
+            yield replace(node, joiner_sent=(number,))
+
+    def _guess(self, node: Node) -> KeyState:
+        """What the second sidecar makes of what it has read."""
+        assert node.joined is not None, "it has started"
+        started, horizon = node.joined
+        log = node.log[: node.joiner_read]
+        state = self._guesses.get((log, node.late, horizon))
+        if state is None:
+            state = KeyState()
+            for index, number in enumerate(log):
+                event = self._sent[number].event
+                if index < horizon and (index < horizon - 1 or event.document is None):
+                    continue  # it was compacted away
+                context = FoldContext(joining=index < horizon, joined_at=_placed(started, event, node.late).published_at)
+                rules.fold(state, _placed(index + 1, event, node.late), context)
+            self._guesses[log, node.late, horizon] = state
+        return state
 
     def _intents(self, who: str, left: int, present: Settings | None = None) -> Iterator[Intent]:
         for name in SETTINGS:
@@ -158,30 +224,35 @@ class Search:
 
     # -- what must hold --------------------------------------------------------------------------------------------------
 
-    def _head(self, log: tuple[int, ...]) -> Head:
-        head = self._heads.get(log)
+    def _head(self, log: tuple[int, ...], late: int) -> Head:
+        if not log:
+            return Head(KeyState(), None)
+        late = late if late <= len(log) else 0
+        head = self._heads.get((log, late))
         if head is None:
-            before = self._head(log[:-1])
+            before = self._head(log[:-1], late)
             sent = self._sent[log[-1]]
             state = _copy(before.state)
-            folded = rules.fold(state, _placed(len(log), sent.event), FoldContext())
+            folded = rules.fold(state, _placed(len(log), sent.event, late), FoldContext())
             truth = before.truth
             if sent.intent is not None:
                 truth = sent.intent.apply(truth)
                 if sent.event.stamp is None and not truth and before.state.document is None and sent.base is not None:
                     truth = None
-            self._check(log, before.state, state, folded, truth, sent)
-            head = self._heads[log] = Head(state, state.document)
+            self._check(log, late, before.state, state, folded, truth, sent)
+            head = self._heads[log, late] = Head(state, state.document)
         return head
 
-    def _check(self, log: tuple[int, ...], before: KeyState, state: KeyState, folded: Folded, truth: Settings | None, sent: Sent) -> None:
+    def _check(
+        self, log: tuple[int, ...], late: int, before: KeyState, state: KeyState, folded: Folded, truth: Settings | None, sent: Sent
+    ) -> None:
         self.counts["logs"] += 1
         self.counts["repairs"] += sent.intent is None
         self.counts["stale"] += folded.stale
         if folded.changed and not (folded.version > before.version and folded.previous == before.version):
             self._report(log, "versions grow and link up")
         alone = KeyState()
-        rules.fold(alone, _placed(len(log), sent.event), FoldContext(joining=True))
+        rules.fold(alone, _placed(len(log), sent.event, 0), FoldContext(joining=True))
         same = alone.document == state.document and (state.document is None or alone.version == state.version)
         if state.due == (same and alone.live == state.live and (state.document is not None or state.live is None)):
             self._report(log, "a repair is due exactly if the newest event alone says something else")
@@ -191,14 +262,32 @@ class Search:
             self.counts["wrong, it changed nothing"] += 1
         elif folded.ambiguous:
             self.counts["wrong, ambiguous"] += 1
+        elif folded.unexplained and late:
+            self.counts["wrong, a broker was more than W behind"] += 1
         else:
             self._report(log, "nothing acknowledged is undone")
 
     def _at_rest(self, node: Node) -> None:
         self.counts["ends"] += 1
-        state = self._head(node.log).state
+        state = self._head(node.log, node.late).state
         if state.due or state.live != state.document or self._shown_after(node.log) != state.document:
             self._report(node.log, "in the end brokers show the head")
+        if node.joined is not None:
+            self.counts["joined"] += 1
+            self.counts["a newcomer saw a late repair of what compaction had left"] += self._repaired_late(node)
+            guess = self._guess(node)
+            if guess.document != state.document or (state.document is not None and guess.version != state.version):
+                self._report(node.log, f"in the end all agree (joined at {node.joined}, late from {node.late})")
+
+    def _repaired_late(self, node: Node) -> bool:
+        """Whether the second sidecar saw a stale document that compaction had left, and the first's repair of it more than 2 W later."""
+        assert node.joined is not None, "it has started"
+        horizon = node.joined[1]
+        if not 0 < horizon < node.late or not self._head(node.log[:horizon], node.late).state.due:
+            return False
+        following = node.log[horizon : node.late - 1]
+        repairs = [number for number in node.log[node.late - 1 :] if self._sent[number].intent is None]
+        return all(self._sent[number].intent is not None for number in following) and bool(repairs)
 
     def _shown_after(self, log: tuple[int, ...]) -> Settings | None:
         if log not in self._shown:
@@ -218,8 +307,8 @@ def _copy(state: KeyState) -> KeyState:
     return copy
 
 
-def _placed(length: int, event: Event) -> Placed:
-    return Placed(0, f"{length:04d}", event, 1_000 + length)
+def _placed(length: int, event: Event, late: int) -> Placed:
+    return Placed(0, f"{length:04d}", event, 1_000 + length + (3 * WINDOW_MS if 0 < late <= length else 0))
 
 
 def _frozen(document: Settings | None) -> object:
@@ -228,7 +317,7 @@ def _frozen(document: Settings | None) -> object:
 
 def main(arguments: list[str]) -> None:
     """Runs one search."""
-    search = Search(int(arguments[0]), int(arguments[1]), chained=arguments[2:] == ["chained"])
+    search = Search(int(arguments[0]), int(arguments[1]), chained="chained" in arguments[2:], joins="joins" in arguments[2:])
     for name, count in sorted(search.run().items()):
         print(f"{count:9} {name}")
     for wrong in search.wrong[:3]:

@@ -33,6 +33,8 @@ class WorldKind:
     crashes: int = 0
     """Sidecars, of those that joined, that go away."""
     compactions: int = 0
+    pauses: int = 0
+    """How often a sidecar's repairs wait, for up to 3 W."""
     survivor: bool = True
     """Whether the first sidecar lives from the beginning to the end."""
 
@@ -56,6 +58,42 @@ WORLDS: Mapping[str, WorldKind] = {
             joins=4,
             crashes=2,
             compactions=6,
+            changes=120,
+            long_pause=(0.1, 5_000),
+            window_ms=3_000,
+        ),
+        WorldKind(
+            "late repairs",
+            brokers=(CHAINED, CONCURRENT),
+            joins=6,
+            crashes=4,
+            compactions=12,
+            pauses=6,
+            changes=120,
+            long_pause=(0.1, 5_000),
+            window_ms=3_000,
+        ),
+        WorldKind(
+            "late guards",
+            sidecars=(SidecarKind(), SidecarKind()),
+            brokers=(CONCURRENT, CONCURRENT),
+            requests=False,
+            joins=6,
+            crashes=4,
+            compactions=12,
+            pauses=6,
+            changes=120,
+            long_pause=(0.1, 5_000),
+            window_ms=3_000,
+        ),
+        WorldKind(
+            "late repairs, recalled",
+            sidecars=(SidecarKind(recalls=40), SidecarKind(recalls=10)),
+            brokers=(CHAINED, CONCURRENT),
+            joins=6,
+            crashes=4,
+            compactions=12,
+            pauses=6,
             changes=120,
             long_pause=(0.1, 5_000),
             window_ms=3_000,

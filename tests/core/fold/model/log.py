@@ -46,11 +46,12 @@ class Log:
         """Erases all but the newest event of each key, and that too if it is a message without a value."""
         self.horizon = len(self.entries)
 
-    def compacted(self) -> list[Entry]:
-        """What a new reader gets."""
+    def compacted(self, recalled: int = 0) -> list[Entry]:
+        """What a new reader gets; so many of the entries before the compaction's end as they were, as long as they are there."""
         newest: dict[PolicyKey, Entry] = {entry.event.key: entry for entry in self.entries[: self.horizon]}
-        kept = [entry for entry in newest.values() if entry.event.document is not None]
-        return sorted(kept, key=lambda entry: entry.number) + self.entries[self.horizon :]
+        whole = max(self.horizon - recalled, 0)
+        kept = [entry for entry in newest.values() if entry.event.document is not None and entry.number < whole]
+        return sorted(kept, key=lambda entry: entry.number) + self.entries[whole:]
 
 
 def position(number: int) -> Position:

@@ -34,6 +34,8 @@ class Request:
     version: Position = ""
     previous: Position = ""
     attempts: int = 0
+    guessed: bool = False
+    """Whether whoever answered had not seen the key's history from its beginning."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class SidecarKind:
     """How often an acknowledgement is lost, and the event published again."""
     repair_after: tuple[int, int] = (20, 60)
     repair_bound: int = 250
+    patience: int = 1_000
+    """Milliseconds for which it does not answer, once it has read the log, for what may be missing of a key."""
+    load: tuple[int, int] = (0, 0)
+    """Milliseconds that it takes to begin to read."""
+    recalls: int = 0
+    """How many entries before the compaction's end it reads as they were."""
 
 
 @dataclass(eq=False)
@@ -89,11 +97,32 @@ class Sidecar:
         self._repairs: dict[PolicyKey, _Repair] = {}
         self._published_until = self._read_until = clock.now
         self._window = window_ms
-        self._context = FoldContext(window_ms, joining=True, joined_at=clock.now)
-        for entry in log.compacted():
+        self._paused = False
+        self._patient_until = 0
+        joined_at = clock.now if log.horizon else None
+        self._context = FoldContext(window_ms, joining=joined_at is not None, joined_at=joined_at)
+        if kind.load[1]:
+            self._read_until += chance.randint(*kind.load)
+        for entry in log.compacted(kind.recalls):
             self._hear(entry)
+        self._loaded = self._read_until == clock.now
         self._clock.after(self._read_until - clock.now, self._caught_up)
         log.readers.append(self._hear)
+
+    @property
+    def paused(self) -> bool:
+        """Whether its repairs wait."""
+        return self._paused
+
+    def pause(self) -> None:
+        """Its repairs wait: they were paused, or there are too many, or it is out of the log's reach."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """What is due is repaired."""
+        self._paused = False
+        for key in list(self.states):
+            self._consider(key)
 
     def crash(self) -> None:
         """It is gone, with all that it knew and had not yet published."""
@@ -102,7 +131,9 @@ class Sidecar:
 
     def ready(self, key: PolicyKey) -> bool:
         """Whether it answers for a key."""
-        return self.alive and not self._context.joining and not self.states[key].provisional
+        if not self.alive or not self._loaded:
+            return False
+        return self._clock.now >= self._patient_until or rules.settle(self.states[key], self._clock.now, self._window)
 
     def submit(self, request: Request) -> None:
         """Computes a request on the head with all that is in flight, and publishes its event."""
@@ -112,6 +143,7 @@ class Sidecar:
         first = state.remembers(request.request_id)
         if first is not None:
             request.status, request.version, request.previous = Status.DUPLICATE, first.version, first.previous
+            request.guessed = state.since != ""
             return
         flying = self._in_flight[request.key]
         document = state.document
@@ -137,17 +169,12 @@ class Sidecar:
             skip_if_absent=request.skip_if_absent,
             reads=reads,
             operands={LIST: (intent.operation, intent.values[LIST] or b"")} if intent.operation is not None else {},
+            seen=state.history,
             remembered=(*state.remembered, *(Remembered(each.request.request_id, "d", "", "") for each in flying))[-16:],
         )
         event = Event(request.key, Action.UPDATE, after if after is not None else {}, stamp)
         flying.append(_InFlight(request, event))
         self._publish(event, intent, document)
-
-    def settle(self) -> None:
-        """Looks after keys that are provisional, as a timer would."""
-        for key, state in self.states.items():
-            if rules.settle(state, self._clock.now, self._window):
-                self._consider(key)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -168,7 +195,7 @@ class Sidecar:
 
     def _consider(self, key: PolicyKey) -> None:
         """A repair becomes due, waits longer, or is not needed any more."""
-        if self._context.joining or not rules.repair_due(self.states[key]):
+        if not self._loaded or self._paused or not rules.repair_due(self.states[key]):
             self._repairs.pop(key, None)
             return
         repair = self._repairs.setdefault(key, _Repair(self._clock.now))
@@ -180,7 +207,7 @@ class Sidecar:
 
     def _fire(self, key: PolicyKey, number: int) -> None:
         repair = self._repairs.get(key)
-        if not self.alive or repair is None or repair.number != number:
+        if not self.alive or self._paused or repair is None or repair.number != number:
             return
         del self._repairs[key]
         if self._in_flight[key]:
@@ -198,7 +225,10 @@ class Sidecar:
 
     def _caught_up(self) -> None:
         self._context = self._context._replace(joining=False)
-        self.settle()
+        self._loaded = True
+        self._patient_until = self._clock.now + self.kind.patience
+        for key in list(self.states):
+            self._consider(key)
 
     def _read(self, entry: Entry) -> None:
         if not self.alive:
@@ -223,6 +253,7 @@ class Sidecar:
             self.submit(request)
             return
         request.status, request.version, request.previous = folded.status, folded.version, folded.previous
+        request.guessed = self.states[event.key].since != ""
 
 
 __all__ = ["Request", "Settings", "Sidecar", "SidecarKind"]

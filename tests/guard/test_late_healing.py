@@ -1,0 +1,87 @@
+"""Healings that come half a minute late, beside a real 4.0.0: a guard that starts after them takes nothing back."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.broker.fixtures import BrokerOf
+from tests.broker.pulsar_broker import Broker
+from tests.shared.late_repairs import LateRepair, late_repairs
+from tests.shared.run import Place
+
+from .guarding import guarding
+from .healings import Healing, healings, taken_back
+from .storm import THREADS, Storm, storm
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+TOPICS = 20
+LATE_SECONDS = 33.0
+WATCHED_SECONDS = 8.0
+LEAST_LATE = 5
+RECALLS_NOTHING = ("--recalled-entries", "0")
+"""As if what was compacted away had been trimmed: with it, a newcomer would know what there is to know."""
+
+
+async def test_a_guard_that_starts_after_late_healings_takes_none_of_them_back(broker_of: BrokerOf, tmp_path: Path) -> None:
+    old = broker_of("4.0.0")
+    beside, after = await asyncio.gather(healed_late(old, tmp_path, stays=True), healed_late(old, tmp_path, stays=False))
+    print(beside, after, sep="\n")
+    for ending in (beside, after):
+        assert ending.storm.changes == len(THREADS) * TOPICS and ending.healed >= LEAST_LATE
+        assert ending.taken_back == []
+        assert ending.storm.lost == [0], "\n\n".join(ending.storm.stories)
+
+
+@dataclass
+class Ending:
+    """What became of a storm whose damage was healed late, once a second guard had started."""
+
+    storm: Storm
+    late: list[LateRepair]
+    """What the second guard read."""
+    healed: int
+    """Settings, by the first guard."""
+    taken_back: list[Healing]
+
+    def __str__(self) -> str:
+        late, storm = [each.late_ms for each in self.late], self.storm
+        return (
+            f"{len(late)} of {TOPICS} documents healed {min(late)} to {max(late)} ms late, {self.healed} settings;"
+            f" the second guard took back {len(self.taken_back)}: {', '.join(map(str, self.taken_back[:3]))};"
+            f" the broker lost {storm.lost[0]} of {storm.changes}"
+        )
+
+
+async def healed_late(old: Broker, home: Path, *, stays: bool) -> Ending:
+    """A storm under a guard that is paused and goes on half a minute later; then another one joins it, or follows it."""
+    place = await asyncio.to_thread(Place, old, topics=TOPICS, partitions=0, prefix="late")
+    first_told, second_told = (home / f"{number}-{'beside' if stays else 'after'}.log" for number in ("first", "second"))
+    late: list[LateRepair] = []
+    async with place.log() as log, guarding(old, first_told, place.namespace, *RECALLS_NOTHING) as first:
+        await first.loaded(1)
+        first.process.send_signal(signal.SIGUSR1)
+
+        async def until_the_second_guard_has_looked() -> None:
+            assert (await first.metrics())["repairs_paused"] == 1
+            await asyncio.sleep(LATE_SECONDS)
+            assert log.wrong >= LEAST_LATE, "brokers showed stale documents all the time"
+            await asyncio.to_thread(place.compact)
+            first.process.send_signal(signal.SIGUSR2)
+            await first.at_rest(lambda: log.wrong)
+            late.extend(await late_repairs(place))
+            assert len(late) >= LEAST_LATE, "there are healings that came late, behind stale events that compaction left"
+            if not stays:
+                first.process.terminate()
+                await asyncio.to_thread(first.process.wait, 30)
+            async with guarding(old, second_told, place.namespace, *RECALLS_NOTHING) as second:
+                await second.loaded(1)
+                await asyncio.sleep(WATCHED_SECONDS)
+
+        ended = await storm(old.admin, place.topics, 1, until_the_second_guard_has_looked, log)
+        healed, by_the_second = (healings(told.read_text().splitlines()) for told in (first_told, second_told))
+    return Ending(ended, late, len(healed), taken_back([*healed, *by_the_second]))

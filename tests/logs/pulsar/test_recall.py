@@ -1,0 +1,137 @@
+"""What compaction erased for readers and still stands in the ledgers: it is read as it was, all of it or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any, cast
+
+import pytest
+
+from tests.logs.pulsar.conftest import QUICK, Following
+from tests.logs.pulsar.fakes import FakeAdmin, FakeReader
+from tests.logs.pulsar.test_reader import Reading, updates
+from tests.logs.samples import a_key, an_update
+from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.ids import MessageId
+from topicpolicies_server.logs.pulsar.limits import PulsarLimits
+from topicpolicies_server.logs.pulsar.recall import recall
+from topicpolicies_server.logs.pulsar.receiving import Received
+from topicpolicies_server.logs.pulsar.topics import Compaction, Stretch, Topics
+
+TOPIC = "__change_events"
+LEDGERS = [{"ledgerId": 3, "entries": 10}, {"ledgerId": 5, "entries": 4}, {"ledgerId": 7, "entries": 0}]
+
+
+def topics(ledgers: Any = LEDGERS) -> Topics:
+    stats = {"ledgers": ledgers}
+    return Topics(cast("Admin", FakeAdmin({f"persistent/a/b/{TOPIC}/internalStats": stats})), TOPIC)
+
+
+class Client:
+    """Hands out one reader."""
+
+    def __init__(self, handle: FakeReader) -> None:
+        self.handle = handle
+        self.first: MessageId | None = None
+
+    async def create_reader(self, topic: str, name: str, *, queue_size: int, first: MessageId | None = None) -> FakeReader:
+        assert topic.endswith(TOPIC) and name and queue_size
+        self.first = first
+        return self.handle
+
+
+def places(entries: list[Received]) -> list[tuple[int, int]]:
+    return [(place.ledger, place.entry) for place, _ in entries]
+
+
+async def recalled(handle: FakeReader, horizon: MessageId, ledgers: Any = LEDGERS, most: int = 100) -> tuple[list[Received], Client]:
+    client = Client(handle)
+    access = Access(cast("Any", client), cast("Any", None), topics(ledgers), cast("Any", None), PulsarLimits(recalled=most))
+    return await recall(access, "a/b", TOPIC, f"persistent://a/b/{TOPIC}", horizon), client
+
+
+@pytest.mark.parametrize(
+    ("horizon", "most", "stretch"),
+    [
+        (MessageId(5, 3), 100, Stretch(MessageId(3, 0), MessageId(5, 3), 14)),
+        (MessageId(5, 1), 5, Stretch(MessageId(3, 7), MessageId(5, 1), 5)),
+        (MessageId(7, -1), 3, Stretch(MessageId(5, 1), MessageId(5, 3), 3)),
+        (MessageId(7, 8), 4, Stretch(MessageId(7, 5), MessageId(7, 8), 4)),
+        (MessageId(2, 8), 4, Stretch(MessageId(2, 9), MessageId(2, 9), 0)),
+    ],
+)
+async def test_the_newest_entries_up_to_the_end_of_compaction_are_asked_for(horizon: MessageId, most: int, stretch: Stretch) -> None:
+    assert await topics().uncompacted("a/b", TOPIC, horizon, most) == stretch
+
+
+async def test_they_are_read_from_their_first_on_and_no_further_than_to_that_end() -> None:
+    entries, client = await recalled(FakeReader(*updates(2, 3, 4, 5)), MessageId(7, 4), most=3)
+    assert client.first == MessageId(7, 2)
+    assert places(entries) == [(7, 2), (7, 3), (7, 4)]
+
+
+async def test_with_a_hole_there_is_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    entries, _ = await recalled(FakeReader(*updates(2, 4, 5)), MessageId(7, 4), most=3)
+    assert entries == [] and "of 3 entries that were compacted away 2 can be recalled" in caplog.text
+
+
+async def test_what_does_not_come_holds_nobody_up() -> None:
+    async with asyncio.timeout(5):
+        entries, _ = await recalled(FakeReader(*updates(2, 3)), MessageId(7, 4), most=3)
+    assert entries == []
+
+
+async def test_nothing_is_asked_for_where_nothing_is_wanted_or_left() -> None:
+    for most, horizon in ((0, MessageId(7, 4)), (10, MessageId(2, 4))):
+        entries, client = await recalled(FakeReader(*updates(2)), horizon, most=most)
+        assert entries == [] and client.first is None
+
+
+async def test_what_was_recalled_is_handed_over_at_its_place_and_once() -> None:
+    handle = FakeReader(*updates(1, 6, 8, 9))  # 6 and 8 are what compaction left of 4 to 8
+    opening = Compaction(11, MessageId(7, 8))
+    recalled = [(MessageId(7, entry), message) for entry, message in zip(range(4, 9), updates(4, 5, 6, 7, 8), strict=True)]
+    reading = Reading(handle, MessageId(7, 9), opening=opening, recalled=recalled)
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.ids == ["1", "4", "5", "6", "7", "8", "9"]
+    await reading.stop()
+
+
+async def test_what_was_recalled_is_handed_over_although_compaction_left_nothing_after_it() -> None:
+    recalled = [(MessageId(7, entry), message) for entry, message in zip(range(3), updates(0, 1, 2), strict=True)]
+    reading = Reading(FakeReader(), MessageId(7, 2), opening=Compaction(11, MessageId(7, 2)), recalled=recalled)
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.ids == ["0", "1", "2"] and reading.caught_up_after == [3]
+    await reading.stop()
+
+
+@pytest.mark.broker
+async def test_on_a_broker_a_newcomer_reads_what_was_compacted_away_as_it_was(following: Following, namespace: str) -> None:
+    await compare(following, namespace)
+
+
+@pytest.mark.broker
+async def test_and_so_on_each_of_three_partitions(following: Following, partitioned_namespace: str) -> None:
+    await compare(following, partitioned_namespace)
+
+
+async def compare(following: Following, namespace: str) -> None:
+    """Writes, compacts, and reads with and without recalling."""
+    log, recorder = await following.open(namespace)
+    for number in range(60):
+        recorder.append(log, an_update(a_key(namespace, number % 4), number, event_id=f"{number}"))
+    await recorder.until_settled(60)
+    await recorder.until(lambda: len(recorder.entries) == 60)
+    await asyncio.to_thread(following.admin.compact_change_events, namespace)
+    recorder.append(log, an_update(a_key(namespace, 1), 60, event_id="60"))
+    await recorder.until_settled(61)
+    _, whole = await following.open(namespace)
+    assert sorted(whole.ids(), key=int) == [str(number) for number in range(61)]
+    for limits, fewest in ((dataclasses.replace(QUICK, recalled=0), 5), (dataclasses.replace(QUICK, recalled=7), 8)):
+        _, compacted = await following.open(namespace, following.start(limits=limits))
+        assert fewest <= len(compacted.entries) < 40, "the case: something was compacted away"
+        positions = {placed.position for placed in whole.entries}
+        assert {placed.position for placed in compacted.entries} <= positions

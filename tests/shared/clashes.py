@@ -1,0 +1,101 @@
+"""A sidecar's client and administrators who change the same topics at the same time, until brokers show what the sidecar has to repair.
+
+The client changes several settings with each update, so that one stale document undoes several.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.broker.admin import Admin
+from tests.promises.server_process import ServerProcess
+from tests.stubs import AsyncStub
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.names import PolicyKey
+
+from .acknowledged import Acknowledged, Cell
+from .raw_log import RawLog
+from .rest import set_over_rest, wrongly_shown
+from .run import Place
+from .settings import CLIENTS, REST
+
+TOGETHER = CLIENTS[:4]
+"""The settings of each update of the client."""
+ALONE = REST[0]
+"""The setting of the administrators."""
+_TRIES = 40
+_REST_SECONDS = 0.5
+_LATEST_SECONDS = 0.008
+"""So much later than the client an administrator changes a topic at most: the broker has hardly read the client's event by then."""
+
+
+class Field:
+    """A place where they meet, its log, and what was acknowledged."""
+
+    def __init__(self, place: Place, log: RawLog) -> None:
+        self.place = place
+        self.log = log
+        self.acknowledged = Acknowledged()
+        self._brokers: dict[PolicyKey, bool] = {}
+        """Of each key, whether a broker wrote its newest event."""
+        log.listeners.append(self._note)
+
+    @property
+    def stale(self) -> int:
+        """Documents that brokers show wrongly, and wrote last."""
+        return sum(self._brokers[key] for key in self.log.wrong_keys)
+
+    async def undone(self, seconds: float) -> list[str]:
+        """What the broker shows wrongly even after a while, in words."""
+        wrong = await asyncio.to_thread(wrongly_shown, self.place.broker.admin, self.acknowledged, seconds)
+        return [f"the broker shows {cell} as {number}, not {self.acknowledged.newest[cell]}" for cell, number in wrong.items()]
+
+    async def clash(self, stub: AsyncStub) -> None:
+        """The client and an administrator change each topic once, all at the same time."""
+        with ThreadPoolExecutor(len(self.place.topics)) as threads, self.place.broker.admin() as admin:
+            await asyncio.gather(*(self._client(stub, topic) for topic in self.place.topics), self._administrators(threads, admin))
+
+    async def _administrators(self, threads: ThreadPoolExecutor, admin: Admin) -> None:
+        loop, chance = asyncio.get_running_loop(), random.Random(self.acknowledged.total)
+
+        def set_later(topic: str, seconds: float) -> None:
+            time.sleep(seconds)
+            set_over_rest(admin, Cell(topic, ALONE), self.acknowledged)
+
+        later = [(topic, chance.uniform(0, _LATEST_SECONDS)) for topic in self.place.topics]
+        await asyncio.gather(*(loop.run_in_executor(threads, set_later, *each) for each in later))
+
+    async def _client(self, stub: AsyncStub, topic: str) -> None:
+        numbers = {cell: self.acknowledged.next(cell) for cell in (Cell(topic, owned) for owned in TOGETHER)}
+        request = service_pb2.UpdatePolicyRequest(topic=topic)
+        for cell, number in numbers.items():
+            request.policies.MergeFrom(cell.owned.policies(number))
+            request.update_mask.paths.append(cell.owned.path)
+        answer = await stub.UpdatePolicy(request, timeout=30)
+        assert answer.outcome == service_pb2.UPDATE_OUTCOME_APPLIED, answer
+        for cell, number in numbers.items():
+            self.acknowledged.acknowledge(cell, number, "sidecars")
+
+    def _note(self, events: Sequence[Placed]) -> None:
+        for placed in events:
+            if placed.event is not None:
+                self._brokers[placed.event.key] = placed.event.stamp is None
+
+
+async def leave_stale(fields: Sequence[Field], server: ServerProcess, keys: int) -> None:
+    """Has them clash until at least so many documents of each field are stale.
+
+    ``server`` is the client's sidecar; it must not repair anything meanwhile.
+    """
+    async with server.stub() as stub:
+        for _ in range(_TRIES):
+            await asyncio.gather(*(field.clash(stub) for field in fields))
+            await asyncio.sleep(_REST_SECONDS)
+            if all(field.stale >= keys for field in fields):
+                return
+    raise AssertionError(f"{_TRIES} clashes left {[field.stale for field in fields]} documents stale, not {keys}")

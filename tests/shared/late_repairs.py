@@ -1,0 +1,55 @@
+"""Documents that were repaired late, as somebody finds them who starts to read a compacted log after that.
+
+What compaction has left of such a key is a broker's stale event, and behind it a repair that was published half a minute later, or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from topicpolicies_server.core.documents import Setting, differing
+from topicpolicies_server.core.events import Event, Placed, StampKind
+from topicpolicies_server.core.keystate import WINDOW_MS
+from topicpolicies_server.core.names import PolicyKey
+
+from .run import Place
+
+
+class LateRepair(NamedTuple):
+    """A stale event, which is the first one of its key that can be read, and the repair that follows it."""
+
+    key: PolicyKey
+    late_ms: int
+    restored: tuple[Setting, ...]
+    """The settings that the repair restores."""
+
+
+async def late_repairs(place: Place) -> list[LateRepair]:
+    """The documents of a place that were repaired late, as a reader of the compacted log finds them now."""
+    found = []
+    for key, events in (await compacted(place)).items():
+        if len(events) < 2:
+            continue
+        (stale, one), (repair, other) = events[:2]
+        late_ms = repair.published_at - stale.published_at
+        restored = tuple(differing(one.document, other.document))
+        restates = other.stamp is not None and other.stamp.kind is StampKind.REPAIR
+        if one.stamp is None and restates and restored and late_ms >= WINDOW_MS:
+            found.append(LateRepair(key, late_ms, restored))
+    return found
+
+
+async def compacted(place: Place) -> dict[PolicyKey, list[tuple[Placed, Event]]]:
+    """What somebody who starts now reads of each key."""
+    read: dict[PolicyKey, list[tuple[Placed, Event]]] = {}
+
+    def note(events: Sequence[Placed]) -> None:
+        for placed in events:
+            if placed.event is not None:
+                read.setdefault(placed.event.key, []).append((placed, placed.event))
+
+    log = place.log()
+    log.listeners.append(note)
+    async with log:
+        return read

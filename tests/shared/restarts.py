@@ -1,0 +1,190 @@
+"""Two sidecars that are ended and started anew in turn under load: ``python -m tests.shared.restarts --seconds 300``.
+
+Each ends in order and by SIGKILL in turn, while administrators and clients of both write beside a real 4.2.4, and the log is compacted.
+
+Ends with 1 if anything is lost, undone along what a sidecar tells, or not repaired in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import grpc
+
+from tests.broker.pulsar_broker import Broker
+from tests.ports import free_port
+from tests.promises.server_process import ServerProcess
+from topicpolicies.v1 import service_pb2
+
+from .acknowledged import Acknowledged, Cell
+from .clients import told_wrongly
+from .heads import Heads
+from .interrupted import Outcome, Plan, Run, parser, plan_of, show, timed_log, to_standard_error
+from .rest import set_over_rest, wrongly_shown
+from .run import Place, scrape, sidecar
+from .settings import CLIENTS, REST, Owned
+from .wrong_times import now_ms
+
+_PAUSE_SECONDS = 0.02
+_AWAY_SECONDS = 0.2
+_LAST_SECONDS = 10.0
+_REQUEST_SECONDS = 15
+
+
+class Sidecar:
+    """A sidecar with several lives, and a watch in each."""
+
+    def __init__(self, broker: Broker, namespace: str, output: Path) -> None:
+        self.metrics_at = f"127.0.0.1:{free_port()}"
+        options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--writer", "shared"]
+        self.server = ServerProcess([*options, "--metrics-listen", self.metrics_at], output)
+        self.undone: list[str] = []
+        """What went back along what it told in one life."""
+        self.told = 0
+        """Changes."""
+        self._namespace = namespace
+        self._output = output
+        self._life: contextlib.AsyncExitStack | None = None
+
+    async def begin(self) -> None:
+        """Starts it, and returns when it follows the log."""
+        await self.server.start()
+        self._life = contextlib.AsyncExitStack()
+        heads = await self._life.enter_async_context(self._watched())
+        try:
+            await heads.synced()
+        except TimeoutError as error:
+            error.add_note(f"a sidecar does not follow the log; {heads.undone}; it printed last:\n{self._output.read_text()[-4000:]}")
+            raise
+
+    async def end(self, number: signal.Signals) -> None:
+        """Ends this life."""
+        life, self._life = self._life, None
+        if life is not None:
+            await life.aclose()
+        if number is signal.SIGKILL:
+            self.server.kill()
+        else:
+            status = await asyncio.to_thread(self.server.stop)
+            assert status == 0, f"SIGTERM ended a sidecar with {status}"
+
+    @contextlib.asynccontextmanager
+    async def _watched(self) -> AsyncIterator[Heads]:
+        async with self.server.stub() as stub:
+            heads = Heads(stub, self._namespace)
+            watch = asyncio.create_task(heads.follow())
+            try:
+                yield heads
+            finally:
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
+                self.undone += heads.undone
+                self.told += heads.changes
+
+
+async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[str], None] = to_standard_error) -> Outcome:
+    """One run."""
+    place = await asyncio.to_thread(Place, broker, topics=plan.topics, partitions=plan.partitions, prefix="restarts")
+    outcome = Outcome(f"two sidecars beside {broker.version}, one restarted every {plan.restart_every:g} s, {place.name}", plan.seconds)
+    acknowledged = Acknowledged()
+    sidecars = [Sidecar(broker, place.namespace, home / f"sidecar-{number}.log") for number in range(2)]
+    async with timed_log(place) as log, contextlib.AsyncExitStack() as stack:
+        run = Run(place, log, outcome, progress)
+        for each in sidecars:
+            stack.push_async_callback(each.end, signal.SIGKILL)
+            await each.begin()
+
+        async def restart() -> None:
+            number = len(run.ended)
+            one, how = sidecars[number % 2], (signal.SIGTERM, signal.SIGKILL)[number // 2 % 2]
+            ended_at = now_ms()
+            await one.end(how)
+            await one.begin()
+            run.restarted(f"{how.name} of sidecar {number % 2}", ended_at)
+
+        run.until = time.monotonic() + plan.seconds
+        async with run.compacted_all_the_while(plan.compact_every):
+            async with asyncio.TaskGroup() as group:
+                for owned in REST:
+                    group.create_task(asyncio.to_thread(administrate, run, owned, acknowledged))
+                for number, owned in enumerate(CLIENTS):
+                    group.create_task(change(run, sidecars[number % 2].server, owned, acknowledged))
+                group.create_task(run.every(plan.restart_every, restart))
+            await run.come_to_rest(plan.quiet, lambda: _due(sidecars))
+        for _ in sidecars:
+            await restart()  # once more each, who find everything repaired
+        await run.come_to_rest(_LAST_SECONDS, lambda: _due(sidecars))
+        run.close()
+        await judge(run, sidecars, acknowledged, home)
+    outcome.undone = [line for each in sidecars for line in each.undone]
+    assert min(each.told for each in sidecars) > 0, "the watches told something"
+    return outcome
+
+
+def administrate(run: Run, owned: Owned, acknowledged: Acknowledged) -> None:
+    """An administrator changes one setting of one topic after the other."""
+    chance = random.Random(owned.setting)
+    with run.place.broker.admin() as admin:
+        while not run.over:
+            set_over_rest(admin, Cell(chance.choice(run.place.topics), owned), acknowledged)
+            time.sleep(_PAUSE_SECONDS)
+
+
+async def change(run: Run, server: ServerProcess, owned: Owned, acknowledged: Acknowledged) -> None:
+    """A client of a sidecar changes one setting of one topic after the other, and waits while the sidecar is away."""
+    chance = random.Random(owned.setting)
+    async with server.stub() as stub:
+        while not run.over:
+            cell = Cell(chance.choice(run.place.topics), owned)
+            number = acknowledged.next(cell)
+            request = service_pb2.UpdatePolicyRequest(topic=cell.topic, policies=owned.policies(number))
+            request.update_mask.paths.append(owned.path)
+            try:
+                answer = await stub.UpdatePolicy(request, timeout=_REQUEST_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                acknowledged.errors[f"sidecar {error.code().name}"] += 1
+                await asyncio.sleep(_AWAY_SECONDS)
+                continue
+            assert answer.outcome == service_pb2.UPDATE_OUTCOME_APPLIED, answer
+            acknowledged.acknowledge(cell, number, "sidecars")
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def judge(run: Run, sidecars: list[Sidecar], acknowledged: Acknowledged, home: Path) -> None:
+    """Notes what the broker, both sidecars and one that starts now make of it in the end."""
+    outcome, place = run.outcome, run.place
+    outcome.changes, outcome.errors = dict(acknowledged.changes), dict(acknowledged.errors)
+    wrong = {"the broker": await asyncio.to_thread(wrongly_shown, place.broker.admin, acknowledged, 3.0)}
+    for number, each in enumerate(sidecars):
+        async with each.server.stub() as stub:
+            wrong[f"sidecar {number}"] = await told_wrongly(stub, place.topics, acknowledged)
+    async with sidecar(place.broker, home / "late.log") as (late, _), late.stub() as stub:
+        wrong["a sidecar started afterwards"] = await told_wrongly(stub, place.topics, acknowledged)
+    outcome.lost = {
+        who: [f"{cell}: {number}, not {acknowledged.newest.get(cell, 0)}" for cell, number in each.items()] for who, each in wrong.items()
+    }
+    run.tell_story(cell.topic for each in wrong.values() for cell in each)
+
+
+async def _due(sidecars: list[Sidecar]) -> float:
+    metrics = [await asyncio.to_thread(scrape, each.metrics_at) for each in sidecars]
+    return sum(each["repairs_due"] for each in metrics)
+
+
+def main() -> int:
+    """Runs with the options of the command line."""
+    options = parser("python -m tests.shared.restarts", (__doc__ or "").splitlines()[0]).parse_args()
+    with tempfile.TemporaryDirectory() as home, Broker() as broker:
+        return show(asyncio.run(restarts(broker, plan_of(options), Path(home))), options.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

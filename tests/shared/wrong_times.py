@@ -1,0 +1,60 @@
+"""From when to when brokers showed a document wrongly, and how much of that fell to the time after a start."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from topicpolicies_server.core.events import Event, Placed
+
+from .raw_log import RawLog
+
+
+class Wrong(NamedTuple):
+    """Times are in milliseconds since 1970, by the log's clock."""
+
+    topic: str
+    since: int
+    until: int
+
+
+class TimedLog(RawLog):
+    """A raw log that keeps when each document was wrong."""
+
+    def __init__(self, service_url: str, admin_url: str, namespace: str) -> None:
+        super().__init__(service_url, admin_url, namespace)
+        self._past: list[Wrong] = []
+
+    @property
+    def wrong_times(self) -> list[Wrong]:
+        """All of them, those that are not over until now."""
+        now = now_ms()
+        return [*self._past, *(Wrong(key.topic, since, now) for key, since in self._wrong_since.items())]
+
+    def _take(self, placed: Placed, event: Event) -> None:
+        since = self._wrong_since.get(event.key)
+        super()._take(placed, event)
+        if since is not None and event.key not in self._wrong_since:
+            self._past.append(Wrong(event.key.topic, since, placed.published_at))
+
+
+def now_ms() -> int:
+    """Now, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def wrong_after(wrongs: Sequence[Wrong], ended: Sequence[int], over: int) -> list[int]:
+    """For how long at most a document was shown wrongly after each of some moments, before the next of them.
+
+    Args:
+        wrongs: when documents were wrong.
+        ended: the moments, in order.
+        over: when all was over.
+    """
+    longest = []
+    for since, until in itertools.pairwise([*ended, over]):
+        parts = (min(each.until, until) - max(each.since, since) for each in wrongs)
+        longest.append(max([0, *parts]))
+    return longest
