@@ -11,12 +11,15 @@ from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
 from tests.shared.run import Place
 
+from .churn import churn
 from .guarding import guarding
 from .storm import SEQUENCE, THREADS, missing, sequence, storm
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 TOPICS = 20
 ROUNDS = 10
+REMOVALS = 0.25
+"""The share of calls that remove a setting; some that is unset."""
 SEQUENCES = 40
 VERSION_ALONE = "no setting, but the log's newest event does not tell of version"
 """Told of a healing that another change overtook, so that it has to be restated."""
@@ -50,6 +53,26 @@ async def test_what_an_old_broker_loses_without_a_guard_is_all_there_with_one(ol
         assert len(healed) == metrics["repairs published"]
         assert all((" -> " in line or VERSION_ALONE in line) and "because of" in line for line in healed), "\n".join(healed)
         assert sum(" -> " in line for line in healed) > 0, "what was undone was healed"
+
+
+@pytest.mark.timeout(900)
+async def test_beside_removals_of_what_is_unset_hardly_one_in_a_thousand_is_lost_under_a_guard(old: Broker, tmp_path: Path) -> None:
+    place = Place(old, topics=TOPICS, partitions=0, prefix="churned-alone")
+    without = await churn(old.admin, place.topics, 1, REMOVALS)
+    place = Place(old, topics=TOPICS, partitions=0, prefix="churned")
+    async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace) as guard:
+        await guard.loaded(1)
+        under = await churn(old.admin, place.topics, ROUNDS, REMOVALS, lambda: guard.at_rest(lambda: log.wrong), log)
+        metrics = await guard.metrics()
+        print(f"4.0.0, {under.removals} of {under.changes} changes removals, {under.of_unset} of what was unset:")
+        print(f"lost {without.lost[0]} of {without.changes} in one round without a guard, {sum(under.lost)} in {ROUNDS} rounds with one;")
+        print(f"the log: {dict(log.counts)}; brokers wrong for at most {log.longest_wrong_ms} ms")
+        print("\n\n".join(under.stories))
+        assert without.lost[0] > 0, "the old broker lost nothing: nothing was shown"
+        assert under.changes == len(THREADS) * TOPICS * ROUNDS
+        assert under.removals > under.changes * REMOVALS / 2 and under.of_unset > under.changes * REMOVALS**2 / 2
+        assert metrics["conflicts broker"] > under.changes / 100 and metrics["repairs published"] == log.counts["repairs"] > 0
+        assert sum(under.lost) <= under.changes / 1_000 and under.topics <= log.doubtful, "\n\n".join(under.stories)
 
 
 async def test_a_sequence_of_calls_on_new_topics_loses_nothing_under_a_guard(old: Broker, tmp_path: Path) -> None:

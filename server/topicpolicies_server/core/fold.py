@@ -225,7 +225,8 @@ def _inferred(
     if not context.in_place:
         return infer(document, state.live, older, state.document, known, oldest)
     owed = 0 if state.owed is None or state.owed.until < placed.published_at else state.owed.events
-    inferred = infer_overlapping(document, state.live, older, state.document, known, placed.published_at, oldest, owed)
+    newest = Superseded(state.live, placed.published_at, state.newest or "")
+    inferred = infer_overlapping(document, newest, older, state.document, known, oldest, owed)
     owed = max(owed + len(inferred.changed) - 1, 0)
     state.owed = Owed(owed, placed.published_at + OWED_MS) if owed else None
     return inferred

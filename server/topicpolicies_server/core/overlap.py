@@ -12,6 +12,14 @@ So the base is looked for that makes the likeliest story of the difference:
   likelier that this document is older than it looks, much more so where it has another new change too (a call makes one);
 - the longer ago the base was superseded, the likelier it is that brokers had read on;
 - and something in the difference must be the call's own: a new setting, or a carried one whose event is owed.
+
+A call that changes nothing (it removes what is unset, or sets what is set) writes the document that the broker has: a raw document *as it
+was*. That is likelier than a return, if the broker can have had it. A broker has the changes of its own calls in its cache, and loses them
+there only by reading, late, a document from before them. So it had not read that document yet when the next change was made: one that
+stood for a while was read, and what restores it is a return. That says nothing where there was no document, as then each call makes one
+of its own, nor where the next event was ours, as brokers learn of it only by reading.
+
+And nobody sets back what he can't have seen: what the newest event changed, in a document that was published when it was, or before.
 """
 
 from __future__ import annotations
@@ -28,11 +36,17 @@ DEPTH = 64
 OWED_MS = 5_000
 """How long an event is waited for whose change another has carried."""
 
-_NEW, _RETURN, _RETURN_BESIDE, _CARRIED, _NOTHING_OWN = 10, 15, 20, 1, 16
-"""How unlikely something is: each new change but one, each return, returns beside another new change, each carried change, a call
-that changed nothing."""
+_NEW, _RETURN, _RETURN_BESIDE, _CARRIED, _NOTHING_OWN, _AGAIN = 10, 15, 20, 1, 16, 6
+"""How unlikely something is: each new change but one, each return, returns beside another new change, each carried change, nothing of the
+call's own in the difference, a raw document as it was."""
+_RETURN_AT_ONCE = 30
+"""A return of what the newest event changed, in a document that was published when it was, or before."""
 _STEP_MS, _LATE = 25, 40
 """Brokers mostly read on within some tens of milliseconds: how long makes an older base less likely by one, and the most (a second)."""
+_NONE_MS, _OURS_MS = 100, 50
+"""How long makes a raw document as it was less likely by one, if it was none, and if an event of ours came next."""
+_AT_ONCE_MS = 2
+"""Events that were published within this are of calls that were made at once: neither had been answered."""
 _CLOSE = 12
 """Stories that differ by less than this are both likely: which one is true is in doubt."""
 
@@ -41,6 +55,8 @@ class _Raw(NamedTuple):
     document: Settings | None
     late: int
     """How unlikely it is that a broker still had it."""
+    again: int
+    """How unlikely it is that a broker had it, and wrote it as it was."""
 
     def has(self, name: Setting, value: bytes | None) -> bool:
         """Whether a setting has a value there; None: whether it is unset."""
@@ -57,11 +73,10 @@ class _Story(NamedTuple):
 
 def infer_overlapping(
     document: Settings,
-    live: Settings | None,
+    newest: Superseded,
     older: Sequence[Superseded],
     head: Settings | None,
     known: frozenset[str] | None,
-    at: int,
     since: int,
     owed: int,
 ) -> Inference:
@@ -69,18 +84,18 @@ def infer_overlapping(
 
     Args:
         document: what the broker wrote.
-        live: the newest raw document before it.
+        newest: the newest raw document before it, which it supersedes.
         older: the raw documents before that, oldest first, each with the time at which it was superseded.
         head: the head, only to tell whether two explanations come to the same.
         known: the families that the writer's schema knows; None: all that ours knows.
-        at: when it was published, in milliseconds since 1970.
         since: raw documents superseded before this time (milliseconds since 1970) are too old to be a base.
         owed: how many events are still to come whose changes others have carried.
     """
     best: _Story | None = None
     rival = False
-    raws = [_Raw(live, 0), *_recent(older, at, since)]
-    for story in _stories(document, raws, known, owed):
+    raws = [_Raw(newest.raw, 0, 0), *_recent(older, newest, since)]
+    unseen = len(raws) > 1 and newest.at - older[-1].at <= _AT_ONCE_MS
+    for story in _stories(document, raws, known, owed, unseen):
         if best is None:
             best = story
         elif story.unlikely < best.unlikely:
@@ -92,17 +107,31 @@ def infer_overlapping(
     return Inference(best.new, best.base, best.odd, rival)
 
 
-def _recent(older: Sequence[Superseded], at: int, since: int) -> Iterator[_Raw]:
-    """Raw documents that may be a base, newest first."""
+def _recent(older: Sequence[Superseded], newest: Superseded, since: int) -> Iterator[_Raw]:
+    """Raw documents before the newest that may be a base, newest first."""
+    successor = newest
     for number in range(len(older) - 1, max(len(older) - DEPTH, 0) - 1, -1):
-        if older[number].at < since:
+        entry = older[number]
+        if entry.at < since:
             return
-        yield _Raw(older[number].raw, min(max(at - older[number].at, 0) // _STEP_MS, _LATE))
+        late = max(newest.at - entry.at, 0)
+        unlikely = min(late // _STEP_MS, _LATE)
+        if entry.raw is None:
+            unread = late // _NONE_MS
+        elif successor.event_id:
+            unread = late // _OURS_MS
+        elif late <= _AT_ONCE_MS:
+            unread = 0
+        else:
+            stood = entry.at - (older[number - 1].at if number else since)
+            unread = max(late, stood) // _STEP_MS
+        yield _Raw(entry.raw, unlikely, min(_AGAIN + unread, _NOTHING_OWN + unlikely))
+        successor = entry
 
 
-def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | None, owed: int) -> Iterator[_Story]:
+def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | None, owed: int, unseen: bool) -> Iterator[_Story]:
     """What each raw document, newest first, would tell as the base."""
-    for age, (base, late) in enumerate(raws):
+    for age, (base, late, again) in enumerate(raws):
         new: list[Setting] = []
         unlikely = carried = returns = 0
         for name in differing(base, document):
@@ -115,12 +144,15 @@ def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | N
             new.append(name)
             if any(raw.late < _LATE and raw.has(name, value) for raw in raws[age + 1 :]):
                 returns += 1
-                unlikely += _RETURN
+                unlikely += _RETURN_AT_ONCE if unseen and age == 0 and raws[1].has(name, value) else _RETURN
             if len(new) > 1:
                 unlikely += _NEW
         if returns and len(new) > returns:
             unlikely += _RETURN_BESIDE
-        nothing_own = not new and (carried == 0 or owed == 0) and age > 0
+        if age and not new and not carried:
+            yield _Story(again, new, base, again >= _NOTHING_OWN)
+            continue
+        nothing_own = not new and owed == 0 and age > 0
         if nothing_own:
             unlikely += _NOTHING_OWN
         yield _Story(unlikely + late + _CARRIED * carried, new, base, nothing_own or (returns > 0 and len(new) > 1))

@@ -61,7 +61,7 @@ def test_a_stalled_broker_sets_nothing_back_that_was_changed_while_it_did_not_re
     live = {**base, "max_producer_per_topic": b"2"}
     document = {**base, "max_consumer_per_topic": b"2"}  # computed from `base`, which was restated as `live` 388 ms ago
     older = [Superseded(before, 1_000, ""), Superseded(base, 1_169, "")]
-    found = infer_overlapping(document, live, older, live, None, 1_557, 0, 0)
+    found = infer_overlapping(document, Superseded(live, 1_557, ""), older, live, None, 0, 0)
     assert (found.changed, found.base, found.unexplained) == (["max_consumer_per_topic"], base, False)
 
 
@@ -79,7 +79,7 @@ def test_first_calls_at_a_broker_that_does_not_read_yet_are_each_told_for_what_t
 def test_a_change_beside_which_another_is_missing_is_an_old_document_for_a_second(milliseconds: int, set_back: bool) -> None:
     first: dict[Setting, bytes] = {"max_producer_per_topic": b"1"}
     document: dict[Setting, bytes] = {"compaction_threshold": b"1"}  # from no document, which there was before `first`
-    found = infer_overlapping(document, first, [Superseded(None, 1_000, "")], first, None, 1_000 + milliseconds, 0, 0)
+    found = infer_overlapping(document, Superseded(first, 1_000 + milliseconds, ""), [Superseded(None, 1_000, "")], first, None, 0, 0)
     changed = ["compaction_threshold", "max_producer_per_topic"] if set_back else ["compaction_threshold"]
     assert sorted(found.changed) == changed
     assert found.base == (first if set_back else None)
@@ -114,6 +114,7 @@ def test_settings_that_are_set_back_while_documents_overlap_are_told_to_be_in_do
 def test_each_part_of_the_story_counts(planted: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold if planted == "OWED_MS" else overlap, planted, value)
     lost = sum(storm(seeds=60, values=values, rests=(1_000, 40_000))[0] for values in (2, 1_000))
+    lost += storm(seeds=60, values=2, rests=(1_000, 2_000, 40_000), lag=(100, 1_500))[0]
     assert lost > 0
 
 
@@ -124,7 +125,7 @@ def test_a_document_without_a_change_of_its_own_is_an_old_one_only_if_its_event_
     live = {"publish_rate": b"1", "dispatch_rate": b"1"}
     document = {"publish_rate": b"0", "dispatch_rate": b"1"}  # set back; or encoded before the first, with what the second had carried
     older = [Superseded(before, 1_000, ""), Superseded(first, 1_020, "")]
-    found = infer_overlapping(document, live, older, live, None, 1_040, 0, owed)
+    found = infer_overlapping(document, Superseded(live, 1_040, ""), older, live, None, 0, owed)
     assert found.changed == changed
 
 

@@ -8,8 +8,11 @@ events come after it, and events come into the log in another order than that of
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from topicpolicies_server.core import fold as rules
 from topicpolicies_server.core.documents import Setting, Settings
@@ -31,6 +34,20 @@ SETTINGS: tuple[Setting, ...] = (
     "max_consumers_per_subscription",
     "max_unacked_messages_on_consumer",
 )
+_LONG = 40_000
+"""Longer than anything is remembered, in milliseconds."""
+_PAUSE = 2
+"""How long an administrator waits after an answer before the next call, in milliseconds."""
+
+
+class _Call(NamedTuple):
+    """What an administrator does to a setting in a round."""
+
+    at: int
+    """How long after the round's beginning, in milliseconds."""
+    setting: Setting
+    value: bytes | None
+    """None: the setting is removed."""
 
 
 class InPlace:
@@ -50,6 +67,13 @@ class InPlace:
         spread: int = 40,
         stalls: tuple[int, int] | None = None,
         fresh: bool = False,
+        removals: float = 0,
+        repeats: float = 0,
+        reverts: float = 0,
+        after: tuple[int, int] = (5, 900),
+        quiet: bool = False,
+        single: bool = False,
+        settled: bool = False,
     ) -> None:
         """A run.
 
@@ -65,6 +89,13 @@ class InPlace:
             spread: over how many milliseconds the calls of a round are spread.
             stalls: how long the broker reads nothing in each round, in milliseconds; None: it never stalls.
             fresh: whether the broker has no document at first: then each call makes one of its own, until an event is read.
+            removals: the share of calls that remove their setting, set or not.
+            repeats: the share of calls that set their setting to what it is.
+            reverts: the share of calls that are followed by one that sets back what they changed.
+            after: how much later that is, in milliseconds.
+            quiet: whether only one administrator calls in a round.
+            single: whether one administrator makes all calls, each as soon as the one before is in the log.
+            settled: whether everything was set long before.
         """
         self._chance = random.Random(seed)
         self._clock = Clock()
@@ -75,8 +106,17 @@ class InPlace:
         self._rests = rests
         self._spread = spread
         self._stalls = stalls
+        self._removals = removals
+        self._repeats = repeats
+        self._reverts = reverts
+        self._after = after
+        self._quiet = quiet
+        self._single = single
+        self._settled = settled
         self._settings = (*SETTINGS, SIDECAR) if sidecar else SETTINGS
         self._cached: dict[Setting, bytes] | None = None if fresh else {}
+        self._left: dict[Setting, bytes | None] = dict.fromkeys(self._settings)
+        self._wrong: set[Setting] = set()
         self._events: list[Placed] = []
         self._read_until = self._heard_until = 0
         self._sent = 0
@@ -84,37 +124,87 @@ class InPlace:
         self._context = FoldContext(in_place=known)
         self._due = 0
         self.counts: Counter[str] = Counter()
+        """``calls``, of them those that ``changed nothing`` in the broker's document, and those that ``set back``; what the fold told."""
         self.lost: list[str] = []
-        """What was not there when a round had come to rest."""
+        """What was not as it was left when a round had come to rest."""
 
     def run(self) -> InPlace:
         """Runs all rounds."""
+        if self._settled:
+            self._one_by_one((_Call(0, setting, b"0") for setting in self._settings), self._clock.now)
+            self._clock.run()
+            self._clock.run(self._clock.now + _LONG)
         for number in range(1, self._rounds + 1):
-            wanted = b"%d" % (number % self._values)
             if self._stalls is not None:
                 self._clock.after(self._chance.randint(0, self._spread), functools.partial(self._stall, self._stalls))
-            for setting in self._settings:
-                call = self._update if setting == SIDECAR else self._call
-                self._clock.after(self._chance.randint(0, self._spread), functools.partial(call, setting, wanted))
-            doubts = self._doubts
+            self._begin(b"%d" % (number % self._values))
+            doubts, lost = self._doubts, len(self.lost)
             self._clock.run()
-            shown = self._state.live or {}
-            wrong = [f"{setting} {shown.get(setting)!r} in round {number}" for setting in self._settings if shown.get(setting) != wanted]
-            self.counts["undone in heads"] += sum((self._state.document or {}).get(setting) != wanted for setting in self._settings)
-            self.lost += wrong
-            self.counts["rounds that lost"] += bool(wrong)
-            self.counts["rounds that lost and told a doubt"] += bool(wrong) and self._doubts > doubts
+            self._look(number)
+            self.counts["rounds that lost and told a doubt"] += len(self.lost) > lost and self._doubts > doubts
             self._clock.run(self._clock.now + self._chance.choice(self._rests))
         return self
+
+    def _look(self, number: int) -> None:
+        """Compares what the broker shows with what it was left as; what is lost is told once."""
+        document, shown = self._state.document or {}, self._state.live or {}
+        wrong = {setting for setting in self._settings if shown.get(setting) != self._left[setting]}
+        lost = [f"{setting} {shown.get(setting)!r} in round {number}" for setting in sorted(wrong - self._wrong)]
+        self._wrong = wrong
+        self.lost += lost
+        self.counts["undone in heads"] += sum(document.get(setting) != self._left[setting] for setting in self._settings)
+        self.counts["rounds that lost"] += bool(lost)
 
     @property
     def _doubts(self) -> int:
         return self.counts["ambiguous"] + self.counts["unexplained"]
 
-    def _call(self, setting: Setting, value: bytes) -> None:
+    def _begin(self, number: bytes) -> None:
+        """Has a round's calls made, each in its time."""
+        chance = self._chance
+        by_administrator: list[list[_Call]] = []
+        for setting in (chance.choice(self._settings),) if self._quiet else self._settings:
+            calls = [_Call(chance.randint(0, self._spread), setting, self._next(setting, number))]
+            if self._reverts and chance.random() < self._reverts:
+                calls.append(_Call(calls[0].at + chance.randint(*self._after), setting, self._left[setting]))
+                self.counts["set back"] += 1
+            by_administrator.append(calls)
+        if self._single:
+            by_administrator = [sorted(itertools.chain.from_iterable(by_administrator), key=lambda call: call.at)]
+        for calls in by_administrator:
+            self._one_by_one(iter(calls), self._clock.now)
+
+    def _one_by_one(self, calls: Iterator[_Call], begun: int, pause: int = 0) -> None:
+        """Makes calls, each in its time, and when the one before has been answered."""
+        call = next(calls, None)
+        if call is not None:
+            answered = functools.partial(self._one_by_one, calls, begun, _PAUSE)
+            self._clock.after(max(begun + call.at - self._clock.now, pause), functools.partial(self._make, call, answered))
+
+    def _next(self, setting: Setting, number: bytes) -> bytes | None:
+        """What a call makes of its setting."""
+        kind = self._chance.random() if self._removals or self._repeats else 1.0
+        if setting == SIDECAR or kind >= self._removals + self._repeats:
+            return number
+        return None if kind < self._removals else self._left[setting]
+
+    def _make(self, call: _Call, answered: Callable[[], None]) -> None:
+        setting, value = call.setting, call.value
+        self._left[setting] = value
+        self._wrong.discard(setting)
+        self.counts["calls"] += 1
+        if setting == SIDECAR:
+            self._update(setting, value or b"")
+            answered()
+            return
         cached = {} if self._cached is None else self._cached
-        cached[setting] = value
-        self._clock.after(self._chance.randint(0, 3), lambda: self._encode(dict(cached)))
+        if cached.get(setting) == value:
+            self.counts["changed nothing"] += 1
+        if value is None:
+            cached.pop(setting, None)
+        else:
+            cached[setting] = value
+        self._clock.after(self._chance.randint(0, 3), lambda: self._encode(dict(cached), answered))
 
     def _update(self, setting: Setting, value: bytes) -> None:
         self._sent += 1
@@ -122,9 +212,14 @@ class InPlace:
         stamp = Stamp(f"update-{self._sent}", StampKind.UPDATE, f"request-{self._sent}", mask=(setting,), base=self._state.base)
         self._append(Event(KEY, Action.UPDATE, document, stamp), self._clock.now)
 
-    def _encode(self, document: Settings) -> None:
+    def _encode(self, document: Settings, answered: Callable[[], None]) -> None:
         at = self._clock.now
-        self._clock.after(self._chance.randint(0, 3), lambda: self._append(Event(KEY, Action.UPDATE, document), at))
+
+        def append() -> None:
+            self._append(Event(KEY, Action.UPDATE, document), at)
+            answered()
+
+        self._clock.after(self._chance.randint(0, 3), append)
 
     def _append(self, event: Event, at: int) -> None:
         placed = Placed(0, position(len(self._events)), event, at, "broker" if event.stamp is None else "guard")

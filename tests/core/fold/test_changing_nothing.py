@@ -1,0 +1,134 @@
+"""Calls that change nothing, at brokers that change their document in place: an old document that comes again is no wish.
+
+Where it can be told it is one: the document that comes again had stood for a while before a broker changed it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.core.fold.model.in_place import InPlace
+from topicpolicies_server.core import overlap
+from topicpolicies_server.core.documents import Setting, Settings
+from topicpolicies_server.core.keystate import Superseded
+from topicpolicies_server.core.overlap import infer_overlapping
+
+SEEDS, ROUNDS = 60, 10
+RESTS = (1_000, 2_000, 40_000)
+"""Between rounds, in milliseconds: nothing is set back by a removal within a second."""
+NEAR = 150
+"""Within which no document of a broker tells whether it had read on, in milliseconds."""
+
+
+def runs(**options: Any) -> tuple[int, Counter[str]]:
+    """How many changes are lost in many runs, and what happened."""
+    lost, counts = 0, Counter[str]()
+    for seed in range(SEEDS):
+        run = InPlace(seed, **{"rounds": ROUNDS, "rests": RESTS, **options}).run()
+        lost += len(run.lost)
+        counts += run.counts
+    return lost, counts
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["six-administrators", "one"])
+@pytest.mark.parametrize(
+    "shares",
+    [{"removals": 0.1}, {"removals": 0.25}, {"removals": 0.5}, {"repeats": 0.25}],
+    ids=["10-removals", "25-removals", "50-removals", "25-repeats"],
+)
+def test_beside_calls_that_change_nothing_nobody_loses_anything(shares: dict[str, float], single: bool) -> None:
+    without, _ = runs(**shares, single=single, guard=False)
+    lost, counts = runs(**shares, single=single)
+    assert without > counts["calls"] / 100
+    assert counts["changed nothing"] > counts["calls"] * sum(shares.values()) ** 2 / 2
+    assert counts["stale"] > counts["calls"] / 100
+    assert lost == 0
+
+
+def test_removals_on_a_topic_without_policies_lose_nothing() -> None:
+    lost, counts = runs(removals=0.25, fresh=True, single=True)
+    assert counts["changed nothing"] > 100 and counts["stale"] > 100
+    assert lost == 0
+
+
+@pytest.mark.parametrize("spread", [400, 1_000])
+def test_where_a_broker_reads_nothing_for_up_to_a_second_hardly_one_in_a_thousand_is_lost(spread: int) -> None:
+    lost, counts = runs(removals=0.25, spread=spread, stalls=(300, 990))
+    assert counts["changed nothing"] > 200 and counts["stale"] > 30
+    assert lost <= counts["calls"] / 1_000
+    assert lost <= counts["ambiguous"]
+
+
+@pytest.mark.parametrize("after", [(5, 60), (5, 900)], ids=["at-once", "within-a-second"])
+def test_what_is_set_back_alone_is_set_back(after: tuple[int, int]) -> None:
+    lost, counts = runs(reverts=1.0, quiet=True, after=after, settled=True)
+    assert counts["set back"] == SEEDS * ROUNDS
+    assert lost == counts["undone in heads"] == 0
+
+
+def test_the_first_setting_of_a_topic_that_is_set_back_within_a_second_is_in_doubt() -> None:
+    lost, counts = runs(reverts=1.0, quiet=True)
+    assert 0 < lost <= SEEDS, "only the first of a topic"
+    assert counts["rounds that lost and told a doubt"] == counts["rounds that lost"]
+
+
+@pytest.mark.parametrize(("planted", "value"), [("_AGAIN", 16), ("_AT_ONCE_MS", -1_000), ("_NONE_MS", 1)])
+def test_each_part_of_the_rule_counts(planted: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, planted, value)
+    assert runs(removals=0.25, repeats=0.25, settled=True)[0] + runs(removals=0.25, fresh=True)[0] > 0
+
+
+BEFORE: Settings = {"max_producer_per_topic": b"1"}
+SET: Settings = {"max_producer_per_topic": b"1", "compaction_threshold": b"1"}
+OURS = "an event of ours"
+
+
+def changed(raw: Settings | None, document: Settings, *, stood: int, after: int, successor: str = "") -> list[Setting]:
+    """What a document changes that is a raw one as it was, which stood for a while and was superseded some milliseconds ago."""
+    older = [Superseded(None if raw is None else {}, 100_000 - stood, ""), Superseded(raw, 100_000, "")]
+    found = infer_overlapping(document, Superseded(SET, 100_000 + after, successor), older, SET, None, 70_000, 0)
+    return found.changed
+
+
+@pytest.mark.parametrize("after", [3, 60, NEAR])
+def test_a_document_that_comes_again_is_an_old_one_if_it_had_hardly_stood(after: int) -> None:
+    assert changed(BEFORE, BEFORE, stood=10, after=after) == []
+
+
+@pytest.mark.parametrize("after", [3, 60, 900])
+def test_a_document_that_had_stood_for_a_while_is_restored(after: int) -> None:
+    assert changed(BEFORE, BEFORE, stood=1_000, after=after) == ["compaction_threshold"]
+
+
+def test_a_document_that_comes_again_is_a_wish_after_a_while() -> None:
+    assert changed(BEFORE, BEFORE, stood=10, after=500) == ["compaction_threshold"]
+
+
+@pytest.mark.parametrize("after", [-20, 0, 2])
+def test_calls_that_are_made_at_once_set_nothing_back(after: int) -> None:
+    assert changed(BEFORE, BEFORE, stood=20_000, after=after) == []
+
+
+@pytest.mark.parametrize(("after", "set_back"), [(60, False), (400, False), (600, True)])
+def test_a_document_from_before_an_event_of_ours_may_be_old_however_long_it_had_stood(after: int, set_back: bool) -> None:
+    assert changed(BEFORE, BEFORE, stood=20_000, after=after, successor=OURS) == ["compaction_threshold"] * set_back
+
+
+@pytest.mark.parametrize(("after", "set_back"), [(60, False), (800, False), (1_100, True)])
+def test_no_document_may_be_old_for_about_a_second(after: int, set_back: bool) -> None:
+    only: Settings = {"compaction_threshold": b"1"}
+    found = infer_overlapping({}, Superseded(only, 100_000 + after, ""), [Superseded(None, 100_000, "")], only, None, 70_000, 0)
+    assert found.changed == ["compaction_threshold"] * set_back
+
+
+def test_a_document_without_a_change_of_its_own_that_came_late_sets_nothing_back() -> None:
+    base: Settings = {"max_producer_per_topic": b"1", "compaction_threshold": b"1"}
+    live: Settings = {"max_producer_per_topic": b"2", "compaction_threshold": b"2", "dispatch_rate": b"2"}
+    document: Settings = {"max_producer_per_topic": b"2", "compaction_threshold": b"1", "dispatch_rate": b"2"}
+    found = infer_overlapping(
+        document, Superseded(live, 100_000, ""), [Superseded({}, 80_000, ""), Superseded(base, 100_002, "")], live, None, 70_000, 0
+    )
+    assert found.changed == []

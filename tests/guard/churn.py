@@ -1,0 +1,103 @@
+"""Administrators who set and remove settings of the same topics at the same time, round after round, and what is left of it.
+
+A removal of what is unset changes nothing, but the broker writes the document that it has all the same: an old one, while calls overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.broker.admin import Admin
+from tests.shared.acknowledged import Cell
+from tests.shared.raw_log import RawLog
+from tests.shared.rest import shown_by
+from tests.shared.settings import Owned
+
+from .storm import THREADS
+
+
+@dataclass
+class Churn:
+    """What it came to."""
+
+    changes: int = 0
+    """Acknowledged, removals included."""
+    removals: int = 0
+    """Of them: calls that unset a setting."""
+    of_unset: int = 0
+    """Of them: calls that unset what was unset, as far as those who made them were told."""
+    lost: list[int] = field(default_factory=list)
+    """Settings that were not as they were left when a round had come to rest, by round."""
+    topics: set[str] = field(default_factory=set)
+    """Those of which something was lost."""
+    stories: list[str] = field(default_factory=list)
+    """The events that led to what was lost."""
+
+
+async def churn(
+    connect: Callable[[], Admin],
+    topics: Sequence[str],
+    rounds: int,
+    removals: float,
+    at_rest: Callable[[], Awaitable[None]] | None = None,
+    log: RawLog | None = None,
+    seed: int = 0,
+) -> Churn:
+    """In each round every thread sets its setting on each topic once, or removes it; then all is left to come to rest, and looked at.
+
+    Args:
+        connect: to the brokers.
+        topics: full names.
+        rounds: how many.
+        removals: the share of calls that remove.
+        at_rest: returns when nothing is left to be healed; None: nobody heals.
+        log: whose events are told if something is lost.
+        seed: of what is removed.
+    """
+    result = Churn()
+    left: dict[Cell, int] = {}
+
+    def once(owned: Owned, wanted: Mapping[str, int]) -> None:
+        with connect() as admin:
+            for topic, number in wanted.items():
+                path = f"persistent/{topic.removeprefix('persistent://')}/{owned.rest}"
+                if number:
+                    admin.call("POST", path, owned.json(number))
+                else:
+                    admin.call("DELETE", path)
+
+    chance = random.Random(seed)
+    for number in range(1, rounds + 1):
+        wanted = {owned: {topic: 0 if chance.random() < removals else number for topic in topics} for owned in THREADS}
+        await asyncio.gather(*(asyncio.to_thread(once, owned, numbers) for owned, numbers in wanted.items()))
+        for owned, numbers in wanted.items():
+            for topic, value in numbers.items():
+                cell = Cell(topic, owned)
+                result.changes += 1
+                result.removals += not value
+                result.of_unset += not value and not left.get(cell)
+                left[cell] = value
+        if at_rest is not None:
+            await at_rest()
+        wrong = await asyncio.to_thread(_wrong, connect, left, 3.0 if at_rest is not None else 0.5)
+        result.lost.append(len(wrong))
+        result.topics |= {cell.topic for cell in wrong}
+        if log is not None:
+            result.stories += [f"{cell} shows {shown}, not {left[cell]}:\n{log.story(cell.topic)}" for cell, shown in wrong.items()]
+    return result
+
+
+def _wrong(connect: Callable[[], Admin], left: Mapping[Cell, int], seconds: float) -> dict[Cell, int]:
+    """What a broker shows otherwise than it was left, even after a while."""
+    wrong = dict(left)
+    deadline = time.monotonic() + seconds
+    while wrong:
+        wrong = {cell: shown for cell, shown in shown_by(connect, wrong).items() if shown != left[cell]}
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    return wrong
