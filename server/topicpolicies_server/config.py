@@ -247,8 +247,10 @@ class Limits:
     """After this long without watches and requests a namespace is dropped from memory."""
     bookmark_interval_seconds: float = _bounded(10.0, 1.0, 3_600.0)
     """Time between two bookmarks of a watch that does not ask for another."""
-    guard_refresh_seconds: float = _bounded(30.0, 1.0, 3_600.0)
-    """How often a guard looks which namespaces there are."""
+    guard_refresh_seconds: float = _bounded(1.0, 0.1, 3_600.0)
+    """How often a guard looks for new namespaces, as far as ``max_guard_questions_per_second`` allows."""
+    max_guard_questions_per_second: float = _bounded(20.0, 0.1, 10_000.0)
+    """Questions of a guard to the brokers' admin API about which namespaces there are, in all tenants together."""
     keepalive_seconds: float = _bounded(30.0, 5.0, 3_600.0)
     """After this long without traffic a connection is probed."""
     drain_seconds: float = _bounded(10.0, 0.0, 600.0)

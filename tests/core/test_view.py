@@ -155,6 +155,17 @@ def test_a_history_is_seen_from_its_beginning_only_where_nothing_was_ever_compac
     assert state is not None and state.since == since
 
 
+@pytest.mark.parametrize(("complete", "missing"), [("", False), ("0004", True), (None, True)])
+def test_a_log_of_which_nothing_was_ever_compacted_away_leaves_nothing_in_doubt(complete: str | None, missing: bool) -> None:
+    view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000), (complete,))
+    view.take(Placed(0, "0005", Event(A, Action.UPDATE, document(1), None), 999_900))
+    view.take(Placed(0, "0006", Event(A, Action.UPDATE, document(2), None), 999_950))
+    view.loaded()
+    state = view.state(A)
+    assert state is not None and state.joining is missing
+    assert view.settle(1_000_000) == (1_000_900 if missing else None)
+
+
 def test_a_key_that_is_idle_for_long_keeps_only_its_head_while_others_go_on() -> None:
     view = View(FoldContext(window_ms=1_000))
     for row in range(1, 50):

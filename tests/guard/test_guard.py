@@ -14,62 +14,22 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.guard import Guard, tell_of_healing
-from topicpolicies_server.guard.discovery import find
-from topicpolicies_server.guard.patterns import Pattern
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Repair
+from topicpolicies_server.namespaces.namespace import Namespace
+
+from .told import Told
 
 
-class Brokers:
-    """An admin API with some tenants, which notes what it was asked."""
-
-    def __init__(self, namespaces: dict[str, list[str]]) -> None:
-        self.namespaces = namespaces
-        self.asked: list[tuple[str, ...]] = []
-
-    async def get(self, *path: str) -> object:
-        self.asked.append(path)
-        if path == ("tenants",):
-            return list(self.namespaces)
-        return self.namespaces.get(path[1])
-
-
-BROKERS = {"acme": ["acme/orders", "acme/orders-eu", "acme/stock"], "beta": ["beta/orders"], "public": ["public/default"]}
-
-
-@pytest.mark.parametrize(
-    ("patterns", "found", "questions"),
-    [
-        (("acme/orders",), {"acme/orders"}, 0),
-        (("acme/not-there",), {"acme/not-there"}, 0),
-        (("acme/*",), {"acme/orders", "acme/orders-eu", "acme/stock"}, 1),
-        (("acme/orders*", "acme/stock"), {"acme/orders", "acme/orders-eu", "acme/stock"}, 1),
-        (("*/orders",), {"acme/orders", "beta/orders"}, 4),
-        (("b*/*",), {"beta/orders"}, 2),
-        (("*/*",), {"acme/orders", "acme/orders-eu", "acme/stock", "beta/orders", "public/default"}, 4),
-        (("nobody/*",), set(), 1),
-        (("acme/or.ers", "acme/.*"), {"acme/or.ers"}, 1),
-    ],
-)
-async def test_patterns_name_namespaces_and_the_brokers_list_them(patterns: tuple[str, ...], found: set[str], questions: int) -> None:
-    brokers = Brokers(BROKERS)
-    assert await find(brokers, Pattern.of(patterns)) == found
-    assert len(brokers.asked) == questions
-
-
-def test_what_matches_is_kept_loaded_and_what_is_gone_is_let_go() -> None:
+def test_what_is_found_is_kept_loaded_and_what_is_gone_is_let_go() -> None:
     async def scenario(bench: Bench) -> None:
-        wanted = {"acme/a", "acme/b"}
-
-        async def look() -> set[str]:
-            return set(wanted)
-
-        guard = Guard(bench.registry, look, 5.0)
+        told = Told("acme/a", "acme/b")
+        guard = Guard(bench.registry, told)
         guard.start()
         await asyncio.sleep(60)
         assert {each.name for each in bench.registry.namespaces()} == {"acme/a", "acme/b"} and guard.guarded == 2
-        wanted ^= {"acme/a", "acme/c"}
+        told.tell("acme/c", gone=("acme/a", "acme/never"))
         await asyncio.sleep(60)
         assert {each.name for each in bench.registry.namespaces()} == {"acme/b", "acme/c"} and guard.guarded == 2
         await guard.stop()
@@ -80,41 +40,65 @@ def test_what_matches_is_kept_loaded_and_what_is_gone_is_let_go() -> None:
     simulate(scenario, sole_writer=False, namespace_idle_seconds=5.0)
 
 
-def test_while_brokers_do_not_answer_what_is_guarded_stays_guarded(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unforeseen_error_while_finding_out_lets_nothing_go_and_it_is_begun_again(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
-        answers: list[set[str] | None] = [{"acme/a"}, None, None, {"acme/a", "acme/b"}]
-
-        async def look() -> set[str]:
-            answer = answers.pop(0) if len(answers) > 1 else answers[0]
-            if answer is None:
-                raise LogError("PULSAR_ADMIN_UNREACHABLE", "No answer.")
-            return answer
-
-        guard = Guard(bench.registry, look, 5.0)
+        told = Told("acme/a")
+        guard = Guard(bench.registry, told)
         guard.start()
-        await asyncio.sleep(12)
+        await asyncio.sleep(1)
+        told.fail(ValueError("nobody thought of it"))
+        told.fail(LogError("PULSAR_ADMIN_UNREACHABLE", "No answer."))
+        told.tell("acme/b")
+        await asyncio.sleep(9)
         assert guard.guarded == 1
-        await asyncio.sleep(5)
-        assert guard.guarded == 2
+        await asyncio.sleep(12)
+        assert guard.guarded == 2 and told.begun == 3
         await guard.stop()
 
     simulate(scenario, sole_writer=False)
-    assert sum("can't be told which namespaces" in record.getMessage() for record in caplog.records) == 2
+    assert sum("the 1 stay, and it is tried again" in record.getMessage() for record in caplog.records) == 2
 
 
-def test_more_namespaces_than_fit_into_memory_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_could_not_be_guarded_for_an_unforeseen_reason_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario(bench: Bench) -> None:
-        async def look() -> set[str]:
-            return {f"acme/{number}" for number in range(5)}
+        get, refusals = bench.registry.get, [ValueError("nobody thought of it")] * 3
 
-        guard = Guard(bench.registry, look, 5.0)
+        def failing(name: str) -> Namespace:
+            if name == "acme/b" and refusals:
+                raise refusals.pop()
+            return get(name)
+
+        monkeypatch.setattr(bench.registry, "get", failing)
+        guard = Guard(bench.registry, Told("acme/a", "acme/b", "acme/c"))
+        guard.start()
+        await asyncio.sleep(60)
+        assert guard.guarded == 3 and not refusals
+        await guard.stop()
+
+    simulate(scenario, sole_writer=False)
+    assert sum("tried again" in record.getMessage() for record in caplog.records) == 3
+
+
+def test_more_namespaces_than_fit_into_memory_are_told_of_and_kept_when_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        told = Told(*(f"acme/{number}" for number in range(5)))
+        guard = Guard(bench.registry, told)
         guard.start()
         await asyncio.sleep(1)
         assert guard.guarded == 3
+        await asyncio.sleep(300)
+        assert guard.guarded == 3
+        told.tell(gone=("acme/0", "acme/3"))
+        await asyncio.sleep(20)
+        assert guard.guarded == 3 and {each.name for each in bench.registry.namespaces()} == {"acme/1", "acme/2", "acme/4"}
         await guard.stop()
 
-    simulate(scenario, sole_writer=False, max_loaded_namespaces=3)
-    assert any("acme/3 can't be guarded" in record.getMessage() for record in caplog.records)
+    simulate(scenario, sole_writer=False, max_loaded_namespaces=3, namespace_idle_seconds=2.0)
+    said = [record.getMessage() for record in caplog.records if "can't be guarded" in record.getMessage()]
+    assert said[0].startswith("acme/3 and 1 others can't be guarded yet: 3 namespaces are loaded")
+    assert 5 <= len(said) <= 7, "at the beginning, and once a minute"
 
 
 @pytest.mark.parametrize(("scope", "written"), [(Scope.LOCAL, True), (Scope.GLOBAL, False)])

@@ -7,6 +7,7 @@ import asyncio
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.guard.told import Told
 from tests.namespaces.bench import Bench, document, simulate
 from tests.namespaces.test_repairing import conflict
 from topicpolicies_server.config import parse_address
@@ -26,10 +27,9 @@ def shown(collector: ServerCollector) -> dict[str, float]:
 
 def test_what_happened_is_counted_and_what_there_is_is_shown() -> None:
     async def scenario(bench: Bench) -> None:
-        async def look() -> set[str]:
-            return {"acme/other"}
-
-        guard = Guard(bench.registry, look, 60.0)
+        told = Told("acme/other")
+        told.asked["namespaces"] = 5
+        guard = Guard(bench.registry, told)
         guard.start()
         collector = ServerCollector(bench.registry, guard)
         await conflict(bench)
@@ -45,6 +45,7 @@ def test_what_happened_is_counted_and_what_there_is_is_shown() -> None:
         await asyncio.sleep(1)
         samples = shown(collector)
         expected = {
+            "guard_questions_total namespaces": 5,
             "updates_total APPLIED": 1,
             "updates_total UNCHANGED": 1,
             "conflicts_total broker": 2,

@@ -58,7 +58,7 @@ def test_after_a_start_a_change_that_is_undone_is_restated_as_soon_as_at_any_oth
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
         bench.storage.compact(NAMESPACE)
-        await bench.namespace.ready()  # what was written just before may be computed from what was not seen
+        await bench.namespace.ready()  # what was written just before may be computed from what was compacted away
         bench.elsewhere(1, max_consumer_per_topic=2)
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
         await asyncio.sleep(0.001)
@@ -87,6 +87,18 @@ def test_what_waits_for_a_namespace_that_was_read_and_does_not_answer_yet_is_cou
         assert written(bench) == 1 and namespace.repairs_due == 0
 
     simulate(scenario, sole_writer=False, join_patience_seconds=3.0)
+
+
+def test_a_log_that_was_read_from_its_beginning_is_repaired_at_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(1)
+        bench.elsewhere(1, max_consumer_per_topic=2)
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
+        await bench.namespace.ready()
+        await asyncio.sleep(1)
+        assert written(bench) == 1 and bench.namespace.repairs_due == 0
+
+    simulate(scenario, sole_writer=False)
 
 
 def test_a_repair_that_somebody_else_makes_needless_is_cancelled() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from tests.guard.told import Told
 from tests.validators.records import Failure
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.config import Limits
@@ -101,7 +102,7 @@ class Sidecar:
         self.registry = Registry(self.log, self._limits, self._context, seed=self._chance.getrandbits(32), now=self._storage.now)
         self._servicer = Servicer(self.registry, self._limits)
         if self._guards:
-            self._guard = Guard(self.registry, self._find, self._limits.guard_refresh_seconds)
+            self._guard = Guard(self.registry, Told(*self._guards))
             self._guard.start()
         self._down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.running = True
@@ -177,9 +178,6 @@ class Sidecar:
         self._counts["logs opened again in one life"] += max(0, self.log.openings - 1)
         self._counts["repairs published"] += self.registry.activity.repairs["published"]
         self._counts["repairs cancelled"] += self.registry.activity.repairs["cancelled"]
-
-    async def _find(self) -> set[str]:
-        return set(self._guards)
 
     async def _let_go(self) -> None:
         guard, self._guard = self._guard, None

@@ -1,4 +1,5 @@
-// An example of everything that the client does. Start "topicpolicies serve --data policies.db", then "go run ./example".
+// An example of everything that the client does. Start "topicpolicies serve --data policies.db", then "go run ./example". Beside a
+// broker, the topic has to exist.
 package main
 
 import (

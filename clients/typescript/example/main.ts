@@ -1,50 +1,64 @@
-/** An example of everything that the client does. Start `topicpolicies serve --data policies.db`, then `npm run example`. */
+/**
+ * An example of everything that the client does. Start `topicpolicies serve --data policies.db`, then `npm run example`. Beside a broker, the
+ * topic has to exist.
+ */
 import { create } from "@bufbuild/protobuf";
 
-import { Client, ConflictError, DEFAULT_TARGET } from "../src/index.js";
+import { Client, ConflictError, DEFAULT_TARGET, TopicPoliciesError } from "../src/index.js";
 import { SubscriptionPoliciesSchema } from "../src/v1/index.js";
 
 const [target = DEFAULT_TARGET, topic = "persistent://public/default/orders-typescript"] = process.argv.slice(2);
 const client = new Client(target, { actor: "typescript-example" });
 
-// A cache, and a listener that is told of every change.
-const cache = client.cache({ topics: [topic] });
-await cache.synced(AbortSignal.timeout(30_000));
-const told = new Promise<void>((resolve) => {
-  cache.listen(({ after }) => {
-    if (after?.policies?.maxProducerPerTopic === 6) resolve();
+async function tour(): Promise<void> {
+  // A cache, and a listener that is told of every change.
+  const cache = client.cache({ topics: [topic] });
+  await cache.synced(AbortSignal.timeout(30_000));
+  const told = new Promise<void>((resolve) => {
+    cache.listen(({ after }) => {
+      if (after?.policies?.maxProducerPerTopic === 6) resolve();
+    });
   });
-});
 
-// An update: sets two fields and clears a third.
-const updated = await client.update(
-  topic,
-  { maxProducerPerTopic: 5, retentionPolicies: { retentionTimeInMinutes: 60, retentionSizeInMb: 512n } },
-  { mask: ["max_producer_per_topic", "retention_policies", "message_ttl_in_seconds"] },
-);
-console.log(`updated to version ${updated.version}`);
+  // An update: sets two fields and clears a third.
+  const updated = await client.update(
+    topic,
+    { maxProducerPerTopic: 5, retentionPolicies: { retentionTimeInMinutes: 60, retentionSizeInMb: 512n } },
+    { mask: ["max_producer_per_topic", "retention_policies", "message_ttl_in_seconds"] },
+  );
+  console.log(`updated to version ${updated.version}`);
 
-// An edit: one entry of a map, whatever else is in it. It runs again if somebody else was faster.
-const edited = await client.edit(topic, (policies) => {
-  policies.maxProducerPerTopic = (policies.maxProducerPerTopic ?? 0) + 1;
-  policies.subscriptionPolicies["billing"] = create(SubscriptionPoliciesSchema, { dispatchRate: { dispatchThrottlingRateInMsg: 100 } });
-});
-console.log(`edited: at most ${edited.policies?.maxProducerPerTopic ?? 0} producers`);
+  // An edit: one entry of a map, whatever else is in it. It runs again if somebody else was faster.
+  const edited = await client.edit(topic, (policies) => {
+    policies.maxProducerPerTopic = (policies.maxProducerPerTopic ?? 0) + 1;
+    policies.subscriptionPolicies["billing"] = create(SubscriptionPoliciesSchema, { dispatchRate: { dispatchThrottlingRateInMsg: 100 } });
+  });
+  console.log(`edited: at most ${edited.policies?.maxProducerPerTopic ?? 0} producers`);
 
-// An old etag is a conflict, not a lost update.
-try {
-  await client.update(topic, { maxProducerPerTopic: 1 }, { etag: updated.version });
-  throw new Error("An old etag was accepted.");
-} catch (error) {
-  if (!(error instanceof ConflictError)) throw error;
-  console.log("an old etag was refused");
+  // An old etag is a conflict, not a lost update.
+  try {
+    await client.update(topic, { maxProducerPerTopic: 1 }, { etag: updated.version });
+    throw new Error("An old etag was accepted.");
+  } catch (error) {
+    if (!(error instanceof ConflictError)) throw error;
+    console.log("an old etag was refused");
+  }
+
+  // The listener has been told, and the cache has it.
+  await told;
+  console.log(`the cache has version ${cache.get(topic)?.version ?? ""}, confirmed ${Math.round(cache.stalenessMs)} ms ago`);
+
+  await client.delete(topic);
+  console.log("deleted");
+  await cache.close();
 }
 
-// The listener has been told, and the cache has it.
-await told;
-console.log(`the cache has version ${cache.get(topic)?.version ?? ""}, confirmed ${Math.round(cache.stalenessMs)} ms ago`);
-
-await client.delete(topic);
-console.log("deleted");
-await cache.close();
-client.close();
+try {
+  await tour();
+} catch (error) {
+  if (!(error instanceof TopicPoliciesError)) throw error;
+  console.error(`example: ${error.message}`);
+  process.exitCode = 1;
+} finally {
+  client.close();
+}

@@ -9,10 +9,12 @@ import typer
 
 from ..config import RECALLED_ENTRIES, GuardConfig, Limits, LogLevel, PulsarLogConfig, parse_address
 from .running import (
+    QUESTION_RATE,
     REPAIR_RATE,
     Level,
     MetricsListen,
     PauseRepairs,
+    QuestionRate,
     RecalledEntries,
     RepairRate,
     log_to_standard_error,
@@ -35,6 +37,7 @@ def guard(  # noqa: PLR0913, PLR0917 - options
     pause_repairs: PauseRepairs = False,
     max_repairs_per_second: RepairRate = REPAIR_RATE,
     recalled_entries: RecalledEntries = RECALLED_ENTRIES,
+    max_questions_per_second: QuestionRate = QUESTION_RATE,
     metrics_listen: MetricsListen = "",
     log_level: Level = LogLevel.INFO,
 ) -> None:
@@ -60,7 +63,7 @@ def guard(  # noqa: PLR0913, PLR0917 - options
             patterns=tuple(namespaces),
             report_only=report_only,
             pause_repairs=pause_repairs,
-            limits=Limits(max_repairs_per_second=max_repairs_per_second),
+            limits=Limits(max_repairs_per_second=max_repairs_per_second, max_guard_questions_per_second=max_questions_per_second),
             log_level=log_level,
             metrics_listen=parse_address(metrics_listen) if metrics_listen else None,
         )

@@ -37,6 +37,11 @@ RecalledEntries: TypeAlias = Annotated[
     ),
 ]
 REPAIR_RATE = Limits().max_repairs_per_second
+QuestionRate: TypeAlias = Annotated[
+    float,
+    typer.Option("--max-questions-per-second", metavar="N", help="The most questions of a guard about which namespaces there are."),
+]
+QUESTION_RATE = Limits().max_guard_questions_per_second
 MetricsListen: TypeAlias = Annotated[
     str, typer.Option("--metrics-listen", metavar="HOST:PORT", help="Where to show metrics (Prometheus), over HTTP without TLS.")
 ]

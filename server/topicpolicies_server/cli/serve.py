@@ -25,10 +25,12 @@ from ..config import (
     parse_address,
 )
 from .running import (
+    QUESTION_RATE,
     REPAIR_RATE,
     Level,
     MetricsListen,
     PauseRepairs,
+    QuestionRate,
     RecalledEntries,
     RepairRate,
     log_to_standard_error,
@@ -110,6 +112,7 @@ def serve(  # noqa: PLR0913, PLR0917 - options
         list[str] | None,
         typer.Option("--guard", metavar="NAMESPACE", help="Keep namespaces loaded and repaired; * stands for any characters; repeatable."),
     ] = None,
+    max_questions_per_second: QuestionRate = QUESTION_RATE,
     metrics_listen: MetricsListen = "",
     log_level: Level = LogLevel.INFO,
 ) -> None:
@@ -138,7 +141,7 @@ def serve(  # noqa: PLR0913, PLR0917 - options
             show_secrets=show_secrets,
             read_only=read_only,
             pause_repairs=pause_repairs,
-            limits=Limits(max_repairs_per_second=max_repairs_per_second),
+            limits=Limits(max_repairs_per_second=max_repairs_per_second, max_guard_questions_per_second=max_questions_per_second),
             guard=tuple(guard or ()),
             metrics_listen=parse_address(metrics_listen) if metrics_listen else None,
             log_level=log_level,

@@ -43,7 +43,7 @@ _RETURN_AT_ONCE = 30
 """A return of what the newest event changed, in a document that was published when it was, or before."""
 _STEP_MS, _LATE = 25, 40
 """Brokers mostly read on within some tens of milliseconds: how long makes an older base less likely by one, and the most (a second)."""
-_NONE_MS, _OURS_MS = 100, 50
+_NONE_MS, _OURS_MS = 25, 50
 """How long makes a raw document as it was less likely by one, if it was none, and if an event of ours came next."""
 _AT_ONCE_MS = 2
 """Events that were published within this are of calls that were made at once: neither had been answered."""

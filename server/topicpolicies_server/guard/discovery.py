@@ -1,71 +1,110 @@
-"""Which namespaces match: what the patterns name, and what the brokers' admin API lists."""
+"""Asks brokers which namespaces there are that match, one question after the other, and tells what changed.
+
+Pulsar has no event that tells of a new namespace, so it is asked for. What to ask, and what the answers mean, is in ``findings``; in which
+order, in ``agenda``; how fast, in ``pace``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from ..config import PulsarLogConfig
-from ..logs.pulsar.opening import admin_api
+from ..config import Limits
+from ..core.errors import PolicyError
+from ..logs.change_log import LogError
+from ..logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE
+from .agenda import About, Agenda, Question
+from .findings import Changes, Findings
+from .pace import Pace
 from .patterns import Pattern
+
+_LOG = logging.getLogger(__name__)
+_TRYING_SECONDS = 5.0
+"""How long a question is repeated while brokers do not answer."""
+_ANSWER_SECONDS = 30.0
+"""After this time there is no answer, even if some of it has come."""
+_TELL_SECONDS = 60.0
+"""How often to say that there are no answers."""
 
 
 class Answers(Protocol):
     """The admin API, as far as it is asked (``logs.pulsar.admin.Admin``)."""
 
-    async def get(self, *path: str) -> object:
+    async def get(self, *path: str, seconds: float) -> object:
         """What it answers to ``GET /admin/v2/<path>``: the JSON, or None for "not found"."""
 
 
-async def find(admin: Answers, patterns: Sequence[Pattern]) -> set[str]:
-    """The namespaces that match any of the patterns, as ``tenant/namespace``.
-
-    A pattern without wildcards names its namespace, whether or not there is one; whoever opens its log is told. Tenants are listed only
-    if a pattern has a wildcard for them, which takes the permission of a superuser.
-
-    Raises:
-        LogError: the brokers don't answer.
-    """
-    found = {pattern.text for pattern in patterns if pattern.exact}
-    searched = [pattern for pattern in patterns if not pattern.exact]
-    tenants = {pattern.tenant for pattern in searched if pattern.exact_tenant}
-    if any(not pattern.exact_tenant for pattern in searched):
-        listed = _names(await admin.get("tenants"))
-        tenants |= {tenant for tenant in listed if any(pattern.matches_tenant(tenant) for pattern in searched)}
-    for tenant in sorted(tenants):
-        listed = _names(await admin.get("namespaces", tenant))
-        found |= {namespace for namespace in listed if any(pattern.matches(namespace) for pattern in searched)}
-    return found
-
-
 class Discovery:
-    """Finds the namespaces of a cluster that match."""
+    """Finds the namespaces of a cluster that match, and have a change log. It belongs to the event loop that it is used on."""
 
-    def __init__(self, config: PulsarLogConfig, patterns: tuple[str, ...]) -> None:
+    def __init__(
+        self, admin: Answers, patterns: tuple[str, ...], *, refresh_seconds: float, per_second: float, chance: random.Random | None = None
+    ) -> None:
         """Asks nothing yet.
 
         Args:
-            config: how the brokers are asked.
+            admin: whom to ask.
             patterns: which namespaces are wanted.
-
-        Raises:
-            OSError: a TLS file can't be used.
+            refresh_seconds: how often to ask the same thing.
+            per_second: how many questions may be asked in a second, about everything together.
+            chance: spreads the questions.
         """
-        self._admin = admin_api(config)
-        self._patterns = Pattern.of(patterns)
+        self.asked: Counter[str] = Counter()
+        """Questions, by what they were about."""
+        self._admin = admin
+        self._agenda = Agenda()
+        self._findings = Findings(Pattern.of(patterns), self._agenda, refresh_seconds, chance or random.Random())
+        self._pace = Pace(per_second)
+        self._told_at = float("-inf")
+        self._refusal_told = False
 
-    async def find(self) -> set[str]:
-        """The namespaces that match now.
+    async def changes(self) -> AsyncGenerator[Changes, None]:
+        """What changed, for ever. It may be begun again, also after an error, and goes on from there."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = self._agenda.next_due()
+            await asyncio.sleep(max(due - loop.time(), 0.0) if due is not None else _TELL_SECONDS)
+            question = self._agenda.take(loop.time())
+            if question is None:
+                continue
+            began = loop.time()
+            changes = await self._ask(question, began)
+            if changes != Changes():
+                yield changes
+            await asyncio.sleep(self._pace.pause(loop.time() - began))
 
-        Raises:
-            LogError: the brokers don't answer.
-        """
-        return await find(self._admin, self._patterns)
+    async def _ask(self, question: Question, began: float) -> Changes:
+        """Asks one question. Whatever becomes of it, it stays on the agenda if it should."""
+        now = asyncio.get_running_loop().time
+        self.asked[question.about.value] += 1
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                answer = await self._admin.get(*self._findings.path(question), seconds=_TRYING_SECONDS)
+            return self._findings.take(question, answer, now(), now() - began)
+        except TimeoutError:
+            self._failed(question, LogError(ADMIN_UNREACHABLE, f"Brokers have not answered within {_ANSWER_SECONDS:.0f} s."), now())
+        except PolicyError as error:
+            self._failed(question, error, now())
+        except BaseException:
+            self._findings.failed(question, LogError(ADMIN_UNREACHABLE, "It was not asked to the end."), now())
+            raise
+        return Changes()
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._admin.close()
+    def _failed(self, question: Question, error: PolicyError, now: float) -> None:
+        self._findings.failed(question, error, now)
+        if error.reason == ADMIN_REFUSED and question.about in (About.CLUSTER, About.BROKERS, About.LOADED):
+            if not self._refusal_told:
+                self._refusal_told = True
+                _LOG.info("Brokers don't tell what they have loaded, which only superusers may ask, so tenants are: %s", error.message)
+        elif now - self._told_at >= _TELL_SECONDS:
+            self._told_at = now
+            _LOG.warning("it can't be told which namespaces to guard, so the %d stay: %s", len(self._findings.found), error.message)
 
 
-def _names(answer: object) -> list[str]:
-    return [name for name in answer if isinstance(name, str)] if isinstance(answer, list) else []
+def discovery(admin: Answers, patterns: tuple[str, ...], limits: Limits) -> Discovery:
+    """The discovery of namespaces within a server's limits."""
+    return Discovery(admin, patterns, refresh_seconds=limits.guard_refresh_seconds, per_second=limits.max_guard_questions_per_second)

@@ -1,71 +1,122 @@
-"""The guard itself: it keeps namespaces loaded, and looks from time to time which there are."""
+"""The guard itself: it keeps namespaces loaded, those that it is told of."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
-from ..core.errors import Kind, PolicyError
+from ..core.errors import PolicyError
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 
+if TYPE_CHECKING:
+    from .findings import Changes  # which needs the libraries for brokers
+
 _LOG = logging.getLogger(__name__)
+_AGAIN_SECONDS = 10.0
+"""When to try again what did not succeed."""
+_TELL_EVERY = 6
+"""Every so many tries it is told that one did not succeed."""
+
+
+class Discovering(Protocol):
+    """Who knows which namespaces are to be guarded (``discovery.Discovery``)."""
+
+    @property
+    def asked(self) -> Mapping[str, int]:
+        """Questions to brokers, by what they were about."""
+
+    def changes(self) -> AsyncGenerator[Changes, None]:
+        """What changed, for ever. It can be begun again, and goes on from there."""
 
 
 class Guard:
     """Keeps namespaces of a registry loaded. What is loaded is repaired."""
 
-    def __init__(self, registry: Registry, find: Callable[[], Awaitable[set[str]]], refresh_seconds: float) -> None:
+    def __init__(self, registry: Registry, discovery: Discovering) -> None:
         """Does nothing before ``start``.
 
         Args:
             registry: whose namespaces are kept.
-            find: finds out which those are to be; raises ``PolicyError`` when that can't be told.
-            refresh_seconds: how often to ask.
+            discovery: knows which are to be kept.
         """
         self._registry = registry
-        self._find = find
-        self._refresh_seconds = refresh_seconds
+        self._discovery = discovery
         self._held: dict[str, Namespace] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._waiting: set[str] = set()
+        """Those that are to be kept, and are not yet: the registry is full, or closing."""
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def guarded(self) -> int:
         """Namespaces that are kept loaded."""
         return len(self._held)
 
+    @property
+    def asked(self) -> Mapping[str, int]:
+        """Questions to brokers about which namespaces there are, by what they were about."""
+        return self._discovery.asked
+
     def start(self) -> None:
         """Begins to guard."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="guard")
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._follow(), name="guard"), loop.create_task(self._insist(), name="what can't be guarded yet")]
 
     async def stop(self) -> None:
         """Lets all namespaces go."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        self._keep(set())
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._waiting.clear()
+        self._let_go(set(self._held))
 
-    async def _run(self) -> None:
+    async def _follow(self) -> None:
         while True:
             try:
-                self._keep(await self._find())
-            except PolicyError as error:
-                _LOG.warning("it can't be told which namespaces to guard, so the %d stay: %s", len(self._held), error.message)
-            await asyncio.sleep(self._refresh_seconds)
+                async with contextlib.aclosing(self._discovery.changes()) as told:
+                    async for changes in told:
+                        self._let_go(changes.gone)
+                        self._waiting |= changes.found
+                        self._keep(tell=bool(changes.found))
+            except Exception:  # noqa: BLE001 (whatever it is, what is found later must be guarded too)
+                _LOG.exception("Finding out which namespaces to guard failed; the %d stay, and it is tried again", len(self._held))
+            await asyncio.sleep(_AGAIN_SECONDS)
 
-    def _keep(self, wanted: set[str]) -> None:
-        for name in [name for name in self._held if name not in wanted]:
-            self._held.pop(name).release(self)
-            _LOG.info("%s is not guarded any more", name)
-        for name in sorted(wanted - set(self._held)):
+    async def _insist(self) -> None:
+        tries = 0
+        while True:
+            await asyncio.sleep(_AGAIN_SECONDS)
+            tries = tries + 1 if self._waiting else 0
+            try:
+                self._keep(tell=tries % _TELL_EVERY == 0)
+            except Exception:  # noqa: BLE001 (as above)
+                _LOG.exception("Guarding what is found failed; it is tried again")
+
+    def _keep(self, *, tell: bool) -> None:
+        """Loads what waits for it, as far as there is room."""
+        refusals: list[tuple[str, PolicyError]] = []
+        for name in sorted(self._waiting):
             try:
                 namespace = self._registry.get(name)
             except PolicyError as error:
-                _LOG.warning("%s can't be guarded: %s", name, error.message)
-                if error.kind is Kind.RESOURCE_EXHAUSTED:
-                    return
+                refusals.append((name, error))
                 continue
+            self._waiting.discard(name)
             namespace.hold(self)
             self._held[name] = namespace
             _LOG.info("%s is guarded", name)
+        if refusals and tell:
+            first, why = refusals[0]
+            _LOG.warning("%s and %d others can't be guarded yet: %s", first, len(refusals) - 1, why.message)
+
+    def _let_go(self, names: frozenset[str] | set[str]) -> None:
+        for name in names:
+            self._waiting.discard(name)
+            namespace = self._held.pop(name, None)
+            if namespace is not None:
+                namespace.release(self)
+                _LOG.info("%s is not guarded any more", name)

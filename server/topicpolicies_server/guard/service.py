@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from ..config import GuardConfig
 from ..core.fold import FoldContext
-from ..logs.pulsar.opening import pulsar_log
+from ..logs.pulsar.opening import admin_api, pulsar_log
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..signals import until_told_to_stop
-from .discovery import Discovery
+from .discovery import discovery
 from .guard import Guard
 from .healing import tell_of_healing
 
@@ -30,8 +30,8 @@ async def run(config: GuardConfig, started: Callable[[Registry], None] = lambda 
     log = pulsar_log(config.log)
     registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
     registry.activity.on_repair = tell_of_healing
-    discovery = Discovery(config.log, config.patterns)
-    guard = Guard(registry, discovery.find, config.limits.guard_refresh_seconds)
+    admin = admin_api(config.log)
+    guard = Guard(registry, discovery(admin, config.patterns, config.limits))
     endpoint = None
     try:
         if config.metrics_listen is not None:
@@ -45,7 +45,7 @@ async def run(config: GuardConfig, started: Callable[[Registry], None] = lambda 
         await guard.stop()
         await registry.close()
         await log.close()
-        await discovery.close()
+        await admin.close()
 
 
 def serve(config: GuardConfig, started: Callable[[Registry], None] = lambda _: None) -> None:

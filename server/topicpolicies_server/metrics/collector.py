@@ -53,6 +53,8 @@ class ServerCollector(Collector):
         yield _gauge("repairs_paused", "Whether repairs are paused.", int(gate.paused))
         if self._guard is not None:
             yield _gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guard.guarded)
+            asked = self._guard.asked
+            yield _by("guard_questions", "Questions of the guard to brokers about which namespaces there are.", "about", asked)
 
 
 def _by(name: str, what: str, label: str, counts: Mapping[str, int]) -> CounterMetricFamily:

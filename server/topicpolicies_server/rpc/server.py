@@ -27,7 +27,7 @@ from ..signals import until_told_to_stop
 from .servicer import SERVICE, Servicer, handlers
 
 if TYPE_CHECKING:
-    from ..guard.discovery import Discovery
+    from ..logs.pulsar.admin import Admin
 
 _LOG = logging.getLogger(__name__)
 _GC_ALLOCATIONS = 50_000
@@ -48,7 +48,7 @@ class Server:
         self._servicer: Servicer | None = None
         self._admission: Admission | None = None
         self._guard: Guard | None = None
-        self._discovery: Discovery | None = None
+        self._guard_admin: Admin | None = None
         self._metrics: Endpoint | None = None
         self._health = HealthServicer()
         self._grpc: grpc.aio.Server | None = None
@@ -138,8 +138,8 @@ class Server:
             await self._history.close()
         if self._admission is not None:
             await self._admission.close()
-        if self._discovery is not None:
-            await self._discovery.close()
+        if self._guard_admin is not None:
+            await self._guard_admin.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -150,10 +150,11 @@ class Server:
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):
-            from ..guard.discovery import Discovery  # noqa: PLC0415 - as in open_log
+            from ..guard.discovery import discovery  # noqa: PLC0415 - as in open_log
+            from ..logs.pulsar.opening import admin_api  # noqa: PLC0415
 
-            self._discovery = Discovery(config.log, config.guard)
-            self._guard = Guard(registry, self._discovery.find, config.limits.guard_refresh_seconds)
+            self._guard_admin = admin_api(config.log)
+            self._guard = Guard(registry, discovery(self._guard_admin, config.guard, config.limits))
             registry.activity.on_repair = tell_of_healing
             self._guard.start()
         if config.metrics_listen is not None:

@@ -1,0 +1,139 @@
+"""The examples of all languages, as their READMEs have them run, against a server beside a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.broker.admin import Admin, AdminError
+from tests.broker.jars import java
+from tests.broker.pulsar_broker import Broker
+from tests.clients.toolchains import go_program, run, typescript_program
+from tests.java_build import example_jar
+from tests.promises.server_process import ServerProcess
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("java")]
+
+_ROOT = Path(__file__).parents[2]
+_MISSING = "create it first"
+"""What is said of a topic that does not exist."""
+
+
+@pytest_asyncio.fixture
+async def beside_broker(broker: Broker, tmp_path: Path) -> AsyncIterator[ServerProcess]:
+    """A server beside a broker, with the options of the READMEs."""
+    process = ServerProcess(["--pulsar", broker.service_url, "--admin-url", broker.admin_url], tmp_path / "server.log")
+    await process.start()
+    yield process
+    process.kill()
+
+
+def go(directory: Path) -> tuple[list[str], str]:
+    return [str(go_program("example", directory)), "-target"], _topic_to_create("go")
+
+
+def typescript(_: Path) -> tuple[list[str], str]:
+    return typescript_program("example/main.js"), _topic_to_create("typescript")
+
+
+def java_tour(_: Path) -> tuple[list[str], str]:
+    return [str(java()), "-jar", str(example_jar())], _topic_to_create("java")
+
+
+def _topic_to_create(client: str) -> str:
+    """The topic that a client's README has its reader create, as ``tenant/namespace/topic``."""
+    text = (_ROOT / "clients" / client / "README.md").read_text()
+    assert "topicpolicies serve --pulsar pulsar://localhost:6650 --admin-url http://localhost:8080" in text
+    (topic,) = re.findall(r"^curl -X PUT http://localhost:8080/admin/v2/persistent/(\S+)", text, re.MULTILINE)
+    return str(topic)
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        pytest.param(go, ["updated", "edited:", "an", "the", "deleted"], id="go"),
+        pytest.param(typescript, ["updated", "edited:", "an", "the", "deleted"], id="typescript"),
+        pytest.param(java_tour, ["updated", "producers", "cached", "exists"], id="java"),
+    ],
+)
+async def test_an_example_runs_to_its_end_once_its_topic_exists_and_says_so_before(
+    beside_broker: ServerProcess, admin: Admin, build: Callable[[Path], tuple[list[str], str]], says: Sequence[str], tmp_path: Path
+) -> None:
+    command, topic = await asyncio.to_thread(build, tmp_path)
+    _delete(admin, topic)
+    with pytest.raises(AssertionError, match=_MISSING):
+        await asyncio.to_thread(run, [*command, beside_broker.address], tmp_path, seconds=60)
+    admin.create_topic(topic)
+    try:
+        for _ in range(2):  # it leaves nothing behind that would be in its way
+            said = await asyncio.to_thread(run, [*command, beside_broker.address], tmp_path, seconds=60)
+            assert [line.split()[0] for line in said.splitlines()] == says
+            assert "nothing" not in said
+    finally:
+        _delete(admin, topic)
+
+
+@pytest.mark.parametrize(
+    "build", [pytest.param(go, id="go"), pytest.param(typescript, id="typescript"), pytest.param(java_tour, id="java")]
+)
+async def test_an_example_runs_without_its_topic_where_missing_topics_are_allowed(
+    broker: Broker, admin: Admin, build: Callable[[Path], tuple[list[str], str]], tmp_path: Path
+) -> None:
+    command, topic = await asyncio.to_thread(build, tmp_path)
+    _delete(admin, topic)
+    options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--allow-missing-topics"]
+    server = ServerProcess(options, tmp_path / "server.log")
+    await server.start()
+    try:
+        said = await asyncio.to_thread(run, [*command, server.address], tmp_path, seconds=60)
+    finally:
+        server.kill()
+    assert said.startswith("updated") and said.splitlines()[-1] in ("deleted", "exists false")
+
+
+async def test_the_python_of_the_readme_runs_beside_a_broker(beside_broker: ServerProcess, admin: Admin, tmp_path: Path) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (_ROOT / "README.md").read_text(), re.DOTALL)
+    assert program.count("localhost:6680") == 1
+    _delete(admin, "public/default/orders")
+    admin.create_topic("public/default/orders")
+    try:
+        said = await asyncio.to_thread(_until_synced, program.replace("localhost:6680", beside_broker.address))
+    finally:
+        _delete(admin, "public/default/orders")
+    assert "Changed" in said[0] and "dispatch_throttling_rate_in_msg: 100" in "".join(said).replace("\\n", "\n")
+
+
+def _until_synced(program: str) -> list[str]:
+    """Runs a program that follows a watch; what it printed until its snapshot was complete."""
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT / "clients/python"), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-c", program]
+    said = []
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        late = threading.Timer(60, process.kill)
+        late.start()
+        try:
+            for line in process.stdout or ():
+                said.append(line)
+                if line.startswith("Synced"):
+                    return said
+        finally:
+            late.cancel()
+            process.kill()
+    raise AssertionError("".join(said))
+
+
+def _delete(admin: Admin, topic: str) -> None:
+    try:
+        admin.call("DELETE", f"persistent/{topic}", force="true")
+    except AdminError as error:
+        if error.status != 404:
+            raise
