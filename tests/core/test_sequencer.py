@@ -2,104 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
-from collections.abc import Iterable
-
 import pytest
 
+from tests.core.chains import FIELD, KEY, LOST, OTHER, Bench
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.change import compile_change
 from topicpolicies_server.core.documents import WHOLE, join, whole_digest
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.events import ABSENT, Action, Event, Placed, StampKind
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, Status, fold
+from topicpolicies_server.core.events import ABSENT, Action, Event, Placed, Remembered, StampKind
+from topicpolicies_server.core.fold import FoldContext, KeyState, Status, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.recent import RecentRequests
-from topicpolicies_server.core.sequencer import ATTEMPTS, Append, Effect, Outcome, Request, Result, Sequencer
-
-KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
-OTHER = PolicyKey("persistent://acme/orders/two", Scope.LOCAL)
-LOST = PolicyError(Kind.UNAVAILABLE, "APPEND_FAILED", "The change log did not acknowledge the event.")
-FIELD = "max_producer_per_topic"
-
-
-class Bench:
-    """A sequencer, what it wants appended, what it has settled, and a log."""
-
-    def __init__(self, *, depth: int = 64, queue: int = 100) -> None:
-        self.states: dict[PolicyKey, KeyState] = {}
-        self.wanted: deque[Event] = deque()
-        self.answers: dict[str, Result | PolicyError] = {}
-        self.log: list[Event] = []
-        ids, self._requests = itertools.count(), itertools.count()
-        self.recent = RecentRequests()
-        self.sequencer = Sequencer(self.states.get, lambda: f"event-{next(ids)}", applied=self.recent.find, depth=depth, queue=queue)
-
-    def request(
-        self, value: int | None = None, *, field: str = FIELD, key: PolicyKey = KEY, request_id: str = "", **rest: object
-    ) -> Request:
-        """A request that sets a field; without a value it clears it."""
-        policies = TopicPolicies() if value is None else TopicPolicies(**{field: value})  # type: ignore[arg-type]
-        change = compile_change(policies, [field], {})
-        return Request(key, change, request_id or f"request-{next(self._requests)}", f"{field}={value}", **rest)  # type: ignore[arg-type]
-
-    def deletion(self, **rest: object) -> Request:
-        return Request(KEY, None, f"request-{next(self._requests)}", "delete", **rest)  # type: ignore[arg-type]
-
-    def submit(self, request: Request) -> Request:
-        self.perform(self.sequencer.submit(request))
-        return request
-
-    def set(self, value: int | None, **rest: object) -> Request:
-        return self.submit(self.request(value, **rest))  # type: ignore[arg-type]
-
-    def perform(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, Append):
-                self.wanted.append(effect.event)
-            else:
-                assert effect.request.request_id not in self.answers or effect.request.repeats == []
-                self.answers[effect.request.request_id] = effect.answer
-                effect.request.settle(effect.answer)
-
-    def land(self, event: Event | None = None) -> Folded:
-        """The next event (or this one) gets its place in the log and is folded."""
-        event = event or self.wanted.popleft()
-        self.log.append(event)
-        state = self.states.setdefault(event.key, KeyState())
-        folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
-        if event.stamp is not None:
-            self.recent.note(event.key, event.stamp, folded, state)
-        self.perform(self.sequencer.folded(event, folded))
-        return folded
-
-    def land_all(self) -> None:
-        while self.wanted:
-            self.land()
-
-    def fail(self, event: Event, *, outcome_unknown: bool) -> None:
-        self.perform(self.sequencer.failed(event, LOST, outcome_unknown))
-
-    def result(self, request: Request) -> Result:
-        answer = self.answers[request.request_id]
-        assert isinstance(answer, Result), answer
-        return answer
-
-    def error(self, request: Request) -> PolicyError:
-        answer = self.answers[request.request_id]
-        assert isinstance(answer, PolicyError), answer
-        return answer
-
-    def open(self, request: Request) -> bool:
-        """Whether it has no answer yet."""
-        return request.request_id not in self.answers
-
-    def document(self) -> TopicPolicies:
-        state = self.states.get(KEY)
-        assert state is not None and state.document is not None
-        return join(state.document)
+from topicpolicies_server.core.sequencer import ATTEMPTS, Outcome, Request, Result
 
 
 @pytest.fixture
@@ -444,6 +358,79 @@ def test_one_id_with_another_body_is_refused(bench: Bench) -> None:
     bench.answers.clear()
     bench.land()
     assert bench.error(bench.set(2, request_id="same")).reason == "REQUEST_ID_REUSED"
+
+
+def test_an_id_that_another_sidecar_used_for_another_body_is_refused_when_the_log_tells(bench: Bench) -> None:
+    bench.elsewhere(1)
+    mine = bench.set(2, request_id="same")
+    event = bench.wanted.popleft()
+    bench.elsewhere(7, request_id="same", digest="another body")
+    assert bench.land(event).status is Status.DUPLICATE
+    error = bench.error(mine)
+    assert (error.kind, error.reason) == (Kind.INVALID_ARGUMENT, "REQUEST_ID_REUSED")
+    assert bench.document() == TopicPolicies(max_producer_per_topic=7)
+
+
+def test_an_id_that_was_used_for_another_body_is_refused_after_a_reopening_too(bench: Bench) -> None:
+    bench.set(1)
+    bench.land()
+    mine = bench.set(2, request_id="same")
+    bench.wanted.clear()
+    state = bench.states[KEY]
+    state.remembered = (*state.remembered, Remembered("same", "another body", "0002", "0001"))
+    bench.perform(bench.sequencer.reopened({}))
+    assert bench.error(mine).reason == "REQUEST_ID_REUSED"
+
+
+def test_a_repeat_of_a_request_whose_caller_gave_up_is_appended_once_more(bench: Bench) -> None:
+    first = bench.set(1, request_id="same")
+    event = bench.wanted.popleft()
+    assert not bench.sequencer.withdraw(first)
+    told: list[Result | PolicyError] = []
+    repeat = bench.request(1, request_id="same")
+    repeat.settle = told.append
+    bench.submit(repeat)
+    bench.fail(event, outcome_unknown=True)
+    assert [again.stamp for again in bench.wanted] == [event.stamp], "somebody waits for it"
+    bench.land()
+    (answer,) = told
+    assert isinstance(answer, Result) and (answer.outcome, answer.version) == (Outcome.APPLIED, "0001")
+
+
+def test_a_repeat_of_a_request_whose_caller_gave_up_is_computed_anew(bench: Bench) -> None:
+    bench.submit(
+        Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
+    )
+    bench.land()
+    leaf = compile_change(TopicPolicies(retention_policies=_retention(9, None)), ["retention_policies.retention_size_in_mb"], {})
+    first = bench.submit(Request(KEY, leaf, "same", "digest"))
+    assert not bench.sequencer.withdraw(first)
+    bench.submit(Request(KEY, leaf, "same", "digest"))
+    theirs = compile_change(TopicPolicies(retention_policies=_retention(5, 5)), ["retention_policies"], {})
+    bench.land(_elsewhere(bench, theirs.apply(bench.states[KEY].document), "retention_policies"))
+    assert bench.land().status is Status.REJECTED_READS
+    bench.land()
+    assert bench.document().retention_policies == _retention(9, 5)
+
+
+def test_a_request_is_not_appended_again_when_the_caller_of_its_repeat_has_given_up_too(bench: Bench) -> None:
+    first = bench.set(1, request_id="same")
+    event = bench.wanted.popleft()
+    repeat = bench.set(1, request_id="same")
+    assert not bench.sequencer.withdraw(first) and not bench.sequencer.withdraw(repeat)
+    bench.answers.clear()
+    bench.fail(event, outcome_unknown=True)
+    assert not bench.wanted and bench.sequencer.chains == 0
+
+
+def test_a_request_in_line_is_withdrawn_when_all_who_wait_for_it_have_given_up() -> None:
+    bench = Bench(depth=1)
+    bench.set(1)
+    first, repeat = bench.set(2, request_id="same"), bench.set(2, request_id="same")
+    assert not bench.sequencer.withdraw(first), "its repeat waits for it"
+    assert bench.sequencer.withdraw(repeat)
+    bench.land_all()
+    assert bench.document() == TopicPolicies(max_producer_per_topic=1)
 
 
 def test_a_request_that_another_sidecar_was_asked_too_is_applied_once(bench: Bench) -> None:

@@ -419,6 +419,90 @@ async def test_several_processes_on_one_storage_read_the_same_log(bench: Bench) 
         assert {name.partition("-")[0] for name in recorder.ids(recorder.places)} == {str(who)}
 
 
+async def test_whoever_has_come_to_the_end_has_read_all_that_anybody_had_written_when_it_was_asked(bench: Bench) -> None:
+    namespace = bench.backend.namespace()
+    key = a_key(namespace)
+    log, recorder = await bench.ready(namespace)
+    partition = log.partition_of(key)
+    recorder.append(log, an_update(key))
+    await recorder.until_settled(1)
+    for turn in range(5):
+        if log.shared:
+            await bench.backend.write(namespace, an_update(key, event_id=f"theirs-{turn}"))
+        else:
+            recorder.append(log, an_update(key, event_id=f"theirs-{turn}"))
+            await recorder.until_settled(turn + 2)
+        end = await log.end(partition)
+
+        def come(end: str = end) -> bool:
+            return any(placed.partition == partition and placed.position >= end for placed in recorder.entries)
+
+        await recorder.until(come)
+        assert recorder.ids(recorder.of(key))[-1] == f"theirs-{turn}"
+
+
+async def test_the_end_of_a_log_that_somebody_else_has_made_since_the_opening_is_told_and_come_to(bench: Bench) -> None:
+    namespace = bench.backend.namespace()
+    log, recorder = await bench.ready(namespace)
+    await bench.backend.write(namespace, an_update(a_key(namespace), event_id="theirs"))
+    ends = [await log.end(partition) for partition in range(log.partitions)]
+    (partition,) = [partition for partition, end in enumerate(ends) if end]
+    await recorder.until(lambda: any((placed.partition, placed.position) == (partition, ends[partition]) for placed in recorder.entries))
+    assert recorder.ids() == ["theirs"]
+
+
+async def test_the_end_is_told_of_each_partition_by_itself_and_is_that_of_nobody_else(bench: Bench) -> None:
+    namespace = bench.backend.namespace()
+    log, recorder = await bench.ready(namespace)
+    for n in range(30):
+        recorder.append(log, an_update(a_key(namespace, n)))
+    await recorder.until_settled(30)
+    newest = {partition: entries[-1].position for partition, entries in by_partition(recorder.entries).items()}
+    ends = await asyncio.gather(*(log.end(partition) for partition in range(log.partitions)))
+    assert dict(enumerate(ends)) == newest
+
+
+async def test_the_end_of_a_log_that_nobody_has_written_is_its_beginning_and_asking_creates_nothing(bench: Bench) -> None:
+    namespace = bench.backend.namespace()
+    log, _ = await bench.ready(namespace)
+    assert [await log.end(partition) for partition in range(log.partitions)] == [""] * log.partitions
+    await bench.stop()
+    assert not await bench.backend.stored(namespace)
+
+
+async def test_an_end_that_compaction_took_away_or_that_nobody_can_read_is_come_to_all_the_same(bench: Bench) -> None:
+    namespace = bench.backend.namespace()
+    key = a_key(namespace)
+
+    async def come() -> Recorder:
+        """Returns when a view would have come to all ends: to what was read, and to what was compacted before the opening."""
+        log, recorder = await bench.ready(namespace)
+        read = by_partition(recorder.entries)
+        async with asyncio.timeout(10):
+            for partition in range(log.partitions):
+                here = max(log.complete_after(partition) or "", *(placed.position for placed in read.get(partition, ())), "")
+                while await log.end(partition) > here:  # noqa: ASYNC110 (until the log knows that nothing is to be read there)
+                    await asyncio.sleep(0.1)
+        await bench.stop()
+        return recorder
+
+    await bench.filled(namespace, an_update(key), a_tombstone(key))
+    await bench.backend.compact(namespace)
+    assert (await come()).entries == []
+    await bench.backend.write_unreadable(namespace)
+    assert [bool(placed.problem) for placed in (await come()).entries] == [True]
+
+
+async def test_the_end_of_a_log_that_is_closed_or_lost_is_not_told(bench: Bench) -> None:
+    namespace = bench.backend.namespace()
+    log, recorder = await bench.ready(namespace)
+    recorder.append(log, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    await recorder.close(log)
+    with pytest.raises(LogError):
+        await log.end(0)
+
+
 async def test_an_unreadable_entry_only_takes_its_place(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     await bench.filled(namespace, an_update(a_key(namespace), event_id="before"))

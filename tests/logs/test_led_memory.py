@@ -301,3 +301,23 @@ def test_a_process_that_ends_while_it_steps_down_keeps_nothing() -> None:
         assert stored(storage) == ["one:1", "two:2"]
 
     simulate(1, scenario)
+
+
+def test_the_leader_need_not_ask_where_the_log_ends_and_those_that_follow_must() -> None:
+    async def scenario(storage: MemoryStorage, leader: Process, follower: Process) -> None:
+        asking = [process.log.shared for process in (leader, follower)]
+        await leader.lead()
+        asking += [process.log.shared for process in (leader, follower)]
+        assert asking == [True, True, False, True]
+        for line in follower.log.reads:
+            line.hold()
+        leader.append("one", "two")
+        await leader.recorder.until_settled(2)
+        end = await follower.log.end(0)
+        assert end == leader.recorder.places[-1].position == await leader.log.end(0) == storage.namespace(NAMESPACE).ends[0]
+        for line in follower.log.reads:
+            line.release()
+        await follower.recorder.until(lambda: follower.recorder.entries[-1].position >= end)
+        assert follower.recorder.ids()[-1] == "two"
+
+    simulate(1, scenario)

@@ -77,6 +77,7 @@ class Bench:
         storage: MemoryStorage | None = None,
         read_only: bool = False,
         pause_repairs: bool = False,
+        seed: int = 1,
         **limits: Any,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -88,7 +89,7 @@ class Bench:
         self.limits = Limits(**{"update_timeout_seconds": 1.0, "load_timeout_seconds": 5.0, "load_retry_seconds": 1.0, **limits})
         context = FoldContext(window_ms=window_ms, sole_writer=sole_writer)
         self.registry = Registry(
-            self.log, self.limits, context, read_only=read_only, pause_repairs=pause_repairs, seed=1, now=loop.milliseconds
+            self.log, self.limits, context, read_only=read_only, pause_repairs=pause_repairs, seed=seed, now=loop.milliseconds
         )
         self._number = 0
 

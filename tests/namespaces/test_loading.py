@@ -107,7 +107,7 @@ def test_an_unreadable_entry_is_passed_over() -> None:
 class Opening:
     """A log that a test reads by hand."""
 
-    identity, partitions, namespace, leadership, in_place = "a log", 1, NAMESPACE, ANYBODY, False
+    identity, partitions, namespace, leadership, in_place, shared = "a log", 1, NAMESPACE, ANYBODY, False, False
 
     def __init__(self, sink: object) -> None:
         self.sink = sink
@@ -127,6 +127,10 @@ class Opening:
 
     def contend(self) -> None:
         raise AssertionError("anybody may append")
+
+    async def end(self, partition: int) -> str:
+        del partition
+        return ""
 
     def append(self, event: Event) -> None:
         raise LogError("LOG_CLOSED", "closed")

@@ -179,7 +179,23 @@ class Writer(Client):
         """Makes so many changes."""
         for _ in range(updates):
             await self.world.pause()
-            await self.insist(await self._wish())
+            running = [sidecar for sidecar in self.world.sidecars if sidecar.running]
+            if len(running) > 1 and self.world.profile.restating > self.chance.random():
+                await self._restate(*self.chance.sample(running, 2))
+            else:
+                await self.insist(await self._wish())
+
+    async def _restate(self, one: Sidecar, other: Sidecar) -> None:
+        """Changes a setting through one sidecar and, once that is answered, sets through another one what that shows: the old value."""
+        world, chance = self.world, self.chance
+        key, draft = chance.choice(world.keys), world.traffic.scalar()
+        await self.insist(Wish(key, draft, self.request_id()), first=one)
+        read = await self.read(key, sidecar=other)
+        shown = world.traffic.restatement(draft.mask[0], read.document)
+        dry = chance.random() < 0.1
+        world.counts["updates that set what was shown"] += 1
+        await self.insist(Wish(key, shown, self.request_id(), skip_if_absent=chance.random() < 0.2, validate_only=dry), first=other)
+        self._leader = None
 
     async def _wish(self) -> Wish:
         chance, world = self.chance, self.world

@@ -58,6 +58,15 @@ class SimulatedFaults(Faults):
         del namespace, placed
         return 2 * self._time()
 
+    def question_delay(self, namespace: str) -> float | None:
+        """Seconds that a question takes; now and then nobody answers."""
+        del namespace
+        self._counts["questions"] += 1
+        if not self._healed and self._chance.random() < self._profile.unanswered:
+            self._counts["questions without an answer"] += 1
+            return None
+        return self._time()
+
     def session_seconds(self, namespace: str) -> float:
         """Seconds until the log lets somebody else write after this process has died."""
         del namespace

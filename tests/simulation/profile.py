@@ -38,6 +38,10 @@ class Profile:
     vanished: float = 0.02
     refused: float = 0.02
     copied: float = 0.02
+    unanswered: float = 0.03
+    """Rate of questions to the log that get no answer."""
+    restating: float = 0.0
+    """Rate of a writer's turns in which it also sets what another sidecar shows then."""
     late: float = 0.05
     """Rate of appends, answers and reads that take ``late_seconds`` at most instead of a few milliseconds."""
     late_seconds: float = 0.6
@@ -88,9 +92,27 @@ PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
         Profile(name="embedded", about="one sidecar, the only writer of its log: the promises are absolute"),
-        Profile(name="shared", about="two sidecars on one log", sidecars=2, sole_writer=False),
+        Profile(name="shared", about="two sidecars on one log", sidecars=2, sole_writer=False, restating=0.1),
         Profile(
-            name="partitioned", about="two sidecars on a log of three partitions", sidecars=2, sole_writer=False, partitions=3, topics=5
+            name="partitioned",
+            about="two sidecars on a log of three partitions",
+            sidecars=2,
+            sole_writer=False,
+            partitions=3,
+            topics=5,
+            restating=0.1,
+        ),
+        Profile(
+            name="lagging",
+            about="two sidecars that are often behind the log, and writers who set what they were shown",
+            sidecars=2,
+            sole_writer=False,
+            topics=1,
+            writers=6,
+            restating=0.6,
+            late=0.2,
+            stall=4.0,
+            deletes=0.15,
         ),
         Profile(
             name="brokers",

@@ -177,6 +177,8 @@ class Sidecar:
     def _count(self) -> None:
         self._counts["logs opened again in one life"] += max(0, self.log.openings - 1)
         self._counts["repairs published"] += self.registry.activity.repairs["published"]
+        for outcome, count in self.registry.activity.confirmations.items():
+            self._counts[f"answers that write nothing {outcome}"] += count
         self._counts["repairs cancelled"] += self.registry.activity.repairs["cancelled"]
 
     async def _let_go(self) -> None:

@@ -23,6 +23,7 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.view import Change
 from topicpolicies_server.core.watch import Token, Watcher, WatchHub
+from topicpolicies_server.namespaces.ends import Ends
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
@@ -264,11 +265,32 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Namespace, "get", planted)
 
 
+def answers_from_an_old_view(patch: pytest.MonkeyPatch) -> None:
+    """What writes nothing is answered from the view as it is, however far it is behind."""
+    patch.setattr(Sequencer, "_doubts", lambda self, request, version: False)
+
+
+def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:
+    """Whoever comes while the log's end is being asked for takes that answer for his own."""
+    original = Ends.ask
+
+    def planted(self: Ends, request: Request) -> None:
+        asking = self._asking.get(self._log.partition_of(request.key)) if self._log is not None else None
+        if asking is not None:
+            asking[1].append(request)
+        else:
+            original(self, request)
+
+    patch.setattr(Ends, "ask", planted)
+
+
 PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (whole_documents, "embedded", updates.LostUpdate),
     (acknowledgements_in_any_order, "shared", updates.WrongAnswer),
     (wrong_previous, "embedded", updates.WrongAnswer),
     (answers_before_the_log, "embedded", updates.OutOfOrder),
+    (answers_from_an_old_view, "lagging", updates.StaleAnswer),
+    (ends_of_old_questions, "lagging", updates.StaleAnswer),
     (lost_ones_are_written_later, "hot", updates.StreamOutOfOrder),
     (repeats_tell_the_present, "embedded", updates.RepeatDiffers),
     (no_memory, "embedded", updates.AppliedTwice),

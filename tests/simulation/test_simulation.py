@@ -95,7 +95,16 @@ LED = (
 """The same where one sidecar at a time writes."""
 OF_PROFILE: dict[str, tuple[str, ...]] = {
     "embedded": ("attempts SKIPPED", "unreadable entries", "watches ended WATCH_TOO_SLOW", "watches resumed", "watches started over"),
-    "shared": ("attempts OUTCOME_UNKNOWN", "events rejected-reads", "gaps", "watches resumed", "watches started over"),
+    "lagging": ("answers that write nothing failed", "answers that write nothing overtaken", "questions without an answer"),
+    "shared": (
+        "answers that write nothing held",
+        "answers that write nothing overtaken",
+        "attempts OUTCOME_UNKNOWN",
+        "events rejected-reads",
+        "gaps",
+        "watches resumed",
+        "watches started over",
+    ),
     "partitioned": ("attempts OUTCOME_UNKNOWN", "gaps", "watches resumed", "watches started over"),
     "brokers": ("broker writes behind the log", "watches resumed", "watches started over"),
     "hot": ("attempts OUTCOME_UNKNOWN", "watches ended WATCH_TOO_SLOW", "watches resumed"),

@@ -87,8 +87,8 @@ class Traffic:
         self._deletes = deletes
         self._number = 0
         self._kinds: tuple[Callable[[], Draft], ...] = (
-            self._scalar,
-            self._scalar,
+            self.scalar,
+            self.scalar,
             self._clear,
             self._leaf,
             self._object,
@@ -114,13 +114,20 @@ class Traffic:
         """A change of one setting to a new value, as an administrator makes at a broker."""
         if self._chance.random() < self._deletes:
             return Draft(Edit(delete=True))
-        return self._chance.choice((self._scalar, self._object, self._entry))()
+        return self._chance.choice((self.scalar, self._object, self._entry))()
+
+    def restatement(self, path: str, document: Document | None) -> Draft:
+        """A change of one setting to what it is in a document."""
+        if document is None or path not in document:
+            return Draft(Edit(clears=(path,)), (path,), TopicPolicies())
+        return _sets({path: document[path]})
 
     def _new(self) -> int:
         self._number += 1
         return self._number
 
-    def _scalar(self) -> Draft:
+    def scalar(self) -> Draft:
+        """A change of one plain setting to a new value."""
         return _sets({self._chance.choice(_SCALARS): self._new()})
 
     def _clear(self) -> Draft:

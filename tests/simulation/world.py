@@ -104,7 +104,8 @@ class World:
             for number in range(profile.topics)
             for scope in ((1, 2) if profile.both_scopes and number == 0 else (1,))
         ]
-        self.history = History(partitions={key: partition_of(policy_key(key), profile.partitions) for key in self.keys})
+        partitions = {key: partition_of(policy_key(key), profile.partitions) for key in self.keys}
+        self.history = History(partitions=partitions, led=profile.exclusive)
         self.healed = False
         """Whether everything goes well from now on."""
         self.resting = asyncio.Event()

@@ -17,6 +17,7 @@ from .reads import at_least, converged, one_truth, read_your_writes, versions_on
 from .records import Broken, History
 from .timeline import Timeline
 from .updates import (
+    answers_know_what_was_acknowledged,
     answers_tell_the_truth,
     applied_at_most_once,
     conditions_hold,
@@ -40,6 +41,7 @@ VALIDATORS: tuple[Validator, ...] = (
     no_lost_update,
     answers_tell_the_truth,
     real_time_order,
+    answers_know_what_was_acknowledged,
     streams_keep_their_order,
     repeats_get_the_first_answer,
     applied_at_most_once,

@@ -62,7 +62,7 @@ class Failure(NamedTuple):
     @property
     def certain(self) -> bool:
         """Whether it promises that nothing was applied."""
-        return self.code in _REFUSALS or self.reason in ("NOT_APPENDED", "APPEND_FAILED", "LOG_BUSY")
+        return self.code in _REFUSALS or self.reason in ("NOT_APPENDED", "NOT_CONFIRMED", "APPEND_FAILED", "LOG_BUSY")
 
 
 _REFUSALS = frozenset({"ABORTED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "RESOURCE_EXHAUSTED"})
@@ -197,6 +197,8 @@ class History:
     """Each client's streams in the order in which it opened them."""
     heads: Sequence[Head] = ()
     """In the log's order."""
+    led: bool = False
+    """Whether the log has one writer at a time, which answers what writes nothing from what it knows, even when it is cut off."""
     compactions: list[float] = field(default_factory=list)
     """When the log forgot what was superseded."""
     forgotten: list[tuple[float, Key]] = field(default_factory=list)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 
 from .records import ABSENT, NEVER, Answer, Broken, Failure, Head, History, Key, Outcome, Read, Update
 from .timeline import Timeline
@@ -33,6 +34,10 @@ class RepeatDiffers(Broken):
 
 class AppliedTwice(Broken):
     """One request was applied more than once, and its repeats were in time."""
+
+
+class StaleAnswer(Broken):
+    """An update was told that nothing is to be written by somebody who did not know what had been acknowledged before it was sent."""
 
 
 class FailedButApplied(Broken):
@@ -114,7 +119,8 @@ def real_time_order(history: History, timeline: Timeline) -> Iterator[OutOfOrder
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
         if made:
-            answered = min((each.answered for each in attempts if isinstance(each.answer, Answer)), default=NEVER)
+            told = (each.answered for each in attempts if isinstance(each.answer, Answer) and each.answer.outcome is Outcome.APPLIED)
+            answered = min(told, default=NEVER)  # one that once had nothing to change is computed again when it is repeated
             of_key[key].append((min(each.invoked for each in attempts), answered, made[0].version, attempts[0]))
     for key, requests in of_key.items():
         open_ones: list[tuple[float, str, Update]] = []
@@ -127,6 +133,29 @@ def real_time_order(history: History, timeline: Timeline) -> Iterator[OutOfOrder
             if version <= newest:
                 yield OutOfOrder(f"{key}: version {version} was asked for after {newest} was acknowledged", holder, update)
             heapq.heappush(open_ones, (answered, version, update))
+
+
+def answers_know_what_was_acknowledged(history: History, timeline: Timeline) -> Iterator[StaleAnswer]:
+    """An answer that writes nothing is as of what was acknowledged before its request was sent, or of something newer."""
+    acknowledged: defaultdict[Key, list[tuple[float, str]]] = defaultdict(list)
+    for update, answer in timeline.acknowledged():
+        acknowledged[update.key].append((update.answered, answer.version))
+    for each in acknowledged.values():
+        each.sort()
+        each[:] = zip([at for at, _ in each], accumulate((version for _, version in each), max), strict=True)
+    for update in history.updates if not history.led else ():
+        told = update.answer
+        if not isinstance(told, Answer) or told.repeated or (told.outcome is Outcome.APPLIED and not update.validate_only):
+            continue
+        attempts = timeline.attempts.get((update.key, update.request_id), ()) if not update.validate_only else ()
+        refused = [each.answered for each in attempts if isinstance(each.answer, Failure) and each.answer.certain]
+        since = max((at for at in refused if at <= update.invoked), default=0.0)  # who was told that nothing was done begins anew
+        sent = min((each.invoked for each in attempts if each.invoked >= since), default=update.invoked)
+        known = acknowledged[update.key]
+        newest = known[index - 1][1] if (index := bisect_left(known, (sent, ""))) else ""
+        head = timeline.at(update.key, told.version)
+        if timeline.stands_for(update.key, told.version, head.document if head is not None else None, update.answered) < newest:
+            yield StaleAnswer(f"{update.key}: {newest} was acknowledged before, and the answer is as of {told.version}", update)
 
 
 def streams_keep_their_order(history: History, timeline: Timeline) -> Iterator[StreamOutOfOrder]:

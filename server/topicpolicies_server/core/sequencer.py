@@ -7,6 +7,13 @@ chain does not wait for the log. What became of it is known when its event has b
 Only three things make a chain wait: an etag (the version before it must be known), a full pipeline, and an answer that says that
 nothing was to be done (it holds only if what is in flight before it succeeds).
 
+**An answer that writes nothing** has no place in the log that would tell what it was computed from. Where others write too, the view may
+not have come to what they had written when the request arrived, and "unchanged" would lose an update. So such an answer (nothing to
+change, nothing there, a refusal, a dry run) is *confirmed* first: the view has to come to where the log ended after the request's arrival.
+Then the request is computed anew, and written if that is called for. No confirmation is needed where nobody else writes, nor for a
+conflict with a version that the key has left behind, since versions only grow. Meanwhile the chain goes on, but no later request of the
+same stream is written.
+
 An event that the log has not acknowledged may be there all the same. Events of one key stand in the log in the order in which they were
 appended, so the first later one that is folded tells: what was not folded before it is not in the log. If none is under way that
 could tell, the last one is appended once more, under its own id; the fold counts it once.
@@ -14,15 +21,16 @@ could tell, the last one is appended once more, under its own id; the fold count
 What is known not to count (lost, or rejected because another writer changed what it was computed from) is computed again, behind what was
 computed meanwhile. Requests of one stream are to be applied in their order: if a later one of its stream was computed, it fails instead.
 
-The sequencer is told what happens (``submit``, ``folded``, ``failed``, ``disturbed``, ``reopened``) and answers with effects:
-events to append, and requests that are settled. It does no I/O and keeps no time. A chain is gone when nothing is in flight in it.
+The sequencer is told what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``) and answers with effects:
+events to append, requests to be confirmed, and requests that are settled. It does no I/O and keeps no time. A chain is gone when nothing
+is in flight in it.
 """
 
 from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeAlias
@@ -94,14 +102,34 @@ class Request:
     attempts: int = 0
     submitted_at: Position = ""
     """The key's version when it was submitted."""
+    doubted: bool = False
+    """Whether it was found that nothing is to be written for it, by a view that may have been behind the log."""
+    confirmed: bool = False
+    """Whether the view has since come to where the log ended after its arrival."""
     given_up: bool = False
-    """Nobody waits for it any more: if its event is lost, it is not appended once more."""
+    """Its caller does not wait for it any more."""
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it waits to be confirmed."""
+        return self.doubted and not self.confirmed
+
+    @property
+    def abandoned(self) -> bool:
+        """Nobody waits for it, nor for a repeat of it: if its event is lost, it is not appended once more."""
+        return self.given_up and all(repeat.given_up for repeat in self.repeats)
 
 
 class Append(NamedTuple):
     """Effect: hand an event to the log."""
 
     event: Event
+
+
+class Confirm(NamedTuple):
+    """Effect: tell ``confirmed`` when the view has come to where the log ends, asked from now on."""
+
+    request: Request
 
 
 class Settled(NamedTuple):
@@ -111,12 +139,12 @@ class Settled(NamedTuple):
     answer: Result | PolicyError
 
 
-Effect: TypeAlias = Append | Settled
+Effect: TypeAlias = Append | Confirm | Settled
 
 
 @dataclass(eq=False, slots=True)
 class _Link:
-    """A request in a chain, computed. Without an event it waits for those before it, to see whether its answer holds."""
+    """A request in a chain, computed. Without an event it waits for those before it, and to be confirmed: does its answer hold?"""
 
     request: Request
     event: Event | None
@@ -153,6 +181,7 @@ class Sequencer:
         new_id: Callable[[], str],
         *,
         applied: Callable[[PolicyKey, str], Remembered | None] = lambda _key, _request_id: None,
+        shared: Callable[[], bool] = lambda: False,
         depth: int = DEPTH,
         queue: int = QUEUE,
     ) -> None:
@@ -162,15 +191,19 @@ class Sequencer:
             state: looks up the fold's state of a key.
             new_id: makes event ids, UUIDs.
             applied: looks up a request, by its id, that was applied too long ago for the fold to remember it (``core/recent``).
+            shared: whether others write the log too, so that answers which write nothing have to be confirmed.
             depth: events of one key that may be in flight.
-            queue: updates of one key that may wait to be computed.
+            queue: updates of one key that may wait to be computed or confirmed, and dry runs of all keys.
         """
         self._state = state
         self._new_id = new_id
         self._depth = depth
         self._queue = queue
         self._chains: dict[PolicyKey, _Chain] = {}
+        self._dry: dict[Request, None] = {}
+        """Dry runs that wait to be confirmed."""
         self._applied = applied
+        self._shared = shared
         self._effects: list[Effect] = []
 
     @property
@@ -187,9 +220,9 @@ class Sequencer:
         """A new request. A repeat of one that is remembered or in flight gets that one's answer."""
         chain = self._chains.get(request.key)
         if request.validate_only:
-            return self._settle_at_once(request, self._validated(request, chain))
+            return self._submit_dry(request, chain)
         first = chain.requests.get(request.request_id) if chain is not None else None
-        if first is not None:
+        if first is not None and not (first.abandoned and not _has_event(chain, first)):  # of that one it is known that nothing was done
             if first.digest != request.digest:
                 return self._settle_at_once(request, _reused(request))
             first.repeats.append(request)
@@ -200,7 +233,7 @@ class Sequencer:
             return self._settle_at_once(request, _repeated(request, state, remembered))
         if chain is None:
             chain = self._chains[request.key] = _Chain()
-        if len(chain.queue) >= self._queue:
+        if len(chain.queue) + len(chain.links) - chain.in_flight >= self._queue:
             return self._settle_at_once(request, _too_many(request, self._queue))
         request.submitted_at = state.version if state is not None else ABSENT
         chain.queue.append(request)
@@ -209,14 +242,41 @@ class Sequencer:
         return self._take_effects()
 
     def withdraw(self, request: Request) -> bool:
-        """Nobody waits for a request any more. Returns whether it was still uncomputed, and so certainly will not be applied."""
+        """Its caller waits for a request no more. Returns whether it has no event, and so certainly will not be applied."""
+        request.given_up = True
+        if request.validate_only:
+            self._dry.pop(request, None)
+            return True
         chain = self._chains.get(request.key)
-        if chain is None or request not in chain.queue or request.repeats:
+        first = chain.requests.get(request.request_id) if chain is not None else None
+        if chain is None or first is None or not first.abandoned:
             return False
-        chain.queue.remove(request)
+        if first not in chain.queue:  # if it waits to be confirmed, that goes on, and ends with nothing
+            return not _has_event(chain, first)
+        chain.queue.remove(first)
         del chain.requests[request.request_id]
         self._drop_if_idle(request.key, chain)
         return True
+
+    def confirmed(self, requests: Sequence[Request]) -> list[Effect]:
+        """The view has come to where the log ended when these requests were there already."""
+        for request in requests:
+            request.confirmed = True
+            if request in self._dry:
+                del self._dry[request]
+                self._settle(request, self._validated(request, self._chains.get(request.key)))
+        return self._advance_all(requests)
+
+    def unconfirmed(self, requests: Sequence[Request], error: PolicyError) -> list[Effect]:
+        """Where the log ends could not be found out: those of them that have no event fail, with nothing done."""
+        left = {request for request in requests if request.unsure}
+        for request in left:
+            self._dry.pop(request, None)
+            self._settle(request, error)
+        for key in {request.key for request in left}:
+            if (chain := self._chains.get(key)) is not None:
+                chain.links = deque(link for link in chain.links if link.request not in left)
+        return self._advance_all(requests)
 
     def folded(self, event: Event, result: Folded) -> list[Effect]:
         """An event of the log has been folded: ours or another writer's."""
@@ -276,7 +336,7 @@ class Sequencer:
             for link in [link for link in chain.links if link.event is not None]:
                 assert link.event is not None and link.event.stamp is not None
                 result, document = told.get(link.event.stamp.event_id, (None, None))
-                remembered = _remembered(state, link.request.request_id)
+                remembered = self._known(link.request, state)
                 if result is None and remembered is None:
                     link.under_way, link.doubtful = False, True
                     continue
@@ -286,7 +346,7 @@ class Sequencer:
                 if result is not None:
                     self._conclude(key, chain, link, result, document)
                 elif remembered is not None:
-                    self._settle(link.request, repeat_answer(state, remembered))
+                    self._settle(link.request, _repeated(link.request, state, remembered))
             for link in [link for link in chain.links if link.event is not None and not link.under_way]:
                 self._append_again(chain, link)
             self._advance(key, chain)
@@ -297,7 +357,10 @@ class Sequencer:
         for chain in self._chains.values():
             for request in [*(link.request for link in chain.links), *chain.queue]:
                 self._settle(request, error)
+        for request in self._dry:
+            self._settle(request, error)
         self._chains.clear()
+        self._dry.clear()
         return self._take_effects()
 
     # --- what is in flight ------------------------------------------------------------------------------------
@@ -323,7 +386,7 @@ class Sequencer:
     def _append_again(self, chain: _Chain, link: _Link) -> bool:
         """Appends an event once more, unless nobody waits for it; a repeat of its request learns what happened."""
         assert link.event is not None
-        if link.request.given_up:
+        if link.request.abandoned:
             self._unlink(chain, link)
             self._settle(link.request, outcome_not_known(link.request))
             return False
@@ -343,59 +406,101 @@ class Sequencer:
     def _advance(self, key: PolicyKey, chain: _Chain) -> None:
         """Computes what can be computed, and settles what waited for its predecessors."""
         while True:
-            while chain.links and chain.links[0].event is None:
+            while chain.links and chain.links[0].event is None and not chain.links[0].request.unsure:
                 # Everything before it is settled. It is computed again, on what really is there.
                 chain.queue.appendleft(chain.links.popleft().request)
                 if chain.links:
                     self._compute(key, chain, chain.queue.popleft(), at_front=True)
             if not chain.queue or chain.in_flight >= self._depth or (chain.queue[0].etag and chain.links):
                 break
-            self._compute(key, chain, chain.queue.popleft(), at_front=False)
+            if not self._compute(key, chain, chain.queue.popleft(), at_front=False):
+                break
         self._drop_if_idle(key, chain)
 
-    def _compute(self, key: PolicyKey, chain: _Chain, request: Request, *, at_front: bool) -> None:
+    def _advance_all(self, requests: Iterable[Request]) -> list[Effect]:
+        for key in dict.fromkeys(request.key for request in requests):
+            if (chain := self._chains.get(key)) is not None:
+                self._advance(key, chain)
+        return self._take_effects()
+
+    def _compute(self, key: PolicyKey, chain: _Chain, request: Request, *, at_front: bool) -> bool:
+        """Settles a request, or makes it a link; False: it has to wait in the queue."""
         state = self._state(key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        if version != request.submitted_at and (remembered := self._known(request, state)) is not None:
-            self._settle(request, _repeated(request, state, remembered))  # another sidecar was asked too, and was faster
-            return
+        if self._is_over(request, state, version):
+            return True
         if at_front:  # everything before it is settled: its answer is what holds now, or it takes its place at the end
             answer, _ = _judged(request, head, head, version)
             if answer is not None:
-                self._settle(request, answer)
-                return
+                if self._doubts(request, version):
+                    chain.links.appendleft(_Link(request, None, _NOTHING))
+                else:
+                    self._settle(request, answer)
+                return True
         if request.followed:  # what its answer rested on has failed
             self._settle(request, _not_appended(request))
-            return
+            return True
         before = self._newest(chain, head)
         answer, after = _judged(request, before, head, version)
         if answer is not None:
-            if chain.links:
-                chain.links.append(_Link(request, None, _NOTHING))  # it holds only if what is in flight succeeds
-                if request.stream is not None:
-                    request.stream.setdefault(key, []).append(request)
-            else:
+            if not self._doubts(request, version) and not chain.links:
                 self._settle(request, answer)
-            return
+                return True
+            chain.links.append(_Link(request, None, _NOTHING))  # it holds only if what is in flight succeeds
+            _wait_in_stream(request)
+        elif not at_front and _earlier_is_unsure(request):  # and may have to be written first
+            chain.queue.appendleft(request)
+            return False
+        else:
+            self._link(chain, state, request, before, after)
+            _follow_in_stream(request)
+        if at_front and request.stream is not None:
+            _put_behind(chain, request)
+        return True
+
+    def _is_over(self, request: Request, state: KeyState | None, version: Position) -> bool:
+        """Whether a request has its answer before it is computed."""
+        if version != request.submitted_at and (remembered := self._known(request, state)) is not None:
+            self._settle(request, _repeated(request, state, remembered))  # another sidecar was asked too, and was faster
+            return True
+        if request.abandoned:  # it waited to be confirmed, and its caller was told that nothing was done
+            self._settle(request, _not_appended(request))
+            return True
+        return False
+
+    def _link(self, chain: _Chain, state: KeyState | None, request: Request, before: Settings | None, after: Settings | None) -> None:
+        """Hands a request's event to the log."""
         event = self._event(chain, state, request, before, after)
-        link = _Link(request, event, Remembered(request.request_id, request.digest, "", ""))
-        chain.links.append(link)
+        chain.links.append(_Link(request, event, Remembered(request.request_id, request.digest, "", "")))
         chain.in_flight += 1
         chain.newest, chain.fresh = after, True
         self._effects.append(Append(event))
-        if request.stream is not None:
-            for earlier in request.stream.get(key, ()):
-                earlier.followed = True
-            request.stream[key] = [request]
+
+    def _doubts(self, request: Request, version: Position) -> bool:
+        """Whether an answer that writes nothing, found at this version, has to be confirmed. If so, that is asked for."""
+        left_behind = ABSENT < request.etag < version  # for good: the key has gone past the demanded version
+        if request.confirmed or left_behind or not self._shared():
+            return False
+        request.doubted = True
+        self._effects.append(Confirm(request))
+        return True
 
     def _again(self, chain: _Chain, request: Request, error: PolicyError) -> None:
         """A request is certainly not applied: it is computed anew, or fails with ``error``."""
-        if request.followed or request.given_up or request.attempts == ATTEMPTS:
+        if request.followed or request.abandoned or request.attempts == ATTEMPTS:
             self._settle(request, error)
         else:
             request.attempts += 1
             chain.queue.appendleft(request)
+
+    def _submit_dry(self, request: Request, chain: _Chain | None) -> list[Effect]:
+        if len(self._dry) >= self._queue:
+            return self._settle_at_once(request, _too_many(request, self._queue))
+        if self._doubts(request, ABSENT):
+            self._dry[request] = None
+            return self._take_effects()
+        return self._settle_at_once(request, self._validated(request, chain))
 
     def _validated(self, request: Request, chain: _Chain | None) -> Result | PolicyError:
         """What would become of a request at the end of its chain."""
@@ -468,11 +573,11 @@ class Sequencer:
             if request.change is None and not chain.links and not chain.queue:
                 self._effects.append(Append(restatement(key, state, self._new_id())))
         elif result.status is Status.DUPLICATE:
-            remembered = _remembered(state, request.request_id)
+            remembered = self._known(request, state)
             if remembered is None:
                 self._settle(request, Result(Outcome.APPLIED, None, result.version, result.previous, repeated=True, known=False))
             else:
-                self._settle(request, repeat_answer(state, remembered))
+                self._settle(request, _repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:
             self._settle(request, Result(Outcome.SKIPPED, None, state.version, state.version))
         elif result.status is Status.REJECTED_READS:
@@ -540,6 +645,38 @@ def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
 
 def _repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
     return repeat_answer(state, remembered) if remembered.digest == request.digest else _reused(request)
+
+
+def _has_event(chain: _Chain | None, request: Request) -> bool:
+    return chain is not None and any(link.request is request and link.event is not None for link in chain.links)
+
+
+def _earlier_is_unsure(request: Request) -> bool:
+    return request.stream is not None and any(earlier.unsure for earlier in request.stream.get(request.key, ()))
+
+
+def _wait_in_stream(request: Request) -> None:
+    """Notes that a request waits without an event."""
+    if request.stream is not None and request not in (waiting := request.stream.setdefault(request.key, [])):
+        waiting.append(request)
+
+
+def _follow_in_stream(request: Request) -> None:
+    """Notes that a request has an event: those before it on its stream are not computed again, those behind it still wait."""
+    if request.stream is not None:
+        waiting = request.stream.get(request.key, [])
+        at = waiting.index(request) if request in waiting else len(waiting)
+        for earlier in waiting[:at]:
+            earlier.followed = True
+        request.stream[request.key] = [request, *waiting[at + 1 :]]
+
+
+def _put_behind(chain: _Chain, request: Request) -> None:
+    """What waits in a chain without an event and came later on a request's stream is to follow it."""
+    later = [link for link in chain.links if link.event is None and link.request is not request and link.request.stream is request.stream]
+    if later:
+        moved = set(later)
+        chain.links = deque([*(link for link in chain.links if link not in moved), *later])
 
 
 def _link_of(chain: _Chain, event_id: str) -> _Link | None:

@@ -128,6 +128,20 @@ class NamespaceLog(Protocol):
         """
 
     @property
+    def shared(self) -> bool:
+        """Whether others may have written what was not read here; False where nobody but this process writes, for good or for now."""
+
+    async def end(self, partition: int) -> Position:
+        """Where a partition ends: whoever has come to there knows everything that anybody had written to it before this was asked.
+
+        It is asked of whoever keeps the log, and nothing is created by it. "" is the beginning. No event needs to stand at the end, nor
+        does it have to be one that is read; where nothing more is to be read before it, later answers say so.
+
+        Raises:
+            LogError: there is no answer.
+        """
+
+    @property
     def in_place(self) -> bool:
         """Whether brokers write here that change the documents in their caches in place, as before PIP-428 (``core/overlap``)."""
 

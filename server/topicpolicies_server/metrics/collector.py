@@ -31,6 +31,8 @@ class ServerCollector(Collector):
         """All metrics as they are now."""
         activity, gate = self._registry.activity, self._registry.gate
         yield _by("updates", "Answered updates and deletes, by outcome or reason of the error.", "outcome", activity.updates)
+        confirmations = "Updates without anything to write, after the log's end was asked for: held, overtaken (written after all), failed."
+        yield _by("confirmations", confirmations, "outcome", activity.confirmations)
         events = CounterMetricFamily(
             "topicpolicies_events", "Events read after loading, by writer and what became of them.", labels=["writer", "status"]
         )

@@ -15,7 +15,7 @@ from ..core.errors import PolicyError
 from ..core.events import Placed, Position
 from ..core.fold import Folded, Status
 from ..core.names import PolicyKey
-from ..core.sequencer import Result
+from ..core.sequencer import Outcome, Request, Result
 from .wording import difference, event_in_words
 
 _LOG = logging.getLogger(__name__)
@@ -61,6 +61,9 @@ class Activity:
         """``kept``: how many doubtful events, and how many repairs, are kept."""
         self.updates: Counter[str] = Counter()
         """Answered updates, by outcome (``APPLIED``...) or by the reason of the error."""
+        self.confirmations: Counter[str] = Counter()
+        """Updates for which nothing was to be written, as far as the view told, once it was asked where the log ends: ``held``;
+        ``overtaken``: others had written, and so was this; ``failed``: nobody told in time."""
         self.events: Counter[tuple[str, str]] = Counter()
         """Events that were folded after their namespace was loaded, by writer (``sidecar``, ``broker``) and by what became of them."""
         self.conflicts: Counter[str] = Counter()
@@ -80,9 +83,14 @@ class Activity:
         self.on_repair: Callable[[Repair, bool], None] | None = None
         """Told of each repair, and whether it is published (or withheld). Must not raise."""
 
-    def updated(self, answer: Result | PolicyError) -> None:
+    def updated(self, request: Request, answer: Result | PolicyError) -> None:
         """An update was answered."""
         self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
+        if request.unsure:
+            self.confirmations["failed"] += 1
+        elif request.doubted:
+            written = isinstance(answer, Result) and answer.outcome is Outcome.APPLIED and not request.validate_only
+            self.confirmations["overtaken" if written else "held"] += 1
 
     def folded(self, namespace: str, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
         """An event was folded into the view that answers.

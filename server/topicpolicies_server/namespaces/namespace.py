@@ -32,12 +32,13 @@ from ..core.errors import Kind, PolicyError
 from ..core.events import ABSENT, Event, Placed, Position, Remembered, StampKind
 from ..core.fold import FoldContext, Folded, KeyState, repair_due
 from ..core.names import PolicyKey, Scope
-from ..core.sequencer import Append, Effect, Request, Result, Sequencer, Settled, outcome_not_known
+from ..core.sequencer import Append, Confirm, Effect, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.view import Change
 from ..core.watch import Mode, Selection, Token, Watcher, WatchHub
 from ..logs.change_log import ChangeLog, Leadership, LogError, NamespaceLog, NotLeader
 from .activity import Activity, Repair
 from .deadlines import Deadlines
+from .ends import Ends, not_confirmed
 from .follower import Follower, Record, unavailable
 from .gate import Gate
 from .repairs import Repairs, Turn
@@ -67,9 +68,9 @@ def _counted(update: Callable[[Namespace, Request], Awaitable[Result]]) -> Calla
         try:
             result = await update(self, request)
         except PolicyError as error:
-            self._activity.updated(error)
+            self._activity.updated(request, error)
             raise
-        self._activity.updated(result)
+        self._activity.updated(request, result)
         return result
 
     return counted
@@ -142,7 +143,8 @@ class Namespace:
         prefix, counter = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], itertools.count()
         self._new_id: Callable[[], str] = lambda: f"{prefix}{next(counter):012x}"
         depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
-        self._sequencer = Sequencer(self._state, self._new_id, applied=self._applied, depth=depth, queue=queue)
+        self._sequencer = Sequencer(self._state, self._new_id, applied=self._applied, shared=self._shared, depth=depth, queue=queue)
+        self._ends = Ends(name, limits.update_timeout_seconds / 2, self._confirmed, self._unconfirmed)
         self._repairs = Repairs(self._loop, chance, gate, self._repair, self._repair_cancelled)
         self._waiting = Waiting()
         self._watching: set[object] = set()
@@ -163,7 +165,8 @@ class Namespace:
 
         Raises:
             PolicyError: as the sequencer says; UNAVAILABLE when the log can't be reached; DEADLINE_EXCEEDED (reason
-                OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time; UNAVAILABLE (reason NOT_LEADER,
+                OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time; UNAVAILABLE (reason NOT_CONFIRMED)
+                when nothing is to be written, as far as is known here, and where the log ends is not known; UNAVAILABLE (reason NOT_LEADER,
                 with the leader's address if it is known) when another process writes the log; FAILED_PRECONDITION (reason READ_ONLY)
                 when nothing may be written here.
         """
@@ -307,6 +310,7 @@ class Namespace:
         await asyncio.gather(self._life, return_exceptions=True)
         self._repairs.close()
         self._deadlines.close()
+        self._ends.stop()
         for follower in (self._loading, self._follower):
             if follower is not None and follower.log is not None:
                 await follower.log.close()
@@ -450,6 +454,8 @@ class Namespace:
         assert follower.log is not None, "ready"
         self._hub.moved(Token(follower.log.identity, tuple(follower.positions)))
         self._waiting.wake(follower.positions)
+        if follower is self._follower:
+            self._ends.moved(follower.positions)
 
     def loaded(self, follower: Follower) -> None:
         """The log is read. This view answers once nothing can be missing (``core/joining``), or who has seen more had time to say so."""
@@ -484,6 +490,7 @@ class Namespace:
             self._loaded.set_result(None)
         self._hub.wake_all()
         told, self._told = self._told, {}
+        self._ends.serve(follower.log, follower.positions)
         self._perform(self._sequencer.reopened(told))
         self._admit_arrivals()
         self._consider_repairs(follower)
@@ -521,6 +528,7 @@ class Namespace:
         if follower.log is not None:
             self._loop.create_task(_close_quietly(follower.log))
         self._end_loading(follower)
+        self._ends.stop()
         self.phase, self.problem = Phase.LOADING, error.message
         if self._loaded.done():
             self._loaded = self._loop.create_future()
@@ -574,6 +582,8 @@ class Namespace:
             effect = queue.popleft()
             if isinstance(effect, Settled):
                 effect.request.settle(effect.answer)
+            elif isinstance(effect, Confirm):
+                self._ends.ask(effect.request)
             else:
                 queue.extend(self._append(effect))
 
@@ -616,6 +626,19 @@ class Namespace:
         """The log can't take a repair, and will not take it later: until the key's next event it is left at that."""
         self._activity.repairs["refused"] += 1
         _LOG.warning("%s: %s (%s) can't be repaired: %s", self.name, key.topic, key.scope.name, error.message)
+
+    def _confirmed(self, requests: Sequence[Request]) -> None:
+        """The view has come to where the log ended after these requests had arrived."""
+        self._perform(self._sequencer.confirmed(requests))
+
+    def _unconfirmed(self, requests: Sequence[Request], error: PolicyError) -> None:
+        """Nobody tells where the log ends."""
+        self._perform(self._sequencer.unconfirmed(requests, error))
+
+    def _shared(self) -> bool:
+        """Whether others may have written what the view has not come to."""
+        log = self._follower.log if self._follower is not None else None
+        return not self._context.sole_writer and (log is None or log.shared)
 
     def _state(self, key: PolicyKey) -> KeyState | None:
         return self._follower.view.state(key) if self._follower is not None else None
@@ -668,6 +691,8 @@ class Namespace:
         """A request's time is over."""
         if not self._give_up(request):
             request.settle(outcome_not_known(request))
+        elif request.unsure:
+            request.settle(not_confirmed(self.name, "the log was not read up to its end in time"))
         elif self.phase is Phase.READY and not self._leads:
             request.settle(NotLeader(self.name, self._leadership))
         else:
@@ -678,10 +703,7 @@ class Namespace:
         if request in self._arrivals:
             self._arrivals.remove(request)
             return True
-        if self._sequencer.withdraw(request):
-            return True
-        request.given_up = not request.repeats
-        return False
+        return self._sequencer.withdraw(request)
 
 
 def _passes(error: LogError) -> bool:

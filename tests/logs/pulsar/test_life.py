@@ -196,7 +196,8 @@ async def test_the_broker_can_tell_that_it_has_sent_everything(following: Follow
     assert log._following is not None
     (second,) = following.logs[-1]._open_logs()
     assert second._following is not None
-    assert await second._following._readers[0]._goal.all_sent()
+    goal = second._following._readers[0]._goal
+    assert goal.last is not None and await goal.sent(goal.last)
     assert again.ids() == recorder.ids()
 
 

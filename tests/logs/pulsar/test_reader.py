@@ -44,14 +44,16 @@ class Reading:
         answers: dict[str, Any] | None = None,
         recalled: Sequence[Received] = (),
     ) -> None:
-        async def all_sent() -> bool:
+        async def all_sent(last: MessageId) -> bool:
             self.broker_asked += 1
+            self.asked_about.append(last)
             answer = sent()
             if isinstance(answer, LogError):
                 raise answer
             return answer
 
         self.broker_asked = 0
+        self.asked_about: list[MessageId] = []
         self.handle = handle
         schema = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
         path = f"schemas/{NAMESPACE}/__change_events/schema"
@@ -440,3 +442,91 @@ def test_behind_the_last_compaction_nothing_is_missing(opening: Compaction, comp
         del after, before
 
     assert Continuity(ask, skipped, opening).complete_after == complete_after
+
+
+# Where the partition ends later
+
+
+def an_end(entry: int, ledger: int = 7) -> MessageId:
+    return MessageId(ledger, entry)
+
+
+async def test_an_end_that_was_read_is_told_at_once_and_so_is_one_before_it() -> None:
+    reading = await caught_up()
+    assert reading.reader.end(an_end(2)) == position_of(an_end(2))
+    assert reading.reader.end(an_end(1)) == position_of(an_end(1))
+    assert reading.broker_asked == 0
+    await reading.stop()
+
+
+async def test_the_end_of_a_partition_that_was_never_written_is_its_beginning() -> None:
+    reading = Reading(FakeReader(), None, fresh_ledger=7)
+    await reading.until(lambda: reading.caught_up_after == [0])
+    assert reading.reader.end(an_end(-1)) == ""
+    await reading.stop()
+
+
+async def test_an_end_that_is_on_its_way_is_waited_for_and_the_broker_is_not_asked() -> None:
+    reading = await caught_up(sent=lambda: True)
+    end = reading.reader.end(an_end(4))
+    await asyncio.sleep(0.2)
+    for message in updates(3, 4):
+        reading.handle.feed(message)
+    await reading.until(lambda: reading.entries[-1].position >= end)
+    await asyncio.sleep(1.0)
+    assert reading.ids == ["0", "1", "2", "3", "4"]
+    assert reading.broker_asked == 0
+    await reading.stop()
+
+
+@pytest.mark.parametrize("end", [an_end(4), an_end(-1, ledger=9), an_end(3, ledger=9)], ids=["marker", "no entries", "markers"])
+async def test_an_end_where_there_is_nothing_to_be_read_is_known_to_be_so_after_a_while(end: MessageId) -> None:
+    reading = await caught_up(sent=lambda: True)
+    assert reading.reader.end(end) > position_of(an_end(2))
+    await reading.until(lambda: reading.reader.end(end) == position_of(an_end(2)))
+    assert set(reading.asked_about) == {end}
+    assert reading.ids == ["0", "1", "2"]
+    reading.handle.feed(a_message(7, an_update(KEY, event_id="next"), ledger=9))
+    await reading.until(lambda: reading.ids[3:] == ["next"])
+    await reading.stop()
+
+
+async def test_an_end_that_compaction_took_away_before_it_was_read_has_the_log_opened_anew() -> None:
+    reading = await caught_up(sent=lambda: True)
+    reading.compactions = [Compaction(20, an_end(4))]
+    reading.reader.end(an_end(4))
+    assert await lost(reading) == "LOG_COMPACTED"
+
+
+async def test_an_end_that_was_not_handed_over_has_the_log_opened_anew() -> None:
+    reading = await caught_up(sent=lambda: True)
+    reading.ledgers = {an_end(entry) for entry in range(5)}
+    reading.reader.end(an_end(4))
+    assert await lost(reading) == "LOG_SKIPPED"
+
+
+@pytest.mark.parametrize("answer", [False, LogError(ADMIN_UNREACHABLE, "nobody there")])
+async def test_an_end_that_the_broker_has_not_sent_is_waited_for(answer: bool | LogError) -> None:
+    reading = await caught_up(sent=lambda: answer)
+    reading.ledgers = {an_end(entry) for entry in range(4)}
+    end = reading.reader.end(an_end(3))
+    await reading.until(lambda: reading.broker_asked > 1)
+    assert reading.reader.end(an_end(3)) == end
+    reading.handle.feed(updates(3)[0])
+    await reading.until(lambda: reading.ids == ["0", "1", "2", "3"])
+    asked = reading.broker_asked
+    await asyncio.sleep(1.0)
+    assert reading.broker_asked == asked, "there is nothing left to be asked"
+    await reading.stop()
+
+
+async def test_the_end_of_a_beginning_that_is_still_read_is_not_taken_for_read() -> None:
+    handle = FakeReader(*updates(0))
+    handle.has_more = True
+    reading = Reading(handle, an_end(2), opening=Compaction(20, an_end(2)))
+    await reading.until(lambda: len(reading.entries) == 1)
+    assert reading.reader.end(an_end(2)) == position_of(an_end(2)), "though it is compacted up to there"
+    for message in updates(1, 2):
+        handle.feed(message)
+    await reading.until(lambda: reading.caught_up_after == [3])
+    await reading.stop()

@@ -47,6 +47,11 @@ class Faults:
         del namespace, placed
         return 0.0
 
+    def question_delay(self, namespace: str) -> float | None:
+        """Seconds that a question about ``namespace`` takes to the storage, and the answer back; None: it does not get there."""
+        del namespace
+        return 0.0
+
     def session_seconds(self, namespace: str) -> float:
         """Seconds until the storage finds out that a process which wrote ``namespace`` alone has died, and lets another one write."""
         del namespace

@@ -87,6 +87,11 @@ class LedNamespaceLog(MemoryNamespaceLog):
         """The leader may append, and nobody else."""
         return self.candidate.leadership
 
+    @property
+    def shared(self) -> bool:
+        """Nobody but the leader writes."""
+        return not self.leadership.leads
+
     def contend(self) -> None:
         """Stands for leadership."""
         if self._ended is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from ...core.errors import Kind
@@ -60,6 +61,9 @@ class MemoryNamespaceLog:
         """Outcomes on their way back, by partition; tests hold them."""
         self.reads: list[Line[Placed | None]] = [Line(self._loop, self._read) for _ in span]
         """Entries on their way here, by partition; None is where the log ended at opening. Tests hold them."""
+        self.questions: list[Line[Callable[[], None]]] = [Line(self._loop, _do_all) for _ in span]
+        """Questions on their way to the storage, by partition; tests hold them."""
+        self._asked: dict[asyncio.Future[Position], None] = {}
         self._behind = stored.partitions
         self._complete_after = tuple(stored.compacted)
         for line, entries in zip(self.reads, stored.entries, strict=True):
@@ -99,6 +103,25 @@ class MemoryNamespaceLog:
     def complete_after(self, partition: int) -> Position | None:
         """The last entry that a compaction has removed."""
         return self._complete_after[partition]
+
+    @property
+    def shared(self) -> bool:
+        """Any number of processes write."""
+        return True
+
+    async def end(self, partition: int) -> Position:
+        """The place of the newest entry that was ever stored."""
+        if self._ended is not None:
+            raise LogError(self._ended.reason, self._ended.message)
+        answer: asyncio.Future[Position] = self._loop.create_future()
+        delay = self._owner.faults.question_delay(self._stored.name)
+        if delay is not None:
+            self.questions[partition].push(partial(self._tell_end, partition, delay, answer), delay)
+        self._asked[answer] = None
+        try:
+            return await answer
+        finally:
+            del self._asked[answer]
 
     @property
     def in_place(self) -> bool:
@@ -168,6 +191,11 @@ class MemoryNamespaceLog:
             back.drop()
         for line in self.reads:
             line.drop()
+        for questions in self.questions:
+            questions.drop()
+        for answer in self._asked:
+            if not answer.done():
+                answer.set_exception(LogError(error.reason, error.message))
         if self in self._stored.followers:
             self._stored.followers.remove(self)
         self._owner.forget(self._stored.name, self)
@@ -209,6 +237,10 @@ class MemoryNamespaceLog:
         if append.error is None and fate.outcome is not Outcome.STORED:
             unknown = fate.outcome is not Outcome.REFUSED
             append.error = LogError("APPEND_FAILED", "The change log did not acknowledge the event.", outcome_unknown=unknown)
+
+    def _tell_end(self, partition: int, delay: float, answer: asyncio.Future[Position]) -> None:
+        end = self._stored.ends[partition]
+        self._loop.call_later(delay, lambda: None if answer.done() else answer.set_result(end))
 
     # What happens here
 
@@ -307,3 +339,8 @@ class MemoryLog:
         """Takes note that a log has ended."""
         if self._open.get(namespace) is log:
             del self._open[namespace]
+
+
+def _do_all(steps: Sequence[Callable[[], None]]) -> None:
+    for step in steps:
+        step()

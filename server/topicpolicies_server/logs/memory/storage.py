@@ -37,6 +37,8 @@ class StoredNamespace:
         """By partition: who writes it, if one process does."""
         self.compacted: list[Position] = [""] * partitions
         """Up to where compaction went, by partition: behind it nothing is missing."""
+        self.ends: list[Position] = [""] * partitions
+        """Where each partition ends."""
         self._next_row = [1] * partitions
 
     def store(self, partition: int, event: Event | None, published_at: int, producer: str, problem: str = "") -> Placed:
@@ -44,6 +46,7 @@ class StoredNamespace:
         placed = Placed(partition, rows.position_of(self._next_row[partition]), event, published_at, producer, problem)
         self._next_row[partition] += 1
         self.entries[partition].append(placed)
+        self.ends[partition] = placed.position
         for follower in list(self.followers):
             follower.show(placed)
         return placed

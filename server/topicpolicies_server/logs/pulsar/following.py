@@ -6,7 +6,7 @@ import asyncio
 import functools
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ...core.events import Placed, Position
@@ -14,6 +14,7 @@ from ..change_log import LogError
 from .access import Access
 from .client import PulsarClientError, close_handle, close_quietly
 from .continuity import Continuity
+from .ids import MessageId
 from .reader import Goal, PartitionReader
 from .recall import recall
 from .receiving import Received
@@ -49,12 +50,20 @@ class Following:
         fresh_ledgers: the ledgers of partitions in which nothing was ever written before.
     """
 
-    def __init__(self, layout: Layout, creation: str, ends: Sequence[End], readers: Sequence[PartitionReader]) -> None:
-        """Use ``connect``."""
+    def __init__(
+        self,
+        layout: Layout,
+        creation: str,
+        ends: Sequence[End],
+        readers: Sequence[PartitionReader],
+        last: Callable[[int], Awaitable[MessageId]],
+    ) -> None:
+        """Use ``connect``. ``last`` asks the broker for a partition's last message."""
         self.layout = layout
         self.creation = creation
         self.fresh_ledgers = frozenset(end.fresh_ledger for end in ends if end.fresh_ledger is not None)
         self._readers = readers
+        self._last = last
         self._behind = len(readers)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -77,7 +86,11 @@ class Following:
             if isinstance(error, PulsarClientError):
                 raise refusal(f"Reading the change log of {layout.namespace}", error.result, error.message) from error
             raise
-        return cls(layout, creation, [end for _, end in parts], [reader for reader, _ in parts])
+
+        async def last(partition: int) -> MessageId:
+            return await access.topics.last(layout.namespace, layout.topics[partition])
+
+        return cls(layout, creation, [end for _, end in parts], [reader for reader, _ in parts], last)
 
     @property
     def connected(self) -> bool:
@@ -108,6 +121,18 @@ class Following:
     def problems(self) -> int:
         """How many entries could not be read, or not entirely."""
         return sum(reader.problems for reader in self._readers)
+
+    async def last(self, partition: int) -> MessageId:
+        """Asks the broker for the place of a partition's last message.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        return await self._last(partition)
+
+    def end(self, partition: int, last: MessageId) -> Position:
+        """Where a partition ends whose last message the broker has just told: at one that was or will be read."""
+        return self._readers[partition].end(last)
 
     async def keep_up(self) -> None:
         """Learns of compactions; called from time to time.
@@ -163,9 +188,7 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
         close_quietly(handle)
         raise
 
-    async def all_sent() -> bool:
-        return end.last is None or await access.topics.dispatched(layout.namespace, topic, name, end.last)
-
-    goal = Goal(end.last, all_sent, access.limits.stuck_seconds, end.fresh_ledger)
+    sent = functools.partial(access.topics.dispatched, layout.namespace, topic, name)
+    goal = Goal(end.last, sent, access.limits.stuck_seconds, end.fresh_ledger)
     continuity = Continuity(ask, functools.partial(access.topics.skipped, layout.namespace, topic), compaction)
     return PartitionReader(handle, partition, schemas, access.facts.name, goal, continuity, recalled), end

@@ -28,6 +28,7 @@ from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader
 from ..routing import GLOBAL_PREFIX, java_hash
 from .access import Access
 from .client import SHARED, close_quietly, message_of, send
+from .ending import Ending
 from .following import Following
 from .ids import MessageId, directly_follows, message_id_of, position_of
 from .leadership import Candidate
@@ -65,6 +66,7 @@ class PulsarNamespaceLog:
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
         self._following: Following | None = None
         self._presence: Presence | None = None
+        self._ending: Ending | None = None
         self._creating = asyncio.Lock()
         self._ended: LogError | None = None
         self._over = False
@@ -134,6 +136,19 @@ class PulsarNamespaceLog:
     def complete_after(self, partition: int) -> Position | None:
         """Where the last compaction before the opening ended. A later one that takes something away before it is read loses the log."""
         return self._complete_after[partition]
+
+    @property
+    def shared(self) -> bool:
+        """Brokers and other sidecars write, unless this process leads."""
+        return self._candidate is None or not self._candidate.leadership.leads
+
+    async def end(self, partition: int) -> Position:
+        """Asks the broker (see ``change_log.NamespaceLog.end``); of a log that did not exist, first whether it does now."""
+        if self._ended is not None:
+            raise LogError(self._ended.reason, self._ended.message, kind=self._ended.kind)
+        if self._following is None:
+            await self._ensure_followed(create=False)
+        return "" if self._ending is None else await self._ending.end(partition)
 
     @property
     def in_place(self) -> bool:
@@ -314,6 +329,7 @@ class PulsarNamespaceLog:
         self._layout = layout
         self._following = following
         self._presence = Presence(self._access, following)
+        self._ending = Ending(following, self._presence, self.lost)
         following.start(self)
         return following
 

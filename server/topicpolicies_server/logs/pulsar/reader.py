@@ -7,24 +7,29 @@ own queue fills up and the broker stops sending. Nothing else bounds what is in 
 removed it, and the library's ``has_message_available`` has been known to say yes for ever. So whenever nothing comes, the library is asked;
 if it still says yes, the broker is asked whether it has sent everything; and if neither helps for a while, the log is lost rather than
 taken for read.
+
+**Where the log ends later** is asked for by whoever must know everything that was written by then (``end``). What stands there may never
+come either: a marker, an entry that compaction was faster to remove, a ledger without entries. So if nothing comes while something should,
+the broker is asked in the same way; and if it has sent everything, ``continuity`` says whether something was missed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ...core.events import Event, Placed
+from ...core.events import Event, Placed, Position
 from ...core.names import Scope
 from ..avro import Codec
 from ..change_log import LogError
 from .client import OK, Inbox
 from .continuity import Continuity
-from .ids import NOWHERE, MessageId, position_of
+from .ids import NOWHERE, MessageId, border_of, position_of
 from .origins import origin_of
 from .receiving import Received, Receiver
 from .schemas import NOT_REGISTERED, Schemas
@@ -40,6 +45,7 @@ _SLICE_SECONDS = 0.005
 _QUIET_SECONDS = 0.1
 _QUIET_SECONDS_BEFORE_BROKER = 1.0
 _ANSWER_SECONDS = 5.0
+_OVERDUE_SECONDS = 0.7
 
 
 class Goal(NamedTuple):
@@ -47,8 +53,8 @@ class Goal(NamedTuple):
 
     last: MessageId | None
     """The last entry at opening; None: there was none."""
-    all_sent: Callable[[], Awaitable[bool]]
-    """Asks the broker whether it has sent everything up to ``last``; may raise ``LogError``."""
+    sent: Callable[[MessageId], Awaitable[bool]]
+    """Asks the broker whether it has sent everything up to an entry; may raise ``LogError``."""
     patience_seconds: float
     """How long nothing may come before the reader gives up."""
     fresh_ledger: int | None = None
@@ -99,6 +105,8 @@ class PartitionReader:
         self._receiver = Receiver(handle)
         self._recalled = deque(recalled)
         self._caught_up = False
+        self._expected = NOWHERE
+        """The furthest end of the partition that was told of."""
         self._quiet_since = 0.0
         """When something last came, or the broker was last asked about it, monotonic."""
 
@@ -127,7 +135,9 @@ class PartitionReader:
                 progress = self._quiet_since = time.monotonic()
                 continue
             if self._caught_up:
-                await self._receiver.wait()
+                behind = self._is_behind
+                if not await self._receiver.wait(_OVERDUE_SECONDS if behind else math.inf) and behind:
+                    await self._ask_what_is_missing()
                 continue
             if self.last >= target or (not await self._receiver.wait(_QUIET_SECONDS) and await self._is_at_end()):
                 recalled, self._recalled = self._recalled, deque()
@@ -136,6 +146,33 @@ class PartitionReader:
                 caught_up()
             elif time.monotonic() - progress > goal.patience_seconds and not self._receiver.has_some:
                 raise LogError(LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}.")
+
+    def end(self, last: MessageId) -> Position:
+        """The end of the partition, of which the broker has just said that this is its last entry: one that is read, or will be."""
+        if last > self.continuity.whole or not self._caught_up:
+            if self._caught_up and not self._is_behind:
+                self._receiver.interrupt()
+            self._expected = max(self._expected, last)
+            return border_of(last)
+        last = min(last, self.last)  # what stands between is known, and is nothing to be read
+        return "" if last == NOWHERE else border_of(last)
+
+    @property
+    def _is_behind(self) -> bool:
+        return self._expected > self.continuity.whole
+
+    async def _ask_what_is_missing(self) -> None:
+        """Nothing comes, though the partition was said to go on: makes sure of what stands there, once it can't be on its way any more."""
+        expected = self._expected
+        try:
+            if not self.connected or not await self._goal.sent(expected):
+                return
+        except LogError as error:
+            _log.info("The broker can't say where reading stands: %s", error.message)
+            return
+        if not await self._receiver.wait(_QUIET_SECONDS) and self.connected:
+            await self.continuity.bridge(expected._replace(entry=expected.entry + 1))
+            self.continuity.whole = max(self.continuity.whole, expected)
 
     async def keep_up(self) -> None:
         """Learns of compactions (``continuity``); called from time to time.
@@ -162,7 +199,7 @@ class PartitionReader:
                 return False
             self._quiet_since = now
             try:
-                if not await self._goal.all_sent():
+                if self._goal.last is not None and not await self._goal.sent(self._goal.last):
                     return False
             except LogError as error:
                 _log.info("The broker can't say where reading stands: %s", error.message)

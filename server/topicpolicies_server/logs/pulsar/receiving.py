@@ -49,6 +49,7 @@ class Receiver:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._came = asyncio.Event()
+        self._interrupted = False
         self._inbox: Inbox[tuple[Any, Any, bool]] = Inbox(self._loop, self._came.set)
         """Results and messages, and whether they were waited for."""
         self._asked = False
@@ -93,13 +94,19 @@ class Receiver:
             self._last = batch[-1][0]
         return batch
 
+    def interrupt(self) -> None:
+        """Whoever waits now is to look up."""
+        self._interrupted = True
+        self._came.set()
+
     async def wait(self, seconds: float = math.inf) -> bool:
-        """Waits until there is something to be taken; False if nothing has come in time, and nothing is held back."""
+        """Waits until there is something to be taken; False if nothing has come in time and nothing is held back, or if interrupted."""
+        self._interrupted = False
         until = self._loop.time() + seconds
         look = _FIRST_LOOK_SECONDS
         while not self.has_some:
             now = self._loop.time()
-            if now >= until and self._found is None:
+            if self._interrupted or (now >= until and self._found is None):
                 return False
             self._came.clear()  # what woke the loop may have been taken before
             try:

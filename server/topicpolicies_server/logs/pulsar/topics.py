@@ -19,6 +19,8 @@ from .ids import MessageId
 
 NAMESPACE_NOT_FOUND = "NAMESPACE_NOT_FOUND"
 """Reason: the namespace, or its tenant, does not exist."""
+TOPIC_NOT_SERVED = "LOG_NOT_SERVED"
+"""Reason: no broker has one of a log's topics open: it is on its way from one to another, or gone."""
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
 """How many entries are looked at for a message among them."""
@@ -134,6 +136,17 @@ class Topics:
             return End(last)
         ledgers = [ledger["ledgerId"] for ledger in stats.get("ledgers") or ()]
         return End(None, last.ledger if ledgers == [last.ledger] else None)
+
+    async def last(self, namespace: str, topic: str) -> MessageId:
+        """The last message of one of a log's topics, or a place behind it; its entry is -1 if its ledger holds none, nor do those before.
+
+        Raises:
+            LogError: there is no answer, or the topic is not served at the moment.
+        """
+        answer = await self._ask(namespace, topic, "lastMessageId")
+        if not isinstance(answer, dict):
+            raise LogError(TOPIC_NOT_SERVED, f"No broker serves {topic} of {namespace} at the moment.")
+        return MessageId(int(answer["ledgerId"]), int(answer["entryId"]), int(answer.get("batchIndex", -1)))
 
     async def compaction(self, namespace: str, topic: str) -> Compaction:
         """How far one of a log's topics is compacted.

@@ -111,6 +111,18 @@ class SqliteNamespaceLog:
         return rows.position_of(self._floor) if self._floor else ""
 
     @property
+    def shared(self) -> bool:
+        """A file belongs to one process."""
+        return False
+
+    async def end(self, partition: int) -> Position:
+        """The newest row that is committed."""
+        del partition
+        if self._ended is not None:
+            raise LogError(self._ended.reason, self._ended.message)
+        return rows.position_of(self._stored.committed) if self._stored.committed else ""
+
+    @property
     def in_place(self) -> bool:
         """No broker writes here."""
         return False

@@ -1,0 +1,157 @@
+"""Where the partitions of a log end, asked for those whose answers would write nothing (``core/sequencer``).
+
+Requests that come while the end of their partition is being asked for wait for the next question, because what was written between its
+beginning and their arrival may not be in its answer; all that wait then share that one. So there is at most one question of a partition at
+a time, however many ask. A request is confirmed when the view has come to the end that was told.
+
+An end that the view does not come to is asked for again after a while: by then the log may know that there is nothing left to be read
+before it (``NamespaceLog.end``). A question without an answer fails those that wait for it, and nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ..core.errors import PolicyError
+from ..core.events import Position
+from ..core.sequencer import Request
+from ..logs.change_log import LogError, NamespaceLog
+from .follower import unavailable
+
+_LOG = logging.getLogger(__name__)
+
+NOT_CONFIRMED = "NOT_CONFIRMED"
+"""Reason: nothing was written, and whether that is right is not known, because nobody could tell where the log ends."""
+_AGAIN_SECONDS = 1.0
+
+
+class Ends:
+    """The questions of one namespace."""
+
+    def __init__(
+        self,
+        name: str,
+        seconds: float,
+        confirmed: Callable[[Sequence[Request]], None],
+        failed: Callable[[Sequence[Request], PolicyError], None],
+    ) -> None:
+        """Asks nothing before a log serves.
+
+        Args:
+            name: ``tenant/namespace``.
+            seconds: how long a question may take.
+            confirmed: told of requests that arrived before the log ended where the view is now, or earlier.
+            failed: told of requests for which there was no answer.
+        """
+        self._name = name
+        self._seconds = seconds
+        self._confirmed = confirmed
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._log: NamespaceLog | None = None
+        self._here: Sequence[Position] = ()
+        """Where the view stands, by partition."""
+        self._unasked: list[Request] = []
+        """Those that came while no log serves."""
+        self._waiting: dict[int, list[Request]] = {}
+        """By partition: those that came since its question began."""
+        self._asking: dict[int, tuple[asyncio.Task[None], list[Request]]] = {}
+        """By partition: the question that is under way, and whose it is."""
+        self._told: dict[int, deque[tuple[Position, list[Request]]]] = {}
+        """By partition: ends that the view has not come to, the nearest first, and who waits for them."""
+        self._again: asyncio.TimerHandle | None = None
+
+    def ask(self, request: Request) -> None:
+        """Asks for the end of a request's partition, from now on."""
+        if self._log is None:
+            self._unasked.append(request)
+            return
+        partition = self._log.partition_of(request.key)
+        self._waiting.setdefault(partition, []).append(request)
+        self._begin(partition)  # in a moment: who comes before that shares it
+
+    def serve(self, log: NamespaceLog, here: Sequence[Position]) -> None:
+        """A log serves from now on, of which the view has come to ``here``. Ends of another opening mean nothing to it."""
+        self.stop()
+        self._log, self._here = log, here
+        requests, self._unasked = self._unasked, []
+        for request in requests:
+            self.ask(request)
+
+    def stop(self) -> None:
+        """No log serves: nothing is asked, and those who wait go on waiting."""
+        self._log = None
+        for task, requests in self._asking.values():
+            task.cancel()
+            self._unasked += requests
+        for waiting in self._waiting.values():
+            self._unasked += waiting
+        for told in self._told.values():
+            for _, requests in told:
+                self._unasked += requests
+        self._asking, self._waiting, self._told = {}, {}, {}
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+
+    def moved(self, here: Sequence[Position]) -> None:
+        """The view has come further."""
+        self._here = here
+        confirmed: list[Request] = []
+        for partition, told in list(self._told.items()):
+            while told and told[0][0] <= here[partition]:
+                confirmed += told.popleft()[1]
+            if not told:
+                del self._told[partition]
+        if confirmed:
+            self._confirmed(confirmed)
+
+    def _begin(self, partition: int) -> None:
+        if partition not in self._asking and self._log is not None:
+            requests = self._waiting.pop(partition, [])
+            self._asking[partition] = self._loop.create_task(self._ask(self._log, partition, requests)), requests
+
+    async def _ask(self, log: NamespaceLog, partition: int, requests: list[Request]) -> None:
+        error: PolicyError | None = None
+        end = ""
+        try:
+            async with asyncio.timeout(self._seconds):
+                end = await log.end(partition)
+        except TimeoutError:
+            error = not_confirmed(self._name, f"nobody told within {self._seconds:g} s where the log ends")
+        except PolicyError as problem:
+            error = not_confirmed(self._name, problem.message)
+        except Exception as problem:  # noqa: BLE001 (it must not leave anybody waiting, nor keep those who come later from asking)
+            _LOG.exception("%s: asking for the end of the change log failed", self._name)
+            error = not_confirmed(self._name, f"asking where the log ends failed ({type(problem).__name__})")
+        if self._log is not log:
+            return  # who waits for it is asked for again
+        del self._asking[partition]
+        if self._waiting.get(partition):
+            self._begin(partition)
+        if error is not None:
+            if requests:
+                self._failed(requests, error)
+            return
+        told = self._told.setdefault(partition, deque())
+        while told and told[-1][0] >= end:  # whoever waits for more has asked before
+            requests = told.pop()[1] + requests
+        told.append((end, requests))
+        self.moved(self._here)
+        if self._told and self._again is None:
+            self._again = self._loop.call_later(_AGAIN_SECONDS, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._again = None
+        for partition in self._told:
+            self._begin(partition)
+
+
+def not_confirmed(namespace: str, why: str) -> LogError:
+    """UNAVAILABLE: whether there is nothing to be written is not known, and nothing was."""
+    return unavailable(
+        namespace, NOT_CONFIRMED, f"whether there is nothing to change is not known: {why.rstrip('.')}. Nothing was done: try again."
+    )

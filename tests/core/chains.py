@@ -1,0 +1,127 @@
+"""A sequencer over a log that the tests write by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.documents import Settings, join
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, fold
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.recent import RecentRequests
+from topicpolicies_server.core.sequencer import Append, Confirm, Effect, Request, Result, Sequencer
+
+KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
+OTHER = PolicyKey("persistent://acme/orders/two", Scope.LOCAL)
+LOST = PolicyError(Kind.UNAVAILABLE, "APPEND_FAILED", "The change log did not acknowledge the event.")
+FIELD = "max_producer_per_topic"
+
+
+class Bench:
+    """A sequencer, what it wants appended, what it has settled, and a log."""
+
+    def __init__(self, *, depth: int = 64, queue: int = 100, shared: bool = False) -> None:
+        self.states: dict[PolicyKey, KeyState] = {}
+        self.wanted: deque[Event] = deque()
+        self.answers: dict[str, Result | PolicyError] = {}
+        self.log: list[Event] = []
+        self.doubted: list[Request] = []
+        """Those that are to be confirmed."""
+        self.shared = shared
+        ids, self._requests = itertools.count(), itertools.count()
+        self.recent = RecentRequests()
+        self.sequencer = Sequencer(
+            self.states.get,
+            lambda: f"event-{next(ids)}",
+            applied=self.recent.find,
+            shared=lambda: self.shared,
+            depth=depth,
+            queue=queue,
+        )
+
+    def request(
+        self, value: int | None = None, *, field: str = FIELD, key: PolicyKey = KEY, request_id: str = "", **rest: object
+    ) -> Request:
+        """A request that sets a field; without a value it clears it."""
+        policies = TopicPolicies() if value is None else TopicPolicies(**{field: value})  # type: ignore[arg-type]
+        change = compile_change(policies, [field], {})
+        return Request(key, change, request_id or f"request-{next(self._requests)}", f"{field}={value}", **rest)  # type: ignore[arg-type]
+
+    def deletion(self, **rest: object) -> Request:
+        return Request(KEY, None, f"request-{next(self._requests)}", "delete", **rest)  # type: ignore[arg-type]
+
+    def submit(self, request: Request) -> Request:
+        self.perform(self.sequencer.submit(request))
+        return request
+
+    def set(self, value: int | None, **rest: object) -> Request:
+        return self.submit(self.request(value, **rest))  # type: ignore[arg-type]
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append):
+                self.wanted.append(effect.event)
+            elif isinstance(effect, Confirm):
+                self.doubted.append(effect.request)
+            else:
+                assert effect.request.request_id not in self.answers or effect.request.repeats == []
+                self.answers[effect.request.request_id] = effect.answer
+                effect.request.settle(effect.answer)
+
+    def land(self, event: Event | None = None) -> Folded:
+        """The next event (or this one) gets its place in the log and is folded."""
+        event = event or self.wanted.popleft()
+        self.log.append(event)
+        state = self.states.setdefault(event.key, KeyState())
+        folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
+        if event.stamp is not None:
+            self.recent.note(event.key, event.stamp, folded, state)
+        self.perform(self.sequencer.folded(event, folded))
+        return folded
+
+    def land_all(self) -> None:
+        while self.wanted:
+            self.land()
+
+    def fail(self, event: Event, *, outcome_unknown: bool) -> None:
+        self.perform(self.sequencer.failed(event, LOST, outcome_unknown))
+
+    def result(self, request: Request) -> Result:
+        answer = self.answers[request.request_id]
+        assert isinstance(answer, Result), answer
+        return answer
+
+    def error(self, request: Request) -> PolicyError:
+        answer = self.answers[request.request_id]
+        assert isinstance(answer, PolicyError), answer
+        return answer
+
+    def open(self, request: Request) -> bool:
+        """Whether it has no answer yet."""
+        return request.request_id not in self.answers
+
+    def confirm(self, *requests: Request) -> None:
+        """The view has come to where the log ended when these requests (by default all that ask for it) were there."""
+        chosen = requests or tuple(self.doubted)
+        self.doubted = [request for request in self.doubted if request not in chosen]
+        self.perform(self.sequencer.confirmed(chosen))
+
+    def elsewhere(self, value: int | None, *, field: str = FIELD, request_id: str = "", digest: str = "") -> None:
+        """Another sidecar's update lands, which sets a field."""
+        state = self.states.get(KEY)
+        theirs = self.request(value, field=field)
+        assert theirs.change is not None
+        document: Settings = theirs.change.apply(state.document if state is not None else None)
+        number = next(self._requests)
+        stamp = Stamp(f"theirs-{number}", StampKind.UPDATE, request_id or f"their-request-{number}", digest, mask=(field,))
+        self.land(Event(KEY, Action.UPDATE, document, stamp))
+
+    def document(self) -> TopicPolicies:
+        state = self.states.get(KEY)
+        assert state is not None and state.document is not None
+        return join(state.document)

@@ -1,0 +1,112 @@
+"""Where a followed log ends, and whether that is the end of the log that was opened."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from tests.logs.pulsar.fakes import FakeAdmin
+from topicpolicies_server.core.events import Position
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.admin import ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.ending import Ending
+from topicpolicies_server.logs.pulsar.following import Following
+from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
+from topicpolicies_server.logs.pulsar.presence import Presence
+from topicpolicies_server.logs.pulsar.topics import TOPIC_NOT_SERVED, Topics
+
+TOPIC = "persistent/public/default/__change_events"
+GONE = LogError("LOG_DELETED", "It was deleted.")
+
+
+class FakeFollowing:
+    """Has read up to ledger 7; a broker says where the log ends."""
+
+    ledgers = (7,)
+
+    def __init__(self, answer: MessageId | LogError) -> None:
+        self.answer = answer
+
+    async def last(self, partition: int) -> MessageId:
+        del partition
+        if isinstance(self.answer, LogError):
+            raise self.answer
+        return self.answer
+
+    def end(self, partition: int, last: MessageId) -> Position:
+        del partition
+        return border_of(last)
+
+
+class FakePresence:
+    """Knows whether the log is there."""
+
+    def __init__(self, trouble: LogError | None) -> None:
+        self.answer = trouble
+        self.asked = 0
+
+    async def trouble(self) -> LogError | None:
+        self.asked += 1
+        return self.answer
+
+
+def ending(last: MessageId | LogError, trouble: LogError | None = None) -> tuple[Ending, FakePresence, list[LogError]]:
+    losses: list[LogError] = []
+    presence = FakePresence(trouble)
+    return Ending(cast("Following", FakeFollowing(last)), cast("Presence", presence), losses.append), presence, losses
+
+
+async def test_an_end_in_a_ledger_that_was_read_is_the_same_logs() -> None:
+    asking, presence, _ = ending(MessageId(7, 3), GONE)
+    assert await asking.end(0) == border_of(MessageId(7, 3))
+    assert presence.asked == 0
+
+
+async def test_for_a_ledger_that_was_not_read_it_is_asked_once_whether_the_log_is_still_there() -> None:
+    asking, presence, losses = ending(MessageId(9, -1))
+    assert [await asking.end(0) for _ in range(3)] == [border_of(MessageId(9, -1))] * 3
+    assert (presence.asked, losses) == (1, [])
+
+
+@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(TOPIC_NOT_SERVED, "nobody has it")])
+async def test_the_end_of_another_log_is_not_told_and_the_one_that_was_opened_is_lost(last: MessageId | LogError) -> None:
+    asking, _, losses = ending(last, GONE)
+    with pytest.raises(LogError) as error:
+        await asking.end(0)
+    assert error.value is GONE
+    assert losses == [GONE]
+
+
+async def test_a_log_that_is_only_on_its_way_to_another_broker_is_not_lost() -> None:
+    asking, presence, losses = ending(LogError(TOPIC_NOT_SERVED, "nobody has it"))
+    with pytest.raises(LogError, match="nobody has it"):
+        await asking.end(0)
+    assert (presence.asked, losses) == (1, [])
+
+
+async def test_where_no_broker_answers_there_is_no_end_and_nothing_is_lost() -> None:
+    asking, presence, losses = ending(LogError(ADMIN_UNREACHABLE, "no answer"))
+    with pytest.raises(LogError, match="no answer"):
+        await asking.end(0)
+    assert (presence.asked, losses) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "last"),
+    [
+        ({"ledgerId": 31, "entryId": 4, "partitionIndex": -1}, MessageId(31, 4)),
+        ({"ledgerId": 31, "entryId": 4, "partitionIndex": 0, "batchIndex": 2, "batchSize": 3}, MessageId(31, 4, 2)),
+        ({"ledgerId": 32, "entryId": -1, "partitionIndex": -1}, MessageId(32, -1)),
+    ],
+)
+async def test_the_last_message_is_read_as_brokers_tell_it(answer: dict[str, Any], last: MessageId) -> None:
+    topics = Topics(cast("Admin", FakeAdmin({f"{TOPIC}/lastMessageId": answer})), "__change_events")
+    assert await topics.last("public/default", "__change_events") == last
+
+
+async def test_a_topic_that_no_broker_has_open_has_no_last_message() -> None:
+    topics = Topics(cast("Admin", FakeAdmin({})), "__change_events")
+    with pytest.raises(LogError) as error:
+        await topics.last("public/default", "__change_events")
+    assert error.value.reason == TOPIC_NOT_SERVED

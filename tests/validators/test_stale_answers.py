@@ -1,0 +1,65 @@
+"""Answers that write nothing: as of what they must be, and from when on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .documents import Edit
+from .records import Answer, Failure, Head, History, Key, Outcome, Update
+from .timeline import Timeline
+from .updates import StaleAnswer, answers_know_what_was_acknowledged
+
+KEY = Key("persistent://acme/orders/invoices")
+HEADS = [Head(KEY, "11", "0", {"a": 1}, 0.5, "one"), Head(KEY, "12", "11", {"a": 2}, 2.5, "two")]
+
+
+def _update(request_id: str, answer: Answer | Failure | None, at: float, until: float, *, dry: bool = False) -> Update:
+    edit = Edit(sets={"a": 1})
+    return Update(
+        client="c", sidecar="s", invoked=at, answered=until, key=KEY, request_id=request_id, edit=edit, answer=answer, validate_only=dry
+    )
+
+
+WRITTEN = [
+    _update("one", Answer(Outcome.APPLIED, "11", "0", {"a": 1}), 0, 1),
+    _update("two", Answer(Outcome.APPLIED, "12", "11", {"a": 2}), 2, 3),
+]
+UNCHANGED = Answer(Outcome.UNCHANGED, "11", "11", {"a": 1})
+
+
+def broken(*updates: Update, led: bool = False) -> list[StaleAnswer]:
+    history = History(updates=[*WRITTEN, *updates], heads=HEADS, led=led)
+    return list(answers_know_what_was_acknowledged(history, Timeline(history)))
+
+
+def test_what_was_acknowledged_while_a_request_was_under_way_need_not_be_known_to_its_answer() -> None:
+    assert broken(_update("same", UNCHANGED, 2.9, 4)) == []
+
+
+def test_what_was_acknowledged_before_a_request_was_sent_must_be() -> None:
+    for update in (_update("same", UNCHANGED, 3.1, 4), _update("dry", UNCHANGED, 3.1, 4, dry=True)):
+        (error,) = broken(update)
+        assert "12 was acknowledged before" in str(error)
+
+
+def test_a_dry_run_that_would_write_is_as_of_then_too() -> None:
+    assert len(broken(_update("dry", UNCHANGED._replace(outcome=Outcome.APPLIED), 3.1, 4, dry=True))) == 1
+
+
+def test_a_request_that_is_sent_again_was_sent_first_unless_it_was_told_that_nothing_was_done() -> None:
+    again = _update("same", UNCHANGED, 3.5, 4)
+    unanswered = _update("same", None, 2.9, 3.2)
+    assert broken(unanswered, again) == []
+    assert len(broken(replace(unanswered, answer=Failure("UNAVAILABLE", "NOT_CONFIRMED")), again)) == 1
+
+
+def test_an_absence_need_not_be_told_by_the_version_that_it_began_with() -> None:
+    gone = Head(KEY, "13", "12", None, 4.5, "three")
+    deleted = replace(_update("three", Answer(Outcome.APPLIED, "13", "12", None), 4, 5), edit=Edit(delete=True))
+    absent = _update("skipped", Answer(Outcome.SKIPPED, "0", "0", None), 6, 7)
+    history = History(updates=[*WRITTEN, deleted, absent], heads=[*HEADS, gone])
+    assert list(answers_know_what_was_acknowledged(history, Timeline(history))) == []
+
+
+def test_a_leader_answers_from_what_it_knows() -> None:
+    assert broken(_update("same", UNCHANGED, 3.1, 4), led=True) == []
