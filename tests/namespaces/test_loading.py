@@ -13,6 +13,7 @@ from topicpolicies_server.core.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.watch import Mode, Selection
 from topicpolicies_server.logs.change_log import ANYBODY, LogError
 from topicpolicies_server.namespaces.namespace import Phase
+from topicpolicies_server.namespaces.retrying import ASKED_SECONDS
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
 
@@ -66,13 +67,14 @@ def test_requests_that_arrive_while_it_is_read_are_applied_in_the_order_in_which
     simulate(scenario)
 
 
-def test_while_it_can_not_be_loaded_updates_are_told_so_at_once() -> None:
+def test_while_it_can_not_be_loaded_updates_are_told_so_by_the_next_try_which_comes_soon() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.log.refusals = [UNREACHABLE]
+        bench.log.refusals = [UNREACHABLE] * 2
         namespace = bench.namespace
         first = await error_of(namespace.update(bench.request(1)))
         second = await error_of(namespace.update(bench.request(2)))
         assert first is second is UNREACHABLE
+        assert len(bench.log.openings) == 2 and bench.loop.time() <= ASKED_SECONDS
         await asyncio.sleep(0.1)
         assert (await bench.set(3)).version == "11"
 

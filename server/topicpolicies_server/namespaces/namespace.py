@@ -8,9 +8,9 @@ Where a log has one writer at a time, updates wait until it is known who that is
 Reads and watches are served all the same. When somebody else becomes the writer, what was on its way is answered at once: its outcome is
 not known here, and a repeat of the request, wherever the writer is, settles it.
 
-Life: LOADING (the log is being read), READY, FAILED (it could not be read; tried again while anybody waits), CLOSED. Nothing is
-answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view; watchers keep their
-place, and updates in flight are settled by what the log then tells.
+Life: LOADING (the log is being read), READY, FAILED (it could not be read; tried again while anybody waits, and soon when somebody
+asks), CLOSED. Nothing is answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view;
+watchers keep their place, and updates in flight are settled by what the log then tells.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from .ends import Ends, not_confirmed
 from .follower import Follower, Record, unavailable
 from .gate import Gate
 from .repairs import Repairs, Turn
+from .retrying import Pauses
 from .waiting import Waiting
 
 _LOG = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Namespace:
         gate: Gate,
         activity: Activity,
         read_only: bool = False,
-        dismiss: Callable[[Namespace], None] = lambda _: None,
+        dismiss: Callable[[Namespace], bool] = lambda _: False,
         predecessor: asyncio.Task[None] | None = None,
         record: Record | None = None,
     ) -> None:
@@ -109,7 +110,7 @@ class Namespace:
             gate: what every repair passes.
             activity: told of what happens.
             read_only: whether nothing may be written: updates are refused, repairs only told of.
-            dismiss: told when the namespace could not be loaded and nobody waits for it.
+            dismiss: told when the namespace could not be loaded and nobody waits for it; closes it, or returns False.
             predecessor: the closing of this namespace's former life: its log must be closed before it is opened again.
             record: gives whoever writes down what is folded; None: nobody does.
         """
@@ -151,6 +152,7 @@ class Namespace:
         self._holders: set[object] = set()
         self._pending = 0
         self._lost: asyncio.Event = asyncio.Event()
+        self._pauses = Pauses(limits.load_retry_seconds, chance)
         self._loaded: asyncio.Future[None] = self._loop.create_future()
         self._read: asyncio.Future[None] = self._loop.create_future()
         self._patient_until = 0.0
@@ -180,9 +182,8 @@ class Namespace:
                 await self._come_up_to(request)
             if self.phase is Phase.READY:
                 self._admit(request)
-            elif self._loaded.done():
-                self._loaded.result()  # raises why it can't be loaded
             else:
+                self._awaited()
                 self._arrivals.append(request)
             if not answer.done():
                 self._deadlines.add(request, answer)
@@ -264,7 +265,7 @@ class Namespace:
         if self.phase is not Phase.READY:
             self._pending += 1
             try:
-                await asyncio.shield(self._loaded)
+                await asyncio.shield(self._awaited())
             finally:
                 self._pending -= 1
         self._last_used = self._loop.time()
@@ -331,24 +332,37 @@ class Namespace:
         if self._predecessor is not None:
             await asyncio.wait({self._predecessor})
             self._predecessor = None
-        pause, losses = self._limits.load_retry_seconds / 100, 0
+        losses = 0
         while True:
-            try:
-                await self._load()
-            except LogError as error:
-                losses += 1
-                if error.reason == _LOST and losses < _LOSSES:
-                    continue  # compacted or moved while it was read: whoever waits need not know
-                self._failed(error)
-                if not self.busy:
-                    self._loop.call_soon(self._dismiss, self)
-                await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
-                pause = min(pause * 2, self._limits.load_retry_seconds)
-                self._begin(Phase.FAILED if self._watching else Phase.LOADING)
+            error = await self._try()
+            if error is None:
+                losses = 0
+                self._pauses.start_over()
+                await self._lost.wait()
+                self._begin(Phase.LOADING)
                 continue
-            pause, losses = self._limits.load_retry_seconds / 100, 0
-            await self._lost.wait()
-            self._begin(Phase.LOADING)
+            losses += 1
+            if error.reason == _LOST and losses < _LOSSES:
+                continue  # compacted or moved while it was read: whoever waits need not know
+            self._failed(error)
+            await self._pauses.least()  # also before it is forgotten: whoever asks for it then has it loaded at once
+            if not self.busy and self._dismiss(self):
+                return
+            await self._pauses.rest()
+            self._begin(Phase.FAILED if self._watching else Phase.LOADING)
+
+    async def _try(self) -> LogError | None:
+        """Loads it; why it can't be, if so. Whatever goes wrong, its life goes on."""
+        try:
+            await self._load()
+        except LogError as error:
+            return error
+        except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
+            _LOG.exception("loading %s failed", self.name)
+            return LogError(
+                "LOAD_BROKEN", f"{self.name} can't be loaded, for a reason that this server's own log has: look there.", kind=Kind.INTERNAL
+            )
+        return None
 
     async def _load(self) -> None:
         """Opens the log and reads it, bounded in number and time."""
@@ -396,6 +410,19 @@ class Namespace:
             if follower.continues:
                 self._follower = follower  # its view has come further than the opening before
 
+    def _awaited(self) -> asyncio.Future[None]:
+        """What whoever needs it waits for: the try that is under way; if that has failed, the next, which then begins soon.
+
+        Raises:
+            LogError: it is closed.
+        """
+        if self.phase is Phase.FAILED and self._loaded.done():
+            self._loaded = self._loop.create_future()
+            self._pauses.ask()
+        elif self._loaded.done():
+            self._loaded.result()
+        return self._loaded
+
     def _begin(self, phase: Phase) -> None:
         """A new try to load begins."""
         self.phase = phase
@@ -403,12 +430,14 @@ class Namespace:
             self._loaded = self._loop.create_future()
 
     def _failed(self, error: LogError) -> None:
-        _LOG.warning("%s can't be loaded: %s", self.name, error.message)
+        _LOG.log(logging.DEBUG if error.message == self.problem else logging.WARNING, "%s can't be loaded: %s", self.name, error.message)
         self._activity.loads["failed"] += 1
         self.phase, self.problem = Phase.FAILED, error.message
         if not self._loaded.done():
             self._loaded.set_exception(error)
             self._loaded.exception()  # whoever waits has it; nobody may
+        if error.kind is Kind.NOT_FOUND:  # what was under way went with its log, and has no place in that of the next life
+            self._perform(self._sequencer.abandon(error))
         self._turn_away(error)
         if self._hub is not None:
             self._hub.wake_all()

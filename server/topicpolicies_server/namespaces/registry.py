@@ -113,13 +113,15 @@ class Registry:
             self._drop(namespace)
         await asyncio.gather(*self._closing.values(), self._sweeper, return_exceptions=True)
 
-    def _drop(self, namespace: Namespace) -> None:
+    def _drop(self, namespace: Namespace) -> bool:
+        """Closes a namespace, unless it is needed. Returns whether it does."""
         if self._namespaces.get(namespace.name) is not namespace or (namespace.busy and not self._closed):
-            return
+            return False
         del self._namespaces[namespace.name]
         task = asyncio.get_running_loop().create_task(namespace.close())
         self._closing[namespace.name] = task
         task.add_done_callback(lambda _: self._forget(namespace.name, task))
+        return True
 
     def _forget(self, name: str, task: asyncio.Task[None]) -> None:
         if self._closing.get(name) is task:

@@ -14,12 +14,25 @@ final class Refusals {
     private static final Set<Status.Code> REFUSED = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.FAILED_PRECONDITION,
             Status.Code.NOT_FOUND, Status.Code.PERMISSION_DENIED, Status.Code.OUT_OF_RANGE);
 
+    private static final Set<Status.Code> PASSING = EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.DEADLINE_EXCEEDED,
+            Status.Code.RESOURCE_EXHAUSTED, Status.Code.ABORTED);
+
     private Refusals() {
     }
 
     /** Whether the sidecar judged the request itself: another request may fare better. */
     static boolean refused(TopicPoliciesException error) {
         return REFUSED.contains(error.code());
+    }
+
+    /** Whether the sidecar said that there is no such namespace (any more), or no such topic: what was in it is gone with it. */
+    static boolean gone(TopicPoliciesException error) {
+        return error.fromService() && error.code() == Status.Code.NOT_FOUND;
+    }
+
+    /** Whether the same request may fare better a little later. */
+    static boolean passing(TopicPoliciesException error) {
+        return PASSING.contains(error.code());
     }
 
     /** The exception for the broker. */

@@ -3,6 +3,7 @@ package topicpolicies.broker;
 import static java.util.concurrent.CompletableFuture.completedFuture;
 import static java.util.concurrent.CompletableFuture.failedFuture;
 
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -27,7 +28,6 @@ import org.apache.pulsar.common.policies.data.TopicPolicies;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import topicpolicies.client.ClientOptions;
-import topicpolicies.client.DeleteResult;
 import topicpolicies.client.Document;
 import topicpolicies.client.PolicyCache;
 import topicpolicies.client.Scope;
@@ -228,7 +228,11 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
             return completedFuture(null); // nothing to delete, so a topic without policies goes away even while the sidecar is away
         }
         CompletableFuture<Void> deleted = new CompletableFuture<>();
-        client.deleteAsync(topic.toString(), scopes).thenAccept(results -> deleted(topic, results)).whenComplete((nothing, error) -> {
+        Duration patience = settings.client().timeout();
+        Deletion deletion = new Deletion(client, this::onTheBroker, topic.toString(), patience,
+                document -> offer(topic, document), () -> gone(topic));
+        // The last call begins within the time and takes as long at most. One that is on its way when this service is closed may never answer.
+        deletion.of(scopes).orTimeout(2 * patience.toMillis(), TimeUnit.MILLISECONDS).whenComplete((nothing, error) -> {
             if (error != null) {
                 PluginMetrics.FAILURES.inc();
             }
@@ -237,11 +241,12 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         return deleted;
     }
 
-    private void deleted(TopicName topic, List<DeleteResult> results) {
-        results.stream().filter(result -> result.error().isEmpty()).forEach(result -> offer(topic, result.document()));
-        results.stream().flatMap(result -> result.error().stream()).findFirst().ifPresent(error -> {
-            throw error;
-        });
+    /** The policies went with the namespace: its next life begins without what is known here. */
+    private void gone(TopicName topic) {
+        PolicyCache cache = caches.ifOpen(topic.getNamespace());
+        if (cache != null) {
+            cache.gone(topic.toString());
+        }
     }
 
     @Override

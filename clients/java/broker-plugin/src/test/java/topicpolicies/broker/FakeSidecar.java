@@ -1,15 +1,20 @@
 package topicpolicies.broker;
 
+import com.google.protobuf.Any;
+import com.google.rpc.ErrorInfo;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Server;
 import io.grpc.Status;
+import io.grpc.protobuf.StatusProto;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Semaphore;
 import topicpolicies.v1.Bookmark;
@@ -36,6 +41,12 @@ final class FakeSidecar extends TopicPoliciesServiceImplBase implements AutoClos
 
     final List<UpdatePolicyRequest> updates = new CopyOnWriteArrayList<>();
     final List<DeletePolicyRequest> deletes = new CopyOnWriteArrayList<>();
+    /** How deletes fail; OK: they do not. */
+    volatile Status.Code deletesFail = Status.Code.OK;
+    /** Whether the call fails then, or each scope of it. */
+    volatile boolean deletesFailWhole = true;
+    /** What further deletes do after the next has failed. */
+    final Queue<Status.Code> deletesFailLater = new ConcurrentLinkedQueue<>();
     /** Each update takes one. */
     final Semaphore updatesAllowed = new Semaphore(1000);
     private final Map<String, TopicPolicies> documents = new HashMap<>();
@@ -87,9 +98,19 @@ final class FakeSidecar extends TopicPoliciesServiceImplBase implements AutoClos
     @Override
     public void deletePolicy(DeletePolicyRequest request, StreamObserver<DeletePolicyResponse> answer) {
         deletes.add(request);
+        Any details = Any.pack(ErrorInfo.newBuilder().setDomain("topicpolicies.v1").setReason("WHY").build());
+        int code = deletesFail.value();
+        deletesFail = deletesFailLater.isEmpty() ? deletesFail : deletesFailLater.remove();
+        if (code != 0 && deletesFailWhole) {
+            answer.onError(StatusProto.toStatusException(com.google.rpc.Status.newBuilder().setCode(code).setMessage("It fails.")
+                    .addDetails(details).build()));
+            return;
+        }
+        topicpolicies.v1.Status error = topicpolicies.v1.Status.newBuilder().setCode(code).setMessage("It fails.").addDetails(details).build();
         DeletePolicyResponse.Builder response = DeletePolicyResponse.newBuilder().setTopic(request.getTopic());
         for (ScopedDelete each : request.getDeletesList()) {
-            response.addResults(ScopedDeleteResult.newBuilder().setScope(each.getScope()).setVersion("999"));
+            ScopedDeleteResult.Builder result = ScopedDeleteResult.newBuilder().setScope(each.getScope());
+            response.addResults(code == 0 ? result.setVersion("999") : result.setError(error));
         }
         answer.onNext(response.build());
         answer.onCompleted();

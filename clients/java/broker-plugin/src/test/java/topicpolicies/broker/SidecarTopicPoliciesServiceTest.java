@@ -9,6 +9,7 @@ import static org.mockito.ArgumentMatchers.any;
 import static org.mockito.Mockito.mock;
 import static org.mockito.Mockito.when;
 
+import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -34,12 +35,16 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import topicpolicies.v1.Scope;
 import topicpolicies.v1.ScopedDelete;
 
 /** The plug-in's own rules, beside a sidecar that does what the test wants; tests/plugin has the real ones. */
 @Timeout(60)
 final class SidecarTopicPoliciesServiceTest {
+    private static final int REQUEST_SECONDS = 6;
     private static final TopicName TOPIC = TopicName.get("persistent://public/default/orders");
 
     private final ScheduledExecutorService brokers = Executors.newSingleThreadScheduledExecutor(task -> new Thread(task, "the-broker"));
@@ -54,6 +59,7 @@ final class SidecarTopicPoliciesServiceTest {
         PulsarService pulsar = mock(PulsarService.class);
         ServiceConfiguration configuration = new ServiceConfiguration();
         configuration.getProperties().setProperty("topicPoliciesSidecarAddress", sidecar.target());
+        configuration.getProperties().setProperty("topicPoliciesSidecarRequestTimeoutSeconds", String.valueOf(REQUEST_SECONDS));
         when(pulsar.getConfiguration()).thenReturn(configuration);
         when(pulsar.getAdvertisedAddress()).thenReturn("here");
         when(pulsar.getExecutor()).thenReturn(brokers);
@@ -158,6 +164,80 @@ final class SidecarTopicPoliciesServiceTest {
         assertTrue(read().isEmpty());
         service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
         assertEquals(2, sidecar.deletes.size(), "where there is known to be nothing, nothing is sent");
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void deletingWhatIsGoneSucceedsAndItIsForgottenHere(boolean whole) throws Exception {
+        BlockingQueue<Integer> told = new LinkedBlockingQueue<>();
+        service.registerListenerAsync(TOPIC, policies -> told.add(Optional.ofNullable(policies.getMaxProducerPerTopic()).orElse(0))).get();
+        assertTrue(read().isEmpty());
+        update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
+        assertEquals(7, told.poll(20, TimeUnit.SECONDS));
+        assertEquals(7, read().orElseThrow().getMaxProducerPerTopic());
+        namespace.deleted = true;
+        sidecar.deletesFail = Status.Code.NOT_FOUND;
+        sidecar.deletesFailWhole = whole;
+        service.deleteTopicPoliciesAsync(TOPIC.getPartition(1)).get(20, TimeUnit.SECONDS);
+        assertEquals(1, sidecar.deletes.size(), "it was asked for");
+        assertEquals(0, told.poll(20, TimeUnit.SECONDS), "nothing is set any more");
+        assertTrue(read().isEmpty(), "a topic of the namespace's next life does not begin with the policies of the last");
+        namespace.deleted = false;
+        sidecar.change("public/default", TOPIC.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(8).build());
+        assertEquals(8, told.poll(20, TimeUnit.SECONDS), "and the next life is followed");
+    }
+
+    @ParameterizedTest
+    @EnumSource(value = Status.Code.class, names = {"OK", "NOT_FOUND"})
+    void aDeletionThatMeetsALogThatIsGoingAwayIsRepeatedUntilItIsDoneOrGone(Status.Code end) throws Exception {
+        assertTrue(read().isEmpty());
+        update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
+        sidecar.deletesFailWhole = false;
+        sidecar.deletesFail = Status.Code.DEADLINE_EXCEEDED;
+        sidecar.deletesFailLater.addAll(List.of(Status.Code.UNAVAILABLE, end));
+        service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
+        assertEquals(3, sidecar.deletes.size());
+        assertTrue(read().isEmpty());
+    }
+
+    @Test
+    void aDeletionIsNotRepeatedForEver() throws Exception {
+        assertTrue(read().isEmpty());
+        update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
+        sidecar.deletesFailWhole = false;
+        sidecar.deletesFail = Status.Code.DEADLINE_EXCEEDED;
+        long began = System.nanoTime();
+        Throwable error = failure(service.deleteTopicPoliciesAsync(TOPIC));
+        assertEquals(503, assertInstanceOf(RestException.class, error).getResponse().getStatus());
+        assertTrue(System.nanoTime() - began > TimeUnit.SECONDS.toNanos(REQUEST_SECONDS - 2), "it had its time");
+        assertTrue(sidecar.deletes.size() > 2 && sidecar.deletes.size() < 12, sidecar.deletes.size() + " times");
+    }
+
+    @Test
+    void aDeletionThatIsBeingRepeatedEndsWithTheService() throws Exception {
+        assertTrue(read().isEmpty());
+        update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
+        sidecar.deletesFailWhole = false;
+        sidecar.deletesFail = Status.Code.UNAVAILABLE;
+        CompletableFuture<Void> deletion = service.deleteTopicPoliciesAsync(TOPIC);
+        while (sidecar.deletes.size() < 2) {
+            TimeUnit.MILLISECONDS.sleep(5);
+        }
+        service.close();
+        assertInstanceOf(RestException.class, failure(deletion));
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aDeletionThatFailsOtherwiseFails(boolean whole) throws Exception {
+        assertTrue(read().isEmpty());
+        update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
+        namespace.deleted = true;
+        sidecar.deletesFail = Status.Code.FAILED_PRECONDITION;
+        sidecar.deletesFailWhole = whole;
+        Throwable error = failure(service.deleteTopicPoliciesAsync(TOPIC));
+        assertEquals(412, assertInstanceOf(RestException.class, error).getResponse().getStatus());
+        assertEquals(7, read().orElseThrow().getMaxProducerPerTopic(), "what may be there still is");
     }
 
     @Test

@@ -142,6 +142,18 @@ public final class PolicyCache implements AutoCloseable {
         }
     }
 
+    /**
+     * Takes out what is known of a topic that is gone together with its namespace, as an answer said: there is no version to {@link #offer}.
+     * Listeners are told that its documents are absent. What the watch tells of it later counts again.
+     */
+    public void gone(String topic) {
+        synchronized (lock) {
+            for (Scope scope : Scope.values()) {
+                remove(new Key(topic, scope));
+            }
+        }
+    }
+
     /** Ends the watch; what is known stays readable. */
     @Override
     public void close() {
@@ -216,12 +228,15 @@ public final class PolicyCache implements AutoCloseable {
                 gone.add(key);
             }
         });
-        for (Key key : gone) {
-            Document last = entries.remove(key).document();
-            if (last.exists()) {
-                Document absent = new Document(last.topic(), last.scope(), Optional.empty(), last.version());
-                notifications.execute(() -> tell(key, absent));
-            }
+        gone.forEach(this::remove);
+    }
+
+    private void remove(Key key) {
+        Entry removed = entries.remove(key);
+        if (removed != null && removed.document().exists()) {
+            Document last = removed.document();
+            Document absent = new Document(last.topic(), last.scope(), Optional.empty(), last.version());
+            notifications.execute(() -> tell(key, absent));
         }
     }
 
