@@ -176,3 +176,16 @@ def test_a_key_that_is_idle_for_long_keeps_only_its_head_while_others_go_on() ->
     assert len(idle.older) == 49, "a late broker's event may still be computed from what A was"
     view.take(update(B, 51, 2)._replace(published_at=3_050))
     assert not [state for state in (idle.older, idle.seen) if state] and idle.document == document(49)
+
+
+def test_a_partition_that_is_read_ahead_of_the_others_takes_nothing_from_them() -> None:
+    """At opening each partition is read at its own pace: what came late in one says nothing of what still comes in another."""
+    window = 1_000
+    view = view_of(context=FoldContext(window_ms=window), complete=())
+    rate, size = {**document(1), "rate": b"r"}, {**document(1), "size": b"s"}
+    for row, written in enumerate((document(1), rate)):
+        view.take(Placed(0, f"{row:04d}", Event(A, Action.UPDATE, written), row))
+    view.take(Placed(1, "0000", Event(B, Action.UPDATE, document(1)), 10 * window))
+    view.take(Placed(0, "0002", Event(A, Action.UPDATE, size), 2))  # computed from the first
+    head = view.head(A)
+    assert head is not None and head.document == {**rate, **size}

@@ -5,9 +5,11 @@ around it, and all of it is decided by the seed:
 
 - ``loop``: time and order.
 - ``world``: one cluster: the stored log, the sidecars, the brokers; and the history that is recorded. ``sidecar``: a process that can
-  crash; ``calls``: what passes between it and clients. ``broker``: writers that know nothing of sidecars. ``faults``: what goes wrong
-  between a process and the log. ``nemesis``: what goes wrong besides.
+  crash; ``process_log``: its logs; ``calls``: what passes between it and clients. ``broker``: writers that know nothing of sidecars.
+  ``faults``: what goes wrong between a process and the log. ``nemesis``: what goes wrong besides.
 - ``traffic``: what is asked for. ``clients``, ``streams``, ``watchers``: who asks, and repeats, and resumes.
+- ``delays``: repairs that are late by any time, and sidecars that start and end meanwhile; ``passers``: who calls those; ``compaction``:
+  when the log forgets; ``knowledge``: who has seen what, and what is promised then.
 - ``profile``: which of this, and how much. ``run``: one run from its seed. ``report``: what is told of it.
 
 The histories are judged by ``tests/validators``, and where one sidecar at a time writes, by ``terms`` too.

@@ -9,7 +9,7 @@ from collections import Counter
 
 from .loop import Stuck
 from .profile import PROFILES
-from .report import story, sums, verdict
+from .report import joins, story, sums, verdict
 from .run import run
 
 
@@ -51,7 +51,8 @@ def _many(name: str, seeds: range) -> bool:
         failures += bool(one.broken)
         print("".join(f"{line}\n" for line in verdict(one)), end="")
     took = time.perf_counter() - began
-    print(f"{name}: {len(seeds)} seeds in {took:.1f} s, {failures} with broken promises\n{sums(counts)}")
+    told = "\n".join(filter(None, (joins(counts, len(seeds)), sums(counts))))
+    print(f"{name}: {len(seeds)} seeds in {took:.1f} s, {failures} with broken promises\n{told}")
     return failures > 0
 
 

@@ -43,6 +43,10 @@ class Broker:
                 await self._world.pause()
                 group.create_task(self._update(self._chance.choice(self._world.keys), self._world.traffic.setting()))
 
+    async def ask(self, key: Key, draft: Draft) -> None:
+        """One change by an administrator."""
+        await self._update(key, draft)
+
     def final(self) -> None:
         """Records what the broker shows at the end."""
         now = self._world.now()

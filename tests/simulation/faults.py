@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.core.events import Event, Placed, StampKind
 from topicpolicies_server.logs.memory import Fate, Faults, Outcome
 
 from .profile import Profile
@@ -17,8 +17,10 @@ _USUAL = (0.0005, 0.004)
 class SimulatedFaults(Faults):
     """Late, lost, refused and doubled, by the profile's rates, until it is healed."""
 
-    def __init__(self, profile: Profile, chance: random.Random, counts: Counter[str]) -> None:
+    def __init__(self, profile: Profile, chance: random.Random, counts: Counter[str], *, most_late: float) -> None:
+        """``most_late``: how many seconds a repair that is late on its way takes at most."""
         self._profile = profile
+        self._most_late = most_late
         self._chance = chance
         self._counts = counts
         self._healed = False
@@ -36,6 +38,8 @@ class SimulatedFaults(Faults):
             self._counts["events in flight behind others of their key"] += 1
         if self._healed:
             return Fate(delay=chance.uniform(*_USUAL), answer_delay=chance.uniform(*_USUAL))
+        if stamp is not None and stamp.kind in (StampKind.REPAIR, StampKind.TOMBSTONE) and (fate := self._fate_of_repair()) is not None:
+            return fate
         outcome, drawn = Outcome.STORED, chance.random()
         for each, rate in (
             (Outcome.UNACKNOWLEDGED, profile.lost_acknowledgement),
@@ -52,6 +56,26 @@ class SimulatedFaults(Faults):
             copies = 2
             self._counts["appends doubled"] += 1
         return Fate(outcome, self._time(), self._time(), copies)
+
+    def _fate_of_repair(self) -> Fate | None:
+        """What befalls a repair besides what befalls every append, if anything."""
+        profile, chance = self._profile, self._chance
+        if profile.repairs_vanished and chance.random() < profile.repairs_vanished:
+            self._counts["repairs vanished"] += 1
+            return Fate(Outcome.VANISHED, self._time(), self._time())
+        if profile.repairs_late and chance.random() < profile.repairs_late:
+            self._counts["repairs late on their way"] += 1
+            return Fate(Outcome.STORED, chance.uniform(0, self._most_late), self._time())
+        return None
+
+    def opening(self) -> tuple[float, float]:
+        """Seconds until a log is open, and from there until anything of it is read."""
+        profile, chance = self._profile, self._chance
+        if self._healed or not profile.slow_openings:
+            return 0.0, 0.0
+        slow, stalled = (chance.uniform(0, 1.0) if chance.random() < profile.slow_openings else 0.0 for _ in range(2))
+        self._counts["openings that took time"] += slow + stalled > 0
+        return slow, stalled
 
     def read_delay(self, namespace: str, placed: Placed) -> float:
         """Seconds until an entry is read. Brokers look for new entries every now and then only, so it takes longer than an append."""

@@ -7,14 +7,11 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from tests.validators.records import Answer
 from topicpolicies_server.logs.memory.line import Line
 
+from .compaction import Compaction
 from .sidecar import Sidecar
-from .world import NAMESPACE, WINDOW_MS, World, policy_key, record_key
-
-_KEPT = (None, 200, 2_000)
-"""Milliseconds; what is younger is kept by a compaction. None: nothing is."""
+from .world import NAMESPACE, World
 
 
 class Nemesis:
@@ -23,12 +20,13 @@ class Nemesis:
     def __init__(self, world: World, chance: random.Random) -> None:
         self._world = world
         self._chance = chance
+        self._compaction = Compaction(world, chance)
         profile = world.profile
         acts: tuple[tuple[float, Callable[[], Awaitable[None]]], ...] = (
             (profile.crash, self._crash),
             (profile.restart, self._restart),
             (profile.lose, self._lose),
-            (profile.compact, self._compact),
+            (profile.compact, self._compaction.strike),
             (profile.gap, self._gap),
             (profile.unreadable, self._unreadable),
             (profile.stall, self._stall),
@@ -36,6 +34,7 @@ class Nemesis:
             (profile.isolate, self._isolate),
             (profile.suspend, self._suspend),
             (profile.compact_takeover, self._compact_takeover),
+            (profile.compact_crash, self._compact_crash),
         )
         self._acts = [(weight, act) for weight, act in acts if weight > 0]
 
@@ -46,18 +45,21 @@ class Nemesis:
             weights = [weight for weight, _ in self._acts]
             ((_, act),) = self._chance.choices(self._acts, weights)
             await act()
-        for sidecar in self._world.sidecars:
+        for sidecar in self._world.everybody:
             if not sidecar.running:
                 sidecar.start()
 
     def _running(self) -> Sidecar | None:
-        running = [sidecar for sidecar in self._world.sidecars if sidecar.running]
+        running = [sidecar for sidecar in self._world.everybody if sidecar.running]
         return self._chance.choice(running) if running else None
 
     def _victim(self) -> Sidecar | None:
-        """Some sidecar; of those that follow a leader mostly that."""
+        """Some sidecar, but not one that lives all along; of those that follow a leader mostly that."""
         leader = self._world.leader
-        return leader if leader is not None and self._chance.random() < 0.7 else self._running()
+        if leader is not None and self._chance.random() < 0.7:
+            return leader
+        mortal = [sidecar for sidecar in self._world.everybody if sidecar.running and sidecar is not self._world.survivor]
+        return self._chance.choice(mortal) if mortal else None
 
     async def _crash(self) -> None:
         sidecar = self._victim()
@@ -65,11 +67,13 @@ class Nemesis:
             self._world.counts["leaders killed"] += sidecar.leads(NAMESPACE)
             if self._chance.random() < 0.7:
                 await self._until_busy(sidecar)
+            if not sidecar.running:
+                return  # somebody else has ended it
             self._world.note(sidecar.name, "crashes")
             await sidecar.crash()
+            self._world.note_orphans()
             await self._world.pause(0.1)
-            sidecar.start()
-            self._world.note(sidecar.name, "is back")
+            self._start_again(sidecar)
 
     async def _until_busy(self, sidecar: Sidecar) -> None:
         """Waits, not for long, until something is on its way to the log."""
@@ -85,61 +89,41 @@ class Nemesis:
             self._world.note(sidecar.name, "stops gracefully")
             self._world.counts["graceful restarts"] += 1
             await sidecar.stop()
+            self._world.note_orphans()
+            self._start_again(sidecar)
+
+    def _start_again(self, sidecar: Sidecar) -> None:
+        """Starts a sidecar, unless it was taken away or started meanwhile."""
+        if sidecar in self._world.everybody and not sidecar.running:
             sidecar.start()
             self._world.note(sidecar.name, "is back")
 
+    async def _compact_crash(self) -> None:
+        """A sidecar dies with answers on their way, and the log is compacted before anybody can repeat what they were to."""
+        sidecar = self._victim()
+        if sidecar is None:
+            return
+        await self._until_busy(sidecar)
+        if not (sidecar.running and sidecar.log.has_open(NAMESPACE)):
+            return
+        log = sidecar.log.opened(NAMESPACE)
+        lines: list[Line[Any]] = [*log.answers, *log.reads]
+        for line in lines:
+            line.hold()
+        await asyncio.sleep(self._chance.uniform(0.01, 0.1))
+        self._world.counts["crashes right after a compaction"] += 1
+        await self._compaction.strike(wholly=True)
+        if sidecar.running:
+            await sidecar.crash()
+            self._start_again(sidecar)
+
     async def _lose(self) -> None:
+        survivor = self._world.survivor
+        if survivor is not None and not survivor.has_read_what_is_compacted(NAMESPACE):
+            return  # when it opened the log again it would not have seen everything any more
         self._world.note("log", "is lost for all who follow it")
         self._world.counts["logs lost"] += 1
         self._world.storage.lose(NAMESPACE)
-
-    async def _compact(self) -> None:
-        """Forgets what is superseded.
-
-        Not while nobody is there who could repair what is left: all sidecars dead before a repair, and the log compacted meanwhile, that is
-        among the limits that are stated to users, and so is a repeat that comes after its request was forgotten. And nowhere between an
-        event that made a repair due and one that, by luck, made it needless: whoever begins there has nobody to put him right.
-        """
-        world = self._world
-        untimely = world.journal.repair_due
-        keep = self._chance.choice(_KEPT)
-        alone = world.profile.sole_writer or world.profile.exclusive  # then only what was sent twice is repaired, and one can do it
-        if untimely and (alone or keep is not None or self._chance.random() < 0.6):
-            return
-        if keep is not None and not world.profile.sole_writer and world.journal.repair_was_due(world.loop.milliseconds() - keep):
-            return
-        if self._repeats_to_come() or not any(sidecar.ready for sidecar in world.sidecars):
-            return
-        before = sum(map(len, world.stored.entries))
-        world.storage.compact(NAMESPACE, keep_younger_than=keep)
-        gone = before - sum(map(len, world.stored.entries))
-        world.counts["compactions"] += gone > 0
-        world.history.compactions.append(world.now())
-        self._note_what_is_forgotten()
-        world.note("log", f"is compacted: {gone} of {before} entries go")
-        if untimely:
-            world.counts["untimely compactions"] += 1
-            await asyncio.sleep(2 * WINDOW_MS / 1000)  # those who know better live that long
-
-    def _repeats_to_come(self) -> bool:
-        """Whether a request would be forgotten that may yet be repeated, because a broker's event is the newest of its key."""
-        world = self._world
-        events = [placed.event for _, placed in world.journal.entries if placed.event is not None]
-        newest = {event.key: event for event in events}
-        brokers = {record_key(key) for key, event in newest.items() if event.stamp is None}
-        settled = {(update.key, update.request_id) for update in world.history.updates if isinstance(update.answer, Answer)}
-        made = {(head.key, head.request_id) for head in world.journal.heads if head.request_id and head.key in brokers}
-        return not made <= settled
-
-    def _note_what_is_forgotten(self) -> None:
-        world = self._world
-        remembering = {
-            placed.event.key
-            for entries in world.stored.entries
-            for placed in entries
-            if placed.event is not None and placed.event.stamp is not None
-        }
-        world.history.forgotten += [(world.now(), key) for key in world.keys if policy_key(key) not in remembering]
 
     async def _gap(self) -> None:
         self._world.counts["gaps"] += 1
@@ -234,5 +218,5 @@ class Nemesis:
         await asyncio.sleep(self._chance.choice((0.0, 0.005, 0.1)))
         before = self._world.counts["compactions"]
         unled = self._world.leader in (None, leader)
-        await self._compact()
+        await self._compaction.strike()
         self._world.counts["compactions while nobody led"] += unled and self._world.counts["compactions"] > before

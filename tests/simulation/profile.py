@@ -24,6 +24,12 @@ class Profile:
     """Whether the log has one writer at a time, its leader."""
     guard: bool = False
     """Whether the sidecars keep the namespace loaded, although nobody asks them for it."""
+    newcomers: int = 0
+    """Sidecars that start in the middle, so many at a time at most, and end before the others."""
+    delays: int = 0
+    """How often repairs are delayed, by anything up to 3 W."""
+    survivor: bool = True
+    """Where repairs are delayed: whether the first sidecar lives all along. If not, what only the dead had seen can be lost."""
     topics: int = 3
     both_scopes: bool = True
     writers: int = 3
@@ -45,6 +51,13 @@ class Profile:
     late: float = 0.05
     """Rate of appends, answers and reads that take ``late_seconds`` at most instead of a few milliseconds."""
     late_seconds: float = 0.6
+    repairs_vanished: float = 0.0
+    repairs_late: float = 0.0
+    """Rate of repairs that take up to 2 W to the log."""
+    slow_openings: float = 0.0
+    """Rate of openings that take up to a second, and of those after which nothing is read for as long."""
+    lulls: float = 0.0
+    """How often a pause takes up to 1.5 W."""
     deletes: float = 0.08
     crash: float = 1.0
     """Weights of what the nemesis does."""
@@ -59,12 +72,19 @@ class Profile:
     isolate: float = 0.0
     suspend: float = 0.0
     compact_takeover: float = 0.0
+    compact_crash: float = 0.0
+    """Weight of a crash right after a compaction, with answers on their way."""
     session_seconds: float = 0.0
     """How long the log may take at most to find out that a leader has died."""
     busy: float = 0.0
     """The longest that one turn of the loop takes; 0: it takes no time."""
     seconds_per_pause: float = 0.05
     """Mean of a client's pauses."""
+
+    @property
+    def delayed(self) -> bool:
+        """Whether repairs are delayed by more than the log and its faults do."""
+        return self.delays > 0
 
 
 def _exclusive(name: str, about: str, **others: Any) -> Profile:
@@ -87,6 +107,30 @@ def _exclusive(name: str, about: str, **others: Any) -> Profile:
         **others,
     )
 
+
+def _delayed(name: str, about: str, **others: Any) -> Profile:
+    """Repairs are late by any time, and sidecars start at every point. Brokers of both kinds make them due."""
+    made: dict[str, Any] = {
+        "sole_writer": False,
+        "chained_brokers": 1,
+        "racing_brokers": 2,
+        "newcomers": 3,
+        "delays": 3,
+        "updates": 8,
+        "writers": 1,
+        "streams": 1,
+        "readers": 1,
+        "watchers": 1,
+        "steps": 4,
+        "repairs_vanished": 0.05,
+        "repairs_late": 0.05,
+        "slow_openings": 0.2,
+        "lulls": 0.1,
+    }
+    return Profile(name=name, about=about, **(made | others))
+
+
+_NOBODY_CALLS: dict[str, Any] = {"guard": True, "writers": 0, "streams": 0, "readers": 0, "watchers": 0}
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
@@ -139,6 +183,10 @@ PROFILES: dict[str, Profile] = {
             readers=0,
             watchers=0,
         ),
+        _delayed("late", "repairs that are late, and sidecars that start at every point beside one that has seen everything"),
+        _delayed("late-partitioned", "the same on a log of three partitions", partitions=3, topics=5),
+        _delayed("late-guards", "the same with guards, which nobody calls", partitions=3, updates=12, **_NOBODY_CALLS),
+        _delayed("late-orphans", "guards that may all have died when the log is compacted", survivor=False, updates=12, **_NOBODY_CALLS),
         Profile(
             name="hot",
             about="many writers and streams on one key, hardly any fault: deep pipelines",
@@ -150,6 +198,16 @@ PROFILES: dict[str, Profile] = {
             steps=5,
             lost_acknowledgement=0.02,
             late=0.02,
+        ),
+        Profile(
+            name="interrupted",
+            about="many writers of one key, again and again interrupted together while the log forgets what they wrote",
+            topics=1,
+            both_scopes=False,
+            writers=6,
+            steps=5,
+            compact=0.0,
+            compact_crash=5.0,
         ),
         Profile(
             name="idle",
@@ -179,12 +237,18 @@ _VARIED = (
 )
 _VARIED_OF_LEADERS = ("fence", "isolate", "suspend", "compact_takeover", "session_seconds")
 
+_VARIED_OF_DELAYED = ("repairs_vanished", "repairs_late", "slow_openings", "lulls")
+
 
 def varied(profile: Profile, chance: random.Random) -> Profile:
     """A seed's own variation: some faults never happen in it, others often, so that each meets the others and none hides another."""
     changes: dict[str, Any] = {name: getattr(profile, name) * chance.choice((0, 0, 0.5, 1, 1, 2)) for name in _VARIED}
     if profile.exclusive:
         changes |= {name: getattr(profile, name) * chance.choice((0, 0.5, 1, 1, 2)) for name in _VARIED_OF_LEADERS}
+    if profile.delayed:
+        changes |= {name: getattr(profile, name) * chance.choice((0, 0.5, 1, 1, 2)) for name in _VARIED_OF_DELAYED}
+        changes["chained_brokers"], changes["racing_brokers"] = chance.choice(((1, 2), (1, 2), (2, 1), (2, 0), (0, 2)))
+        changes["partitions"] = profile.partitions if profile.writers else chance.choice((1, 3))
     changes["busy"] = chance.choice((0.0, 0.0, 0.0001, 0.002))
     changes["watchers"] = chance.randint(0, profile.watchers)
     return replace(profile, **changes)

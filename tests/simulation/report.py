@@ -34,6 +34,16 @@ def sums(counts: Counter[str]) -> str:
     return "\n".join(f"{counts[what]:9,}  {what}" for what in sorted(counts) if counts[what])
 
 
+def joins(counts: Counter[str], runs: int) -> str:
+    """How often repairs were late and sidecars had to believe them, and what became of what nobody knew; "" if they never were."""
+    if not counts["repairs paused or cut off"]:
+        return ""
+    late, lost = "joins between a late repair and a compaction", "of them, keys of which something was lost for good"
+    nobody = counts["keys of which nobody alive had seen everything"]
+    told = f"{counts[late]:,} {late}, in {counts[f'runs with {late}']:,} of {runs:,} runs"
+    return f"{told}; of {nobody:,} keys nobody alive had seen everything, of {counts[lost]:,} of them something was lost"
+
+
 def missing(counts: Counter[str], wanted: Sequence[str]) -> list[str]:
     """What should have happened and did not."""
     return [what for what in wanted if not counts[what]]
@@ -107,6 +117,7 @@ def _entry(placed: Placed) -> str:
     words = [stamp.kind.value, stamp.request_id[:6], ",".join(stamp.mask), f"base {stamp.base or '-'}"]
     words += [f"etag {stamp.etag}"] if stamp.etag is not None else []
     words += [f"restates {stamp.head_version}"] if stamp.head_version else []
+    words += [f"seen {stamp.seen.since or 'all'} to {stamp.seen.upto}"] if stamp.seen is not None else []
     words += [f"id {stamp.event_id[-8:]}"]
     return f"{where}: {what} {' '.join(words)}"
 

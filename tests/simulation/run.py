@@ -14,11 +14,13 @@ from tests.validators import judge
 from tests.validators.records import Answer, Broken, History
 from topicpolicies_server.core.events import Placed
 
-from . import terms
+from . import knowledge, terms
 from .broker import Broker
 from .clients import Client, Reader, Wish, Writer
+from .delays import Delays
 from .loop import SimulatedLoop
 from .nemesis import Nemesis
+from .passers import Passerby
 from .profile import PROFILES, Profile, varied
 from .streams import StreamWriter
 from .watchers import Watcher
@@ -26,6 +28,9 @@ from .world import NAMESPACE, WINDOW_MS, World
 
 _REST_SECONDS = 8.0
 """How long everything is left alone at the end: longer than any retry, repair, or bookmark's interval."""
+
+_LATE_SECONDS = 6 * WINDOW_MS / 1000
+"""How much longer where repairs are delayed: than any of them is late, and than it takes to publish them two seconds apart."""
 
 _TAKEN_SECONDS = 20.0
 """After which time of rest somebody must take updates."""
@@ -90,17 +95,22 @@ async def _live(profile: Profile, chance: random.Random) -> World:
         for broker in (*chained, *racing):
             group.create_task(broker.run(profile.updates))
         group.create_task(Nemesis(world, own()).run(profile.steps))
+        if profile.delayed:
+            group.create_task(Delays(world, own(), (*chained, *racing)).run(profile.delays))
+            group.create_task(Passerby(world, "passer-by", own()).run(2 * profile.updates if profile.writers else 0))
     world.heal()
-    await asyncio.sleep(_REST_SECONDS)
+    await asyncio.sleep(_REST_SECONDS + (_LATE_SECONDS if profile.delayed else 0))
     if profile.exclusive:
         await _be_led(world, own())
     world.resting.set()
     await asyncio.gather(*watching)
     await _look_at_the_end(world, own())
     await asyncio.sleep(2 * WINDOW_MS / 1000 + 1)  # for repairs of what was a guess when it was loaded
+    if profile.delayed:
+        await _look(world, Client(world, "last-inspector", own()))
     for broker in (*chained, *racing):
         broker.final()
-    for sidecar in world.sidecars:
+    for sidecar in world.everybody:
         await sidecar.stop()
     _finish_history(world)
     return world
@@ -115,6 +125,10 @@ def _finish_history(world: World) -> None:
     }
     applied = {(head.key, head.request_id) for head in history.heads if head.request_id}
     counts["requests applied without their client being told"] = len(applied - told)
+    if world.profile.delayed:
+        counts["runs with joins between a late repair and a compaction"] = counts["joins between a late repair and a compaction"] > 0
+        world.broken += knowledge.acknowledged_is_there(history, world.acknowledged)
+        world.broken += knowledge.all_agree(knowledge.leave_out_orphans(history, world.orphans, counts))
     if world.profile.exclusive:
         entries = [placed for _, placed in world.journal.entries]
         counts.update(terms.told(history, entries))
@@ -139,9 +153,7 @@ async def _be_led(world: World, chance: random.Random) -> None:
 async def _look_at_the_end(world: World, chance: random.Random) -> None:
     """Everybody must show the same in the end, and so must a sidecar that comes after everything."""
     client = Client(world, "inspector", chance)
-    for sidecar in world.sidecars:
-        for key in world.keys:
-            await client.read(key, sidecar=sidecar, final=True)
+    await _look(world, client)
     if world.profile.sole_writer:
         (only,) = world.sidecars
         await asyncio.sleep(1.0)  # for what the loading may have found to be repaired
@@ -155,6 +167,13 @@ async def _look_at_the_end(world: World, chance: random.Random) -> None:
     only.faults.heal()
     for key in world.keys:
         await client.read(key, sidecar=only, final=True)
+
+
+async def _look(world: World, client: Client) -> None:
+    """Every sidecar is asked for every document."""
+    for sidecar in world.everybody:
+        for key in world.keys:
+            await client.read(key, sidecar=sidecar, final=True)
 
 
 @contextlib.contextmanager

@@ -13,48 +13,19 @@ from tests.validators.records import Failure
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.guard import Guard
-from topicpolicies_server.logs.change_log import LogError, LogSink
-from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog, MemoryStorage
-from topicpolicies_server.logs.memory.led import LedMemoryLog, LedNamespaceLog
+from topicpolicies_server.logs.memory import MemoryStorage
+from topicpolicies_server.logs.memory.led import LedNamespaceLog
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.servicer import Servicer
 
 from .calls import BROKEN, CallContext, Refused
 from .faults import SimulatedFaults
+from .process_log import LedProcessLog, ProcessLog
 
 T = TypeVar("T")
-
-
-class ProcessLog(MemoryLog):
-    """The logs as one process has them. After its crash nothing can be opened any more."""
-
-    dead = False
-    openings = 0
-
-    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
-        if self.dead:
-            raise LogError("DEAD", "The process has crashed.")
-        log = await super().open(namespace, sink)
-        self.openings += 1
-        return log
-
-    def crash(self) -> None:
-        self.dead = True
-        super().crash()
-
-    def has_open(self, namespace: str) -> bool:
-        """Whether a namespace's log is open."""
-        return namespace in self._open
-
-    def in_flight(self, namespace: str) -> int:
-        """Appends without an outcome."""
-        return self._open[namespace].in_flight if namespace in self._open else 0
-
-
-class LedProcessLog(ProcessLog, LedMemoryLog):
-    """The same, of logs that have one writer at a time."""
 
 
 class Sidecar:
@@ -72,8 +43,10 @@ class Sidecar:
         guards: Sequence[str] = (),
         *,
         exclusive: bool = False,
+        opened: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
+        self._opened = opened
         self.running = False
         self._storage = storage
         self._limits = limits
@@ -89,8 +62,8 @@ class Sidecar:
         self._calls: dict[asyncio.Task[Any], None] = {}
         self._starts = 0
 
-    def start(self) -> None:
-        """Begins to serve."""
+    def start(self, *, paused: bool = False) -> None:
+        """Begins to serve; ``paused``: its repairs wait until ``resume_repairs``."""
         assert not self.running
         self._starts += 1
         self.faults = self._make_faults()
@@ -99,7 +72,10 @@ class Sidecar:
             self.log: ProcessLog = LedProcessLog(self._storage, address=self.name, faults=self.faults, producer=producer, close_seconds=1.0)
         else:
             self.log = ProcessLog(self._storage, faults=self.faults, producer=producer, close_seconds=1.0)
-        self.registry = Registry(self.log, self._limits, self._context, seed=self._chance.getrandbits(32), now=self._storage.now)
+        self.log.opened_one = self._opened
+        self.registry = Registry(
+            self.log, self._limits, self._context, pause_repairs=paused, seed=self._chance.getrandbits(32), now=self._storage.now
+        )
         self._servicer = Servicer(self.registry, self._limits)
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
@@ -116,6 +92,41 @@ class Sidecar:
     def in_flight(self) -> int:
         """Appends that the log has not answered."""
         return sum(self.log.in_flight(name) for name in self._storage.namespaces())
+
+    @property
+    def repairs_due(self) -> int:
+        """Keys that it would repair."""
+        return sum(namespace.repairs_due for namespace in self.registry.namespaces()) if self.running else 0
+
+    @property
+    def held_up_by_rate(self) -> bool:
+        """Whether repairs wait only because there were too many."""
+        return self.running and self.registry.gate.waiting > 0 and not self.registry.gate.paused
+
+    def pause_repairs(self) -> None:
+        """Its repairs wait from now on."""
+        self.registry.gate.pause()
+
+    def resume_repairs(self) -> None:
+        """They wait no more."""
+        if self.running:
+            self.registry.gate.resume()
+
+    def knows(self, key: PolicyKey) -> bool:
+        """Whether it has seen everything that the log ever told of a key."""
+        namespaces = self.registry.namespaces() if self.running else []
+        for follower in (each for namespace in namespaces for each in (namespace._loading, namespace._follower)):
+            if follower is not None and follower.log is not None:
+                state = follower.view.state(key)
+                if follower.log.complete_after(follower.log.partition_of(key)) == "" if state is None else state.since == "":
+                    return True
+        return False
+
+    def has_read_what_is_compacted(self, namespace: str) -> bool:
+        """Whether it serves a namespace, and nothing was compacted away that it has not read."""
+        follower = next((each._follower for each in self.registry.namespaces() if each.name == namespace), None) if self.ready else None
+        compacted = self._storage.namespace(namespace).compacted
+        return follower is not None and all(end <= here for end, here in zip(compacted, follower.positions, strict=True))
 
     def led_log(self, namespace: str) -> LedNamespaceLog | None:
         """A namespace's log with one writer at a time, if it is open here."""
@@ -144,12 +155,13 @@ class Sidecar:
 
     async def crash(self) -> None:
         """Stops at once. What has not reached the storage is gone, and whoever waits for an answer gets none."""
+        due = self.repairs_due
         self.running = False
         self._counts["crashes"] += 1
         if self.in_flight:
             self._counts["crashes with updates in flight"] += 1
         self._count()
-        if self.registry.namespaces() and any(namespace.repairs_due for namespace in self.registry.namespaces()):
+        if due:
             self._counts["crashes with repairs due"] += 1
         self.log.crash()
         self._down.set_result(None)

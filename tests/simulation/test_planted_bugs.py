@@ -14,10 +14,11 @@ import pytest
 from tests import validators
 from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
-from topicpolicies_server.core import readback, sequencer, watch
+from topicpolicies_server.core import fold, joining, readback, sequencer, view, watch
 from topicpolicies_server.core.documents import Settings
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.events import Event, Position
+from topicpolicies_server.core.events import Event, Placed, Position
+from topicpolicies_server.core.fold import FoldContext, Folded
 from topicpolicies_server.core.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.sequencer import Effect, Outcome, Request, Result, Sequencer
@@ -28,6 +29,7 @@ from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
 
+from . import knowledge
 from .run import run
 
 pytestmark = pytest.mark.simulation
@@ -90,7 +92,7 @@ def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
         going_on.add(task)
         task.add_done_callback(going_on.discard)
         await asyncio.wait((task,), timeout=0.001)
-        return Result(Outcome.UNCHANGED, None, self.version(request.key), self.version(request.key))
+        return Result(Outcome.APPLIED, None, self.version(request.key), self.version(request.key))
 
     patch.setattr(Namespace, "update", planted)
 
@@ -284,6 +286,23 @@ def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ends, "ask", planted)
 
 
+def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
+    """W after its first event whoever joined takes what he has seen of a key for all of it, and his guess for the head."""
+    original = fold.fold
+
+    def planted(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
+        if state.newest is not None and state.sighted(placed.published_at, context.window_ms):
+            state.since = ""
+        return original(state, placed, context)
+
+    patch.setattr(view, "fold", planted)
+
+
+def nobody_has_seen_more(patch: pytest.MonkeyPatch) -> None:
+    """Everybody believes himself alone, until he was contradicted often enough."""
+    patch.setattr(joining, "_has_seen_more", lambda state, stamp: False)
+
+
 PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (whole_documents, "embedded", updates.LostUpdate),
     (acknowledgements_in_any_order, "shared", updates.WrongAnswer),
@@ -294,7 +313,7 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (lost_ones_are_written_later, "hot", updates.StreamOutOfOrder),
     (repeats_tell_the_present, "embedded", updates.RepeatDiffers),
     (no_memory, "embedded", updates.AppliedTwice),
-    (requests_do_not_travel, "shared", updates.WrongAnswer),
+    (requests_do_not_travel, "interrupted", updates.WrongAnswer),
     (doubt_is_failure, "embedded", updates.FailedButApplied),
     (dry_runs_are_wet, "embedded", updates.FailedButApplied),
     (etags_are_lost, "embedded", updates.ConditionIgnored),
@@ -304,6 +323,9 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (answers_while_loading, "embedded", reads.WriteNotRead),
     (nobody_waits_for_versions, "shared", reads.NotReached),
     (no_repairs, "brokers", reads.NotConverged),
+    (time_makes_knowledge, "late-guards", updates.LostUpdate),
+    (nobody_has_seen_more, "late-guards", reads.NotConverged),
+    (no_repairs, "late-orphans", knowledge.Divided),
     (synced_again_and_again, "embedded", watches.NotSyncedOnce),
     (the_hub_skips, "embedded", watches.Missed),
     (resumes_begin_anew, "embedded", watches.Repeated),
@@ -327,7 +349,7 @@ def test_a_planted_bug_is_found(plant: Plant, profile: str, error: type[Broken],
 
 def test_every_validator_is_shown_to_fire() -> None:
     errors = {error for module in (updates, reads, watches) for error in vars(module).values() if _is_error(error)}
-    assert {error for _, _, error in PLANTS} == errors
+    assert {error for _, _, error in PLANTS} == {*errors, knowledge.Divided}
     assert len(errors) == len(validators.VALIDATORS)
 
 

@@ -17,7 +17,7 @@ from .run import run
 pytestmark = pytest.mark.simulation
 
 
-@pytest.mark.parametrize("profile", ["embedded", "brokers", "exclusive-partitioned"])
+@pytest.mark.parametrize("profile", ["embedded", "brokers", "exclusive-partitioned", "late-partitioned"])
 def test_a_seed_tells_the_same_story_every_time(profile: str) -> None:
     assert story(run(profile, 7)) == story(run(profile, 7))
 

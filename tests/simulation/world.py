@@ -11,7 +11,7 @@ from tests.validators.records import Broken, Head, History, Key
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core import documents
 from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.events import Placed, Position
 from topicpolicies_server.core.fold import FoldContext, KeyState, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.logs.change_log import LogError
@@ -20,6 +20,7 @@ from topicpolicies_server.logs.pulsar.origins import leader_of
 from topicpolicies_server.logs.routing import partition_of
 
 from .faults import SimulatedFaults
+from .knowledge import repaired_late
 from .loop import SimulatedLoop
 from .profile import Profile
 from .sidecar import Sidecar
@@ -39,6 +40,8 @@ class Journal:
         self.counts: Counter[str] = Counter()
         self.stale: list[Placed] = []
         """Changes that brokers, who apply documents as they come, show otherwise than they are."""
+        self.misleading: set[tuple[int, Position]] = set()
+        """The places of events that tell something else than the head, to whoever sees nothing else of the key."""
         self._due: dict[PolicyKey, list[tuple[int, bool]]] = {}
         """By key: when it was written (ms), and whether a repair was due then."""
         self._context = context
@@ -48,6 +51,10 @@ class Journal:
     def repair_due(self) -> bool:
         """Whether somebody who sees only the newest event of a key would get something else than its head."""
         return any(state.due for state in self._states.values())
+
+    def heard_of(self, key: PolicyKey) -> bool:
+        """Whether the log ever told anything of a key."""
+        return key in self._states
 
     def repair_was_due(self, before: int) -> bool:
         """The same, if there were only what was written before a time (ms)."""
@@ -64,6 +71,8 @@ class Journal:
         state = self._states.setdefault(event.key, KeyState())
         folded = fold(state, placed, self._context)
         self._due.setdefault(event.key, []).append((placed.published_at, state.due))
+        if state.due:
+            self.misleading.add((placed.partition, placed.position))
         counts = self.counts
         counts[f"events {folded.status.value}"] += 1
         counts["events of a stale base"] += folded.stale
@@ -110,11 +119,31 @@ class World:
         """Whether everything goes well from now on."""
         self.resting = asyncio.Event()
         """Set when nothing is asked any more and everything has come to rest."""
+        self.orphans: dict[Key, float] = {}
+        """Keys of which nobody alive has seen everything, in a log that was compacted, and since when."""
+        self.acknowledged: set[tuple[Key, str]] = set()
+        """Changes that newcomers acknowledged: by key and request."""
+        self.once: set[tuple[Key, str]] = set()
+        """Requests that nobody repeats."""
         self.sidecars = [self._sidecar(f"sidecar-{number}") for number in range(profile.sidecars)]
+        """Those that clients call."""
+        self.newcomers: list[Sidecar] = []
+        """Those that started in the middle."""
+        self._named = len(self.sidecars)
 
     def now(self) -> float:
         """Seconds since the run began."""
         return self.loop.time()
+
+    @property
+    def everybody(self) -> list[Sidecar]:
+        """All sidecars that there are."""
+        return [*self.sidecars, *self.newcomers]
+
+    @property
+    def survivor(self) -> Sidecar | None:
+        """Who lives all along where repairs are delayed, and so has seen everything."""
+        return self.sidecars[0] if self.profile.delayed and self.profile.survivor else None
 
     @property
     def leader(self) -> Sidecar | None:
@@ -129,28 +158,46 @@ class World:
 
     async def pause(self, mean: float | None = None) -> None:
         """A pause of a random length."""
+        if mean is None and self.profile.lulls and not self.healed and self.chance.random() < self.profile.lulls:
+            await asyncio.sleep(self.chance.uniform(0, 1.5 * WINDOW_MS / 1000))
         await asyncio.sleep(self.chance.expovariate(1 / (self.profile.seconds_per_pause if mean is None else mean)))
 
     def heal(self) -> None:
         """From now on nothing goes wrong."""
         self.healed = True
-        for sidecar in self.sidecars:
+        for sidecar in self.everybody:
             if sidecar.running:
                 sidecar.faults.heal()
+                sidecar.resume_repairs()
+
+    def note_orphans(self) -> None:
+        """Notes of which keys nobody alive has seen everything. To be called when somebody has died, and when the log was compacted."""
+        for key in self.keys if self.profile.delayed and self.survivor is None else ():
+            told = self.journal.heard_of(policy_key(key)) and self.stored.compacted[self.history.partitions[key]] != ""
+            if told and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.everybody):
+                self.orphans[key] = self.now()
+                self.note("world", f"nobody alive has seen everything of {key}")
+
+    def note_opening(self) -> None:
+        """A sidecar begins to read the log."""
+        self.counts["openings of a log that was compacted"] += any(self.stored.compacted)
+        self.counts["joins between a late repair and a compaction"] += repaired_late(self.stored, self.journal.misleading, WINDOW_MS)
 
     def replacement(self) -> Sidecar:
         """One more sidecar, which has seen nothing yet."""
-        return self._sidecar(f"sidecar-{len(self.sidecars)}")
+        self._named += 1
+        return self._sidecar(f"sidecar-{self._named - 1}")
 
     def _sidecar(self, name: str) -> Sidecar:
         chance = random.Random(self.chance.getrandbits(64))
 
         def make_faults() -> SimulatedFaults:
-            faults = SimulatedFaults(self.profile, random.Random(chance.getrandbits(64)), self.counts)
+            faults = SimulatedFaults(self.profile, random.Random(chance.getrandbits(64)), self.counts, most_late=2 * WINDOW_MS / 1000)
             if self.healed:
                 faults.heal()
             return faults
 
+        delayed = self.profile.delayed
         limits = Limits(
             max_in_flight_per_key=chance.choice((1, 2, 4, 16)),
             max_every_backlog_changes=chance.choice((4, 16, 64)),
@@ -160,7 +207,8 @@ class World:
             namespace_idle_seconds=chance.choice((0.5, 2.0)),
             drain_seconds=1.0,
             # Nothing is told that is a guess yet. Where one writes at a time it may be: it turns out to be right.
-            join_patience_seconds=0.1 if self.profile.exclusive else 120.0,
+            join_patience_seconds=0.1 if self.profile.exclusive else chance.choice((0.0, 1.0, 120.0)) if delayed else 120.0,
+            max_repairs_per_second=chance.choice((0.5, 2.0, 500.0)) if delayed else 500.0,
         )
         return Sidecar(
             name,
@@ -170,8 +218,9 @@ class World:
             make_faults,
             chance,
             self.counts,
-            (NAMESPACE,) if self.profile.guard else (),
+            (NAMESPACE,) if self.profile.guard or delayed else (),  # who is to see everything must have it loaded
             exclusive=self.profile.exclusive,
+            opened=self.note_opening if delayed else None,
         )
 
 

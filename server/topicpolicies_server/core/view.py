@@ -7,6 +7,7 @@ the last change it has seen finds what is new at the end (``core/watch``).
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -67,8 +68,9 @@ class View:
         self.recent = RecentRequests()
         """Requests that were applied lately."""
         self._states: dict[PolicyKey, KeyState] = {}
-        self._touched: dict[PolicyKey, int] = {}
-        """When the last event of a key was published, for those that have not been idle for long; the longest idle first."""
+        self._touched: defaultdict[int, dict[PolicyKey, int]] = defaultdict(dict)
+        """By partition, as each is read at its own pace: when the last event of a key was published, for those that have not been idle for
+        long; the longest idle first."""
         self._heads: dict[PolicyKey, Change] = {}
         self._number = 0
         self._order: list[PolicyKey] | None = None
@@ -146,23 +148,23 @@ class View:
             elif context.joining:  # what it was computed from was not compacted away: if it is not here, it never was
                 context = context._replace(joining=False)
         folded = fold(state, placed, context)
-        touched = self._touched
+        touched = self._touched[placed.partition]
         touched.pop(key, None)  # so that it moves to the end
         touched[key] = placed.published_at
-        self._trim(placed.published_at - 3 * context.window_ms)
+        self._trim(touched, placed.published_at - 3 * context.window_ms)
         if not folded.changed:
             return folded, None
         if event.stamp is not None:
             self.recent.note(key, event.stamp, folded, state)
         return folded, self._put(key, state.document, folded.version, folded.previous, placed)
 
-    def _trim(self, before: int) -> None:
+    def _trim(self, touched: dict[PolicyKey, int], before: int) -> None:
         """Drops what only matters for a while after an event from keys that had none since: two at a time, so that nobody waits."""
         for _ in range(2):
-            key = next(iter(self._touched))
-            if self._touched[key] >= before:
+            key = next(iter(touched))
+            if touched[key] >= before:
                 return
-            del self._touched[key]
+            del touched[key]
             self._states[key].trim(before + 3 * self._context.window_ms, self._context.window_ms)
 
     def settle(self, now: int) -> int | None:

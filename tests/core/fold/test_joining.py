@@ -8,7 +8,7 @@ from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, jo
 from topicpolicies_server.core import events
 from topicpolicies_server.core.documents import WHOLE, digest, whole_digest
 from topicpolicies_server.core.events import ABSENT, Action, Event, Remembered, StampKind
-from topicpolicies_server.core.fold import FoldContext, Status, restatement, settle
+from topicpolicies_server.core.fold import FoldContext, Status, fold, restatement, settle
 
 W = 30_000
 
@@ -118,6 +118,22 @@ def test_where_nothing_else_was_written_nothing_may_be_missing() -> None:
     script.update({RATE: b"2"}, on=Seen({TTL: b"1"}, "000000x"))
     assert script.document == {TTL: b"1", RATE: b"2"} and settle(script.state, script.now)
     assert script.state.history is None
+
+
+def test_what_a_sole_writer_had_refused_is_not_remembered_as_applied_once_it_has_spoken_again() -> None:
+    sole = FoldContext(sole_writer=True)
+    full = Script(sole)
+    full.update({TTL: b"1"}, request_id="first")
+    full.update({TTL: b"2"}, request_id="second", reads={TTL: digest(b"0")})
+    again = full.update({TTL: b"2"}, request_id="second", remembered=full.state.remembered)
+    full.update({RATE: b"3"}, request_id="third", remembered=full.state.remembered)
+    joined = Script(sole._replace(joining=True))
+    for placed in full.log[1:]:  # young events are kept, and the one that was refused is the oldest of them
+        fold(joined.state, placed, joined.context)
+    assert agree(joined, full)
+    assert joined.state.remembered == full.state.remembered
+    repeated = joined.state.remembers("second")
+    assert repeated is not None and repeated.version == again.version
 
 
 def test_in_a_log_that_was_read_from_its_beginning_an_unknown_key_is_truly_absent() -> None:

@@ -1,0 +1,86 @@
+"""Compaction at a bad time, and when it would be too bad."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from tests.validators.records import Answer
+
+from .world import NAMESPACE, WINDOW_MS, World, policy_key, record_key
+
+_KEPT = (None, 200, 2_000)
+"""Milliseconds; what is younger is kept by a compaction. None: nothing is."""
+
+
+class Compaction:
+    """Has the log forget what is superseded."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self._world = world
+        self._chance = chance
+
+    async def strike(self, *, wholly: bool = False) -> None:
+        """Compacts the log, ``wholly`` or but for what is young, unless that would break what is promised only without it.
+
+        A repeat that comes after its request was forgotten is among the limits that are stated to users. The others depend on who is there.
+        """
+        keep = None if wholly else self._chance.choice(_KEPT)
+        untimely = self._world.journal.repair_due
+        bad = self._nobody_would_know() if self._world.profile.delayed else self._nobody_could_repair(keep, untimely=untimely)
+        if not (bad or self._repeats_to_come()):
+            self._compact(keep)
+            if untimely:
+                self._world.counts["untimely compactions"] += 1
+                if not self._world.profile.delayed:
+                    await asyncio.sleep(2 * WINDOW_MS / 1000)  # those who know better live that long
+
+    def _nobody_would_know(self) -> bool:
+        """Whether the one who has seen everything and lives all along has not seen everything at the moment."""
+        return self._world.survivor is not None and not self._world.survivor.ready
+
+    def _nobody_could_repair(self, keep: int | None, *, untimely: bool) -> bool:
+        """Whether nobody might be there who could repair what is left.
+
+        All sidecars dead before a repair, and the log compacted meanwhile, that is among the limits that are stated to users too. And
+        nowhere between an event that made a repair due and one that, by luck, made it needless: whoever begins there has nobody to put him
+        right.
+        """
+        world = self._world
+        alone = world.profile.sole_writer or world.profile.exclusive  # then only what was sent twice is repaired, and one can do it
+        if untimely and (alone or keep is not None or self._chance.random() < 0.6):
+            return True
+        if keep is not None and not world.profile.sole_writer and world.journal.repair_was_due(world.loop.milliseconds() - keep):
+            return True
+        return not any(sidecar.ready for sidecar in world.sidecars)
+
+    def _repeats_to_come(self) -> bool:
+        """Whether a request would be forgotten that may yet be repeated, because a broker's event is the newest of its key."""
+        world = self._world
+        events = [placed.event for _, placed in world.journal.entries if placed.event is not None]
+        newest = {event.key: event for event in events}
+        brokers = {record_key(key) for key, event in newest.items() if event.stamp is None}
+        settled = {(update.key, update.request_id) for update in world.history.updates if isinstance(update.answer, Answer)}
+        made = {(head.key, head.request_id) for head in world.journal.heads if head.request_id and head.key in brokers}
+        return not made <= settled | world.once
+
+    def _compact(self, keep: int | None) -> None:
+        world = self._world
+        before = sum(map(len, world.stored.entries))
+        world.storage.compact(NAMESPACE, keep_younger_than=keep)
+        gone = before - sum(map(len, world.stored.entries))
+        world.counts["compactions"] += gone > 0
+        world.history.compactions.append(world.now())
+        self._note_what_is_forgotten()
+        world.note("log", f"is compacted: {gone} of {before} entries go")
+        world.note_orphans()
+
+    def _note_what_is_forgotten(self) -> None:
+        world = self._world
+        remembering = {
+            placed.event.key
+            for entries in world.stored.entries
+            for placed in entries
+            if placed.event is not None and placed.event.stamp is not None
+        }
+        world.history.forgotten += [(world.now(), key) for key in world.keys if policy_key(key) not in remembering]

@@ -1,0 +1,53 @@
+"""The logs as one process has them: they can be slow to open, and after its crash nothing can be opened any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.logs.memory.led import LedMemoryLog
+
+from .faults import SimulatedFaults
+
+
+class ProcessLog(MemoryLog):
+    """Those that anybody may write."""
+
+    dead = False
+    openings = 0
+    opened_one: Callable[[], None] | None = None
+    """Told of each opening, before anything is read."""
+
+    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+        slow, stalled = self.faults.opening() if isinstance(self.faults, SimulatedFaults) else (0.0, 0.0)
+        if slow:
+            await asyncio.sleep(slow)
+        if self.dead:
+            raise LogError("DEAD", "The process has crashed.")
+        log = await super().open(namespace, sink)
+        self.openings += 1
+        if self.opened_one is not None:
+            self.opened_one()
+        if stalled:
+            for line in log.reads:
+                line.hold()
+                asyncio.get_running_loop().call_later(stalled, line.release)
+        return log
+
+    def crash(self) -> None:
+        self.dead = True
+        super().crash()
+
+    def has_open(self, namespace: str) -> bool:
+        """Whether a namespace's log is open."""
+        return namespace in self._open
+
+    def in_flight(self, namespace: str) -> int:
+        """Appends without an outcome."""
+        return self._open[namespace].in_flight if namespace in self._open else 0
+
+
+class LedProcessLog(ProcessLog, LedMemoryLog):
+    """Those that have one writer at a time."""

@@ -1,0 +1,92 @@
+"""Who has seen what: the judgements that the simulation makes where sidecars start and end, each shown to tell right from wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from tests.validators.documents import Document
+from tests.validators.records import Failure, Head, History, Key, Read
+from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.logs.memory import StoredNamespace
+
+from .knowledge import Divided, Forgotten, acknowledged_is_there, all_agree, leave_out_orphans, repaired_late
+from .world import WINDOW_MS
+
+pytestmark = pytest.mark.simulation
+
+KEY = Key("persistent://acme/orders/topic-0")
+POLICY = PolicyKey(KEY.topic, Scope.LOCAL)
+STALE = Event(POLICY, Action.UPDATE, {"max_producer_per_topic": b"\x01"})
+REPAIR = Event(POLICY, Action.UPDATE, {}, Stamp("id", StampKind.REPAIR))
+
+
+def _read(who: str, document: Document | None, failure: Failure | None = None) -> Read:
+    return Read(client="inspector", sidecar=who, invoked=1.0, answered=1.0, key=KEY, document=document, failure=failure, final=True)
+
+
+def _log(*events: tuple[int, Event], compacted: int) -> StoredNamespace:
+    """One partition: events and when they were published, of which the first so many are in the compacted part."""
+    stored = StoredNamespace("acme/orders", 1, "log")
+    for at, event in events:
+        stored.store(0, event, at, "somebody")
+    stored.compacted[0] = stored.entries[0][compacted - 1].position if compacted else ""
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "compacted", "misleads", "expected"),
+    [
+        (WINDOW_MS, 1, True, True),
+        (WINDOW_MS - 1, 1, True, False),
+        (WINDOW_MS, 0, True, False),
+        (WINDOW_MS, 1, False, False),
+    ],
+    ids=["late", "in time", "all of it is there", "nothing was stale"],
+)
+def test_a_late_repair_behind_a_stale_event_that_compaction_left_is_told(
+    late_ms: int, compacted: int, misleads: bool, expected: bool
+) -> None:
+    stored = _log((1_000, STALE), (1_000 + late_ms, REPAIR), compacted=compacted)
+    misleading = {(0, stored.entries[0][0].position)} if misleads else set()
+    assert repaired_late(stored, misleading, WINDOW_MS) == expected
+
+
+def test_a_restatement_that_misleads_itself_is_no_repair() -> None:
+    stored = _log((0, STALE), (WINDOW_MS, REPAIR), compacted=1)
+    assert not repaired_late(stored, {(0, placed.position) for placed in stored.entries[0]}, WINDOW_MS)
+
+
+def test_a_change_that_a_newcomer_acknowledged_and_nobody_finds_is_told() -> None:
+    history = History(heads=[Head(KEY, "1", "0", {}, 1.0, "there")])
+    assert [*acknowledged_is_there(history, {(KEY, "there")})] == []
+    assert [type(each) for each in acknowledged_is_there(history, {(KEY, "there"), (KEY, "not there")})] == [Forgotten]
+
+
+@pytest.mark.parametrize(
+    ("reads", "told"),
+    [
+        ((_read("one", {"a": 1}), _read("two", {"a": 1})), 0),
+        ((_read("one", {"a": 1}), _read("two", {"a": 2})), 1),
+        ((_read("one", None), _read("two", None, Failure("UNAVAILABLE", "LOAD_TIMEOUT"))), 1),
+    ],
+    ids=["they do", "one does not", "one does not answer"],
+)
+def test_in_the_end_all_must_agree_whatever_they_show(reads: Sequence[Read], told: int) -> None:
+    assert [type(each) for each in all_agree([*reads])] == [Divided] * told
+
+
+def test_what_nobody_alive_had_seen_is_judged_apart_and_counted() -> None:
+    other = KEY._replace(scope=2)
+    history = History(reads=[_read("one", {"a": 1})], raw=[_read("broker", {"a": 1})], heads=[Head(KEY, "1", "0", {"a": 2}, 1.0)])
+    counts: Counter[str] = Counter()
+    assert leave_out_orphans(history, {other: 0.5}, counts) == []
+    assert len(history.reads) == len(history.raw) == 1
+    taken = leave_out_orphans(history, {KEY: 0.5}, counts)
+    assert [read.sidecar for read in taken] == ["one", "broker"]
+    assert (history.reads, history.raw) == ([], [])
+    assert counts["keys of which nobody alive had seen everything"] == 2
+    assert counts["of them, keys of which something was lost for good"] == 1
