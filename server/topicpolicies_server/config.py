@@ -135,7 +135,7 @@ class Writer(enum.Enum):
     """Of each, one sidecar at a time (PIP-68), and no broker."""
 
 
-RECALLED_ENTRIES = 10_000
+RECALLED_ENTRIES = 5_000
 MOST_RECALLED_ENTRIES = 1_000_000
 
 

@@ -94,7 +94,7 @@ class Run:
 
     Attributes:
         ended: when lives ended, in milliseconds since 1970.
-        attended: held by whoever must not be interrupted: a compaction, or a time in which nobody knows the log's history.
+        attended: held by whoever must not be interrupted: a compaction, or a restart.
     """
 
     def __init__(self, place: Place, log: TimedLog, outcome: Outcome, progress: Callable[[str], None]) -> None:
@@ -123,9 +123,13 @@ class Run:
     async def compact(self) -> None:
         """Compacts the log once."""
         async with self.attended:
-            await asyncio.to_thread(self.place.compact)
-        self.outcome.compactions += 1
+            await self.compact_now()
         self.tell("compacted")
+
+    async def compact_now(self) -> None:
+        """Compacts the log once, for who attends to it."""
+        await asyncio.to_thread(self.place.compact)
+        self.outcome.compactions += 1
 
     def restarted(self, how: str, ended_at: int) -> None:
         """A life was ended, and the next has begun."""

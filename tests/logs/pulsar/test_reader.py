@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -43,6 +43,7 @@ class Reading:
         opening: Compaction = NEVER_COMPACTED,
         answers: dict[str, Any] | None = None,
         recalled: Sequence[Received] = (),
+        recall: Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]] | None = None,
     ) -> None:
         async def all_sent(last: MessageId) -> bool:
             self.broker_asked += 1
@@ -73,7 +74,7 @@ class Reading:
 
         continuity = Continuity(compaction, skipped, opening)
         goal = Goal(last, all_sent, patience, fresh_ledger)
-        self.reader = PartitionReader(handle, 2, schemas, "standalone", goal, continuity, recalled)
+        self.reader = PartitionReader(handle, 2, schemas, "standalone", goal, continuity, recalled, recall)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
         self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from typing import Any, cast
 
@@ -12,11 +13,12 @@ from tests.logs.pulsar.conftest import QUICK, Following
 from tests.logs.pulsar.fakes import FakeAdmin, FakeReader
 from tests.logs.pulsar.test_reader import Reading, updates
 from tests.logs.samples import a_key, an_update
+from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.limits import PulsarLimits
-from topicpolicies_server.logs.pulsar.recall import recall
+from topicpolicies_server.logs.pulsar.recall import Recall
 from topicpolicies_server.logs.pulsar.receiving import Received
 from topicpolicies_server.logs.pulsar.topics import Compaction, Stretch, Topics
 
@@ -48,8 +50,12 @@ def places(entries: list[Received]) -> list[tuple[int, int]]:
 
 async def recalled(handle: FakeReader, horizon: MessageId, ledgers: Any = LEDGERS, most: int = 100) -> tuple[list[Received], Client]:
     client = Client(handle)
+    return await a_recall(client, ledgers, most).upto(horizon), client
+
+
+def a_recall(client: Client, ledgers: Any = LEDGERS, most: int = 100) -> Recall:
     access = Access(cast("Any", client), cast("Any", None), topics(ledgers), cast("Any", None), PulsarLimits(recalled=most))
-    return await recall(access, "a/b", TOPIC, f"persistent://a/b/{TOPIC}", horizon), client
+    return Recall(access, "a/b", TOPIC, f"persistent://a/b/{TOPIC}")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ async def test_they_are_read_from_their_first_on_and_no_further_than_to_that_end
 async def test_with_a_hole_there_is_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     entries, _ = await recalled(FakeReader(*updates(2, 4, 5)), MessageId(7, 4), most=3)
-    assert entries == [] and "of 3 entries that were compacted away 2 can be recalled" in caplog.text
+    assert entries == [] and "of 3 entries that were compacted away 2 can be read" in caplog.text
 
 
 async def test_what_does_not_come_holds_nobody_up() -> None:
@@ -105,6 +111,70 @@ async def test_what_was_recalled_is_handed_over_although_compaction_left_nothing
     reading = Reading(FakeReader(), MessageId(7, 2), opening=Compaction(11, MessageId(7, 2)), recalled=recalled)
     await reading.until(lambda: bool(reading.caught_up_after))
     assert reading.ids == ["0", "1", "2"] and reading.caught_up_after == [3]
+    await reading.stop()
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "stretch"),
+    [
+        (MessageId(5, 1), MessageId(7, 2), Stretch(MessageId(5, 2), MessageId(7, 1), 4)),
+        (MessageId(3, 9), MessageId(5, 0), Stretch(MessageId(3, 10), MessageId(5, -1), 0)),
+        (MessageId(7, -1), MessageId(7, 3), Stretch(MessageId(7, 0), MessageId(7, 2), 3)),
+        (MessageId(2, 5), MessageId(3, 1), None),
+    ],
+)
+async def test_what_stands_between_two_entries_is_told_unless_it_was_trimmed(
+    after: MessageId, before: MessageId, stretch: Stretch | None
+) -> None:
+    assert await topics().between("a/b", TOPIC, after, before) == stretch
+
+
+async def test_what_stands_between_two_entries_is_read_or_not_known() -> None:
+    recall = a_recall(Client(FakeReader(*updates(2, 3, 4, 5))))
+    between = await recall.between(MessageId(7, 1), MessageId(7, 4))
+    assert between is not None and places(between) == [(7, 2), (7, 3)]
+    assert await recall.between(MessageId(3, 9), MessageId(5, 0)) == []
+    assert await recall.between(MessageId(2, 5), MessageId(3, 1)) is None
+    assert await a_recall(Client(FakeReader()), most=1).between(MessageId(7, 1), MessageId(7, 4)) is None
+
+
+async def compacted_meanwhile(*, known: bool) -> Reading:
+    """A reader to which a compaction gives 0 and 7 of eight entries, though the last one before the opening was 0."""
+
+    async def between(after: MessageId, before: MessageId) -> list[Received] | None:
+        asked.append((after.entry, before.entry))
+        return [(MessageId(7, entry), updates(entry)[0]) for entry in range(after.entry + 1, before.entry)] if known else None
+
+    asked: list[tuple[int, int]] = []
+    reading = Reading(FakeReader(*updates(0, 7)), MessageId(7, 7), opening=Compaction(11, MessageId(7, 0)), recall=between)
+    reading.compactions = [Compaction(12, MessageId(7, 7))]
+    with contextlib.suppress(LogError):
+        await reading.until(lambda: bool(reading.caught_up_after))
+    assert asked == [(0, 7)]
+    return reading
+
+
+async def test_a_compaction_while_the_beginning_is_read_takes_nothing_away_that_still_stands_in_the_ledgers() -> None:
+    reading = await compacted_meanwhile(known=True)
+    assert reading.ids == [str(entry) for entry in range(8)] and reading.caught_up_after == [8]
+    await reading.stop()
+
+
+async def test_but_has_it_opened_anew_where_it_does_not() -> None:
+    reading = await compacted_meanwhile(known=False)
+    assert reading.caught_up_after == []
+    with pytest.raises(LogError, match="was compacted while it was read"):
+        await reading.task
+
+
+async def test_the_last_entries_that_compaction_took_away_are_read_too() -> None:
+    async def between(after: MessageId, before: MessageId) -> list[Received] | None:
+        return [(MessageId(7, entry), updates(entry)[0]) for entry in range(after.entry + 1, before.entry)]
+
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 3), opening=Compaction(11, MessageId(7, 0)), recall=between)
+    reading.compactions = [Compaction(12, MessageId(7, 3))]
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.ids == ["0", "1", "2", "3"]
     await reading.stop()
 
 

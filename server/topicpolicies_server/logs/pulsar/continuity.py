@@ -5,8 +5,9 @@ overtakes a reader (one that was disconnected, or slow, or is still at the begin
 sees, and a fold that misses one event of a key may undo somebody's change for good. Entries are numbered densely, so whatever is missing
 leaves a gap, of which the broker is asked two things. Each compaction makes a new compacted ledger: where that is another than the known
 one, the gap may be its work. And what is compacted away still stands in the ledgers for a while, as does what the library or the broker
-failed to hand over: where there is a message in the gap, it was missed. Else the gap is innocent: the end of a ledger, or a marker of the
-broker's own. A log of which something was missed has to be opened anew; then the compacted events are its beginning.
+failed to hand over: it is read there (``recall``), and nothing was missed. Where that can't be had, and there is a message in the gap, it
+was missed. Else the gap is innocent: the end of a ledger, or a marker of the broker's own. A log of which something was missed has to be
+opened anew; then the compacted events are its beginning.
 """
 
 from __future__ import annotations
@@ -58,13 +59,18 @@ class Continuity:
         self._skipped = skipped
         self._opening = self._known = known
 
-    async def begin(self, end: MessageId) -> None:
+    async def begin(self, end: MessageId, *, whole: bool = False) -> None:
         """The beginning, which ends with this entry, has been read, as far as there is something to read.
+
+        Args:
+            end: its last entry.
+            whole: whether what was compacted away meanwhile was read all the same, if ``self.whole`` has come to the end.
 
         Raises:
             LogError: it was compacted meanwhile (``LOG_COMPACTED``).
         """
-        if await _answer(self._ask) != self._opening:
+        read = whole and self._opening.horizon is not None and self.whole >= end
+        if not read and await _answer(self._ask) != self._opening:
             raise _missed(end)
         self.whole = max(self.whole, end)
 

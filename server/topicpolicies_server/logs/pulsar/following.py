@@ -16,7 +16,7 @@ from .client import PulsarClientError, close_handle, close_quietly
 from .continuity import Continuity
 from .ids import MessageId
 from .reader import Goal, PartitionReader
-from .recall import recall
+from .recall import Recall
 from .receiving import Received
 from .refusals import refusal
 from .schemas import Schemas
@@ -179,11 +179,12 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
     compaction = await ask()  # before connecting, because from then on the reader receives
     name = f"topicpolicies-{uuid.uuid4().hex}"
     handle = await access.client.create_reader(layout.full_names[partition], name, queue_size=access.limits.received)
+    recall = Recall(access, layout.namespace, topic, layout.full_names[partition])
     recalled: Sequence[Received] = ()
     try:
         end = await access.topics.end(layout.namespace, topic)
         if compaction.ledger != -1 and compaction.horizon is not None:
-            recalled = await recall(access, layout.namespace, topic, layout.full_names[partition], compaction.horizon)
+            recalled = await recall.upto(compaction.horizon)
     except BaseException:
         close_quietly(handle)
         raise
@@ -191,4 +192,4 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
     sent = functools.partial(access.topics.dispatched, layout.namespace, topic, name)
     goal = Goal(end.last, sent, access.limits.stuck_seconds, end.fresh_ledger)
     continuity = Continuity(ask, functools.partial(access.topics.skipped, layout.namespace, topic), compaction)
-    return PartitionReader(handle, partition, schemas, access.facts.name, goal, continuity, recalled), end
+    return PartitionReader(handle, partition, schemas, access.facts.name, goal, continuity, recalled, recall.between), end

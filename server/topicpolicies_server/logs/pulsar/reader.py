@@ -81,6 +81,7 @@ class PartitionReader:
         goal: Goal,
         continuity: Continuity,
         recalled: Sequence[Received] = (),
+        recall: Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]] | None = None,
     ) -> None:
         """Reads nothing yet.
 
@@ -92,6 +93,7 @@ class PartitionReader:
             goal: where the beginning ends.
             continuity: what is known of the partition's compaction.
             recalled: entries up to where the log is compacted, without a hole, to be handed over among the compacted ones (``recall``).
+            recall: reads what stands between two entries; None, or an answer of None: that can't be had.
         """
         self.handle = handle
         self.last = NOWHERE
@@ -104,6 +106,7 @@ class PartitionReader:
         self._cluster = cluster
         self._receiver = Receiver(handle)
         self._recalled = deque(recalled)
+        self._recall = recall
         self._caught_up = False
         self._expected = NOWHERE
         """The furthest end of the partition that was told of."""
@@ -137,12 +140,12 @@ class PartitionReader:
             if self._caught_up:
                 behind = self._is_behind
                 if not await self._receiver.wait(_OVERDUE_SECONDS if behind else math.inf) and behind:
-                    await self._ask_what_is_missing()
+                    await self._ask_what_is_missing(deliver)
                 continue
             if self.last >= target or (not await self._receiver.wait(_QUIET_SECONDS) and await self._is_at_end()):
                 recalled, self._recalled = self._recalled, deque()
                 await self._hand_over(recalled, deliver)
-                await self._begin(target)
+                await self._begin(target, deliver)
                 caught_up()
             elif time.monotonic() - progress > goal.patience_seconds and not self._receiver.has_some:
                 raise LogError(LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}.")
@@ -161,7 +164,7 @@ class PartitionReader:
     def _is_behind(self) -> bool:
         return self._expected > self.continuity.whole
 
-    async def _ask_what_is_missing(self) -> None:
+    async def _ask_what_is_missing(self, deliver: Callable[[Sequence[Placed]], None]) -> None:
         """Nothing comes, though the partition was said to go on: makes sure of what stands there, once it can't be on its way any more."""
         expected = self._expected
         try:
@@ -170,7 +173,9 @@ class PartitionReader:
         except LogError as error:
             _log.info("The broker can't say where reading stands: %s", error.message)
             return
-        if not await self._receiver.wait(_QUIET_SECONDS) and self.connected:
+        if await self._receiver.wait(_QUIET_SECONDS) or not self.handle.is_connected():
+            return
+        if not await self._come_to(expected, deliver):
             await self.continuity.bridge(expected._replace(entry=expected.entry + 1))
             self.continuity.whole = max(self.continuity.whole, expected)
 
@@ -183,13 +188,27 @@ class PartitionReader:
         if self._caught_up:
             await self.continuity.keep_up()
 
-    async def _begin(self, target: MessageId) -> None:
+    async def _begin(self, target: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> None:
         """The beginning is over; from here on, what was compacted away is missed."""
-        if self.last is not NOWHERE or target is not NOWHERE:
-            await self.continuity.begin(max(self.last, target))
+        end = max(self.last, target)
+        if end is not NOWHERE:
+            await self._come_to(target, deliver)
+            await self.continuity.begin(end, whole=self._recall is not None)
         elif self._goal.fresh_ledger is not None:
             self.continuity.whole = MessageId(self._goal.fresh_ledger, -1)
         self._caught_up = True
+
+    async def _come_to(self, end: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> bool:
+        """Reads up to an entry what did not come, and perhaps never will; whether that is all there is."""
+        if self.continuity.whole >= end:
+            return True
+        behind = end._replace(entry=end.entry + 1)
+        missing = await self._recall(self.continuity.whole, behind) if self._recall is not None else None
+        if missing is None:
+            return False
+        await self._hand_over(missing, deliver)
+        self.continuity.whole = max(self.continuity.whole, end)
+        return True
 
     async def _is_at_end(self) -> bool:
         """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
@@ -237,30 +256,39 @@ class PartitionReader:
     async def _hand_over(self, batch: Iterable[Received], deliver: Callable[[Sequence[Placed]], None]) -> None:
         placed: list[Placed] = []
         began = time.perf_counter()
-        for place, message in batch:
-            version = message.int_schema_version()
-            codec = self._schemas.known(version)
-            if codec is None:
-                codec = await self._codec(version)
-            entry = self._placed(place, message, codec, version)
-            if entry is not None:
-                await self._make_sure()
-                placed.append(entry)
-            if time.perf_counter() - began > _SLICE_SECONDS:
-                if placed:
-                    deliver(placed)
-                    placed = []
-                await asyncio.sleep(0)
-                began = time.perf_counter()
+        for received in batch:
+            missing = await self._missing_before(received[0])
+            for place, message in (*missing, received):
+                version = message.int_schema_version()
+                codec = self._schemas.known(version)
+                if codec is None:
+                    codec = await self._codec(version)
+                entry = self._placed(place, message, codec, version)
+                if entry is not None:
+                    self.continuity.whole = max(self.continuity.whole, self.last)
+                    placed.append(entry)
+                if time.perf_counter() - began > _SLICE_SECONDS:
+                    if placed:
+                        deliver(placed)
+                        placed = []
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
         if placed:
             deliver(placed)
         await asyncio.sleep(0)
 
-    async def _make_sure(self) -> None:
-        """Makes sure that nothing was missed before the entry that was just read."""
-        if not self.continuity.goes_on(self.last):
-            await self.continuity.bridge(self.last)
-        self.continuity.whole = max(self.continuity.whole, self.last)
+    async def _missing_before(self, place: MessageId) -> Sequence[Received]:
+        """What stands before an entry and was not handed over, read as it was; if that can't be had, makes sure that nothing was missed.
+
+        Raises:
+            LogError: something was.
+        """
+        if place <= self.last or self.continuity.goes_on(place):
+            return ()
+        recalled = await self._recall(self.continuity.whole, place) if self._recall is not None else None
+        if recalled is None:
+            await self.continuity.bridge(place)
+        return recalled or ()
 
     async def _codec(self, version: int) -> Codec | None:
         """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""

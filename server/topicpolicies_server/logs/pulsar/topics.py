@@ -175,6 +175,21 @@ class Topics:
                 count += taken
         return Stretch(first, last, count)
 
+    async def between(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> Stretch | None:
+        """What stands between two entries of one of a log's topics; None if that is not known any more.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        stats = await self._ask(namespace, topic, "internalStats") or {}
+        sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in stats.get("ledgers") or ()}
+        if after.ledger not in sizes:
+            return None  # it was trimmed
+        sizes[before.ledger] = before.entry  # of the last ledger the number of entries is not told
+        count = sum(size for ledger, size in sizes.items() if after.ledger <= ledger <= before.ledger) - (after.entry + 1)
+        first, last = MessageId(after.ledger, after.entry + 1), MessageId(before.ledger, before.entry - 1)
+        return Stretch(first, last, count) if count >= 0 else None
+
     async def dispatched(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
         """Whether a reader, by its name, has been sent everything up to an entry and waits for more.
 
