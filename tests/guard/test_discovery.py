@@ -317,6 +317,24 @@ def test_answers_that_can_not_be_understood_take_nothing_away(answer: object, ca
     assert any("can't be understood" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.parametrize("answer", [{}, [], "<html>", 7, {"partitions": "?"}])
+@pytest.mark.parametrize("pattern", ["acme/orders", "acme/*"])
+def test_a_namespace_is_not_taken_for_one_with_a_log_because_of_an_answer_that_nobody_understands(answer: object, pattern: str) -> None:
+    async def scenario() -> None:
+        brokers = FakeBrokers("acme/orders", superuser=False)
+        path = ("persistent", "acme", "orders", "__change_events", "partitions")
+        brokers.answers[path] = answer
+        finder = Finder(brokers, pattern)
+        await asyncio.sleep(30)
+        assert path in {asked for _, asked in brokers.asked}
+        assert not finder.told
+        del brokers.answers[path]
+        brokers.load("acme/orders")
+        assert await finder.until(lambda found: "acme/orders" in found) <= 10.0
+
+    simulate(scenario)
+
+
 @pytest.mark.parametrize("answer", [[], "oops", None, 7])
 def test_what_brokers_have_loaded_and_tell_in_another_way_is_asked_of_tenants(answer: object) -> None:
     async def scenario() -> None:

@@ -19,10 +19,10 @@ from .healings import Healing, healings, taken_back
 from .storm import THREADS, Storm, storm
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
-TOPICS = 20
+TOPICS = 60
 LATE_SECONDS = 33.0
 WATCHED_SECONDS = 8.0
-LEAST_LATE = 5
+LEAST_LATE = 3
 RECALLS_NOTHING = ("--recalled-entries", "0")
 """As if what was compacted away had been trimmed: with it, a newcomer would know what there is to know."""
 

@@ -277,6 +277,86 @@ def test_a_view_that_does_not_come_to_the_end_in_time_answers_that_nothing_was_d
     pair(scenario)
 
 
+def test_after_a_question_without_an_answer_it_is_asked_again_for_whoever_still_waits() -> None:
+    async def scenario(both: Pair) -> None:
+        version = (await both.mine.set(1)).version
+        log = both.mine.opened
+        original = log.end
+        answers: list[Position | LogError] = [LogError("LOG_UNREACHABLE", "No broker answers."), "~"]  # the last one first: it never comes
+
+        async def end(partition: int) -> Position:
+            answer = answers.pop() if answers else await original(partition)
+            if isinstance(answer, LogError):
+                raise answer
+            return answer
+
+        log.end = end  # type: ignore[method-assign]
+        assert unconfirmed(await error_of(both.mine.set(1))), "the end that was told does not come"
+        await asyncio.sleep(3 * ends._AGAIN_SECONDS)
+        assert not answers, "the second question was not answered"
+        assert not both.mine.namespace.busy
+        assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_dry_runs_whose_callers_gave_up_are_not_kept_until_the_view_comes_to_the_end() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        await both.theirs.set(2)
+        given_up = [both.mine.setting(1, validate_only=True) for _ in range(100)]
+        await asyncio.sleep(0.05)
+        told = both.mine.namespace._ends._told
+        assert sum(len(requests) for _, requests in told[0]) == 100, "the case: they wait"
+        for each in given_up:
+            each.cancel()
+        await asyncio.sleep(2 * ends._AGAIN_SECONDS)
+        assert not told.get(0)
+        both.release()
+        assert (await both.mine.set(1, validate_only=True)).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_who_gave_up_waiting_for_an_end_that_never_comes_holds_nobody_up() -> None:
+    async def scenario(both: Pair) -> None:
+        version = (await both.mine.set(1)).version
+        log, original = both.mine.opened, both.mine.opened.end
+
+        async def end(partition: int) -> Position:
+            await original(partition)
+            return "~"
+
+        log.end = end  # type: ignore[method-assign]
+        cancelled = both.mine.setting(1)
+        await asyncio.sleep(0.05)
+        cancelled.cancel()
+        assert unconfirmed(await error_of(both.mine.set(1)))
+        await asyncio.sleep(2 * ends._AGAIN_SECONDS)
+        assert not both.mine.namespace.busy and not both.mine.namespace._ends._told
+        assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_a_repeat_that_still_waits_keeps_a_request_that_was_given_up() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        await both.theirs.set(2)
+        given_up = both.mine.setting(1, request_id="same")
+        await asyncio.sleep(0.5)
+        repeat = both.mine.setting(1, request_id="same")
+        await asyncio.sleep(0.05)
+        given_up.cancel()
+        await asyncio.sleep(0.8)  # it is asked again meanwhile
+        both.release()
+        assert (await repeat).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
 def test_a_caller_who_gives_up_leaves_nothing_behind() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)

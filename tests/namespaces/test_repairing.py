@@ -11,12 +11,15 @@ import pytest
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
+from topicpolicies_server.core.fold import repair_due
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryNamespaceLog
 from topicpolicies_server.namespaces.activity import Activity, Repair
 from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
+
+GONE = LogError("NAMESPACE_NOT_FOUND", "The namespace does not exist.", kind=Kind.NOT_FOUND)
 
 
 def written(bench: Bench, kind: StampKind = StampKind.REPAIR) -> int:
@@ -275,3 +278,58 @@ def test_who_is_held_goes_on_trying_to_be_loaded() -> None:
         assert bench.registry.activity.loads == {"failed": 5, "loaded": 1} and len(bench.registry) == 1
 
     simulate(scenario, sole_writer=False)
+
+
+def test_a_namespace_that_was_deleted_is_forgotten_with_the_repairs_that_were_due_in_it() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        namespace = bench.namespace
+        await asyncio.sleep(0.1)
+        assert namespace.repairs_due == 1, "the case: one waits at the gate"
+        bench.log.refusals = [GONE] * 100
+        bench.opened.lose(GONE)
+        await asyncio.sleep(2)
+        assert len(bench.registry) == 0 and namespace.repairs_due == 0 and bench.registry.gate.waiting == 0
+
+    simulate(scenario, sole_writer=False, pause_repairs=True)
+
+
+def test_what_is_read_while_a_namespace_closes_makes_no_repair_due_in_it() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        await asyncio.sleep(1)
+        assert written(bench) == 1
+        namespace = bench.namespace
+        bench.opened.appends[0].hold()
+        waiting = bench.setting(7)
+        await asyncio.sleep(0.01)
+        closing = asyncio.ensure_future(bench.registry.close())
+        await asyncio.sleep(0.1)
+        bench.elsewhere(1)
+        bench.elsewhere(1, max_consumer_per_topic=5)
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=4)))
+        await closing
+        assert (await error_of(waiting)).kind in (Kind.UNAVAILABLE, Kind.DEADLINE_EXCEEDED)
+        state = namespace._state(KEY)
+        assert state is not None and repair_due(state), "the case: it would be"
+        assert namespace.repairs_due == 0
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_a_repair_that_waits_while_a_log_is_opened_anew_is_counted_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        await asyncio.sleep(0.1)
+        namespace = bench.namespace
+        bench.opened.reads[0].hold()
+        bench.elsewhere(5)
+        bench.storage.compact(NAMESPACE)  # so the old view can't be continued
+        bench.elsewhere(5, max_consumer_per_topic=6)
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
+        bench.opened.lose(LogError("LOG_LOST", "It can't be followed any more."))
+        await asyncio.sleep(0.5)
+        assert namespace.phase is Phase.LOADING and namespace._read.done(), "the case: it was read, and does not answer yet"
+        assert namespace.repairs_due == 1
+
+    simulate(scenario, sole_writer=False, pause_repairs=True, join_patience_seconds=3.0)

@@ -42,7 +42,7 @@ async def pair(broker: Broker, admin: Admin, tmp_path: Path) -> AsyncIterator[Pa
     namespace = admin.create_namespace("pair")
     admin.compact_only_on_request(namespace)  # what is left of a history after a compaction depends on when it was
     await asyncio.to_thread(admin.create_topic, f"{namespace}/orders")
-    log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url]
+    log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--recalled-entries", "0"]  # as if all were trimmed
     servers = [
         ServerProcess([*log, "--history", str(tmp_path / f"history-{number}.db")], tmp_path / f"server-{number}.log") for number in range(2)
     ]

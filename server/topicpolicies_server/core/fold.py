@@ -129,9 +129,10 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
         else:
             told = None if event.replicated else taught(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
             folded = told or judge(state, placed, event, stamp)
-            sure = told is not None or certain(state, placed.published_at, context.window_ms, stamp=stamp)
+            sure = told is not None or certain(state, placed.published_at, context.window_ms, stamp=None if event.replicated else stamp)
         follow(state, Noted(placed, certain=sure), context.window_ms)
-    state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
+    knows_before = not (first and stamp.base)
+    state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=knows_before)
     head = state.document
     if head is None:
         state.due = document is not None
@@ -167,7 +168,7 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
         version = "" if first else version
     elif state.newest is not None:
         learn(state, claimed, stamp)
-    state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
+    state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=not first)
     if state.document is None:
         state.due = document is not None
     else:

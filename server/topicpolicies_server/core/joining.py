@@ -12,8 +12,9 @@ the one with the earlier beginning has seen all that the other has, and more. So
     operation           its document is taken, if its writer had seen everything up to it; else it is judged like any other
     what it tells is known from then on as it was known to its writer, unless something between may be missing
 
-and a restatement of a writer who had seen less, or does not say what it had seen, is no news: where it differs, a repair is due. Of equal
-writers both are right, as the fold is a function of the log. Should they disagree nevertheless (two releases with different rules), the
+A writer who had not seen our first event yet teaches us nothing, as what stood between would be lost; it sees that we differ, and says it
+again. A restatement of a writer who had seen less, or does not say, is no news: where it differs, a repair is due. Of equal writers both
+are right, as the fold is a function of the log. Should they disagree nevertheless (two releases with different rules), the
 third contradiction is believed, so that nothing goes to and fro for ever.
 
 **A guess may be written.** Where a guess and the raw document differ, a repair is due at once, as for any head: somebody's change came
@@ -37,6 +38,7 @@ An example, positions in front; X was there from the beginning, the log is compa
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from .documents import Settings
@@ -60,9 +62,9 @@ def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int 
         joined_at: when reading began, in milliseconds since 1970: what is published more than W later misses nothing. None: it always may.
         window_ms: W, in milliseconds.
     """
-    state.since = placed.position
-    if joined_at is None or placed.published_at < joined_at + window_ms:
-        state.joined = Joined(placed.position, placed.published_at)
+    state.since = first = placed.position
+    late = joined_at is not None and placed.published_at >= joined_at + window_ms
+    state.joined = Joined(dropped=first) if late else Joined(first, placed.published_at, first)
 
 
 def settle(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
@@ -78,7 +80,8 @@ def settle(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
         return True
     if not state.sighted(now, window_ms):
         return False
-    if not known.trail or known.trail[-1].placed.published_at < now - 2 * window_ms:
+    newest = known.trail[-1].placed.published_at if known.trail else known.first_at
+    if newest < now - 2 * window_ms:  # clocks may differ by W
         state.joined = None
     return True
 
@@ -130,15 +133,19 @@ def certain(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = N
 def learn(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes a restatement of ``claimed`` for what it tells about the head, if anything."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
-        state.remembered = _remembered(state, stamp)
+        if stamp.seen is not None and stamp.seen.since <= state.since:
+            state.remembered = _remembered(state, stamp)
         if _has_seen_more(state, stamp):
             _know(state, stamp)
         return
     if not (_has_seen_more(state, stamp) or _insists(state, stamp)):
         return
-    later = _after(state, stamp.seen.upto if stamp.seen is not None else "")
+    assert stamp.seen is not None, "its writer said what it had seen"
+    upto = stamp.seen.upto
+    later = _after(state, upto)
     if later is None:
         return  # it comes too late to be told apart from what followed it; its writer sees that too, and repeats it
+    state.remembered = tuple(request for request in state.remembered if request.version <= upto)  # the others are applied again
     believe(state, claimed, stamp)
     if all(noted.certain for noted in later):
         _know(state, stamp)
@@ -180,18 +187,23 @@ def _insists(state: KeyState, stamp: Stamp) -> bool:
 
 def _know(state: KeyState, stamp: Stamp) -> None:
     """What an event told is known as it was known to its writer, unless compaction kept from us what came between."""
-    if stamp.seen is not None and (state.joined is None or stamp.seen.upto >= state.joined.first):
+    first = state.joined.first if state.joined is not None else ""
+    if stamp.seen is not None and stamp.seen.upto >= (first or state.since):
         state.since = stamp.seen.since
 
 
 def _after(state: KeyState, upto: Position) -> list[Noted] | None:
-    """What was seen after an event; None if not all of it is kept."""
+    """What followed an event; None if not all of it was seen, or is kept."""
     if upto >= state.upto:
         return []
     known = state.joined
     if known is None or upto < known.dropped:
         return None
-    return [noted for noted in known.trail if noted.placed.position > upto]
+    return known.trail[bisect_right(known.trail, upto, key=_position) :]
+
+
+def _position(noted: Noted) -> Position:
+    return noted.placed.position
 
 
 def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:

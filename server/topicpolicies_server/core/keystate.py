@@ -65,7 +65,7 @@ class Joined:
         self.first_at = first_at
         """When that event was published, in milliseconds since 1970; 0 with an empty ``first``."""
         self.dropped = dropped
-        """The newest event that is not in the trail any more; empty: all that were seen are."""
+        """Up to where the trail tells nothing: to the first event that was seen, or the newest that was let go of."""
         self.trail: list[Noted] = []
         """The events of the last W that may have to be folded again, oldest first."""
 
@@ -161,8 +161,13 @@ class KeyState:
             if self.joined is not ALONE:
                 self.joined = None
 
-    def advance(self, raw: Settings | None, event_id: str, at: int, window_ms: int, sole_writer: bool) -> None:
-        """Takes an event as the newest: brokers show ``raw`` from now on. What is older than W, or too much, is dropped in time."""
+    def advance(
+        self, raw: Settings | None, event_id: str, at: int, window_ms: int, sole_writer: bool, *, knows_before: bool = True
+    ) -> None:
+        """Takes an event as the newest: brokers show ``raw`` from now on. What is older than W, or too much, is dropped in time.
+
+        ``knows_before``: whether it is known what brokers showed until now; not if there was a document before the first seen event.
+        """
         before = self.newest
         if before:
             seen = self.seen
@@ -171,7 +176,7 @@ class KeyState:
             seen[before] = None
             if sole_writer and len(seen) > SOLE_WRITER_EVENTS + (SOLE_WRITER_EVENTS >> 2):
                 self._forget(list(islice(seen, SOLE_WRITER_EVENTS >> 2)))
-        if not sole_writer:
+        if not sole_writer and knows_before:
             older = self.older
             if older is None:
                 older = self.older = []

@@ -8,6 +8,8 @@ when the log was opened, as far as they were not compacted away, and in all that
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from .events import Remembered, Stamp
 from .keystate import KeyState
 from .names import PolicyKey
@@ -23,7 +25,7 @@ class RecentRequests:
     def __init__(self, most: int = RECENT) -> None:
         """``most``: how many are kept."""
         self._most = most
-        self._requests: dict[tuple[PolicyKey, str], Remembered] = {}
+        self._requests: OrderedDict[tuple[PolicyKey, str], Remembered] = OrderedDict()  # a dict is slow to find its first entry
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -33,7 +35,7 @@ class RecentRequests:
         requests = self._requests
         requests.setdefault((key, request.request_id), request)
         if len(requests) > self._most:
-            del requests[next(iter(requests))]
+            requests.popitem(last=False)
 
     def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
         """An event of ours was folded into a key's state; its request is kept if it is certain to have been applied.

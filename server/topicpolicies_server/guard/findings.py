@@ -154,7 +154,7 @@ class Findings:
             case About.LOADED:
                 return self._has_loaded(question.name, _bundles(question, answer), now), self._soon
             case About.LOG:
-                changes = self._has_log(question.name, answer is not None)
+                changes = self._has_log(question.name, _exists(question, answer))
                 if question.name not in self.found:
                     return changes, self._unless_told
                 return changes, BROKERS_SECONDS if question.name in self._exact else None  # of others it is told when they go
@@ -265,6 +265,15 @@ def _bundles(question: Question, answer: object) -> frozenset[str]:
     if not isinstance(answer, Mapping):
         raise _not_understood(question)
     return frozenset(name for name in answer if name.count("/") == 2)  # old names have the cluster too
+
+
+def _exists(question: Question, answer: object) -> bool:
+    """Whether a topic exists: if so, it is told of how many partitions it is made."""
+    if answer is None:
+        return False
+    if not isinstance(answer, Mapping) or not isinstance(answer.get("partitions"), int):
+        raise _not_understood(question)
+    return True
 
 
 def _cluster_name(question: Question, answer: object) -> str:

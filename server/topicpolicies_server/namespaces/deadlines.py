@@ -40,6 +40,7 @@ class Deadlines:
         """Nothing expires any more."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._open.clear()
 
     def _look(self) -> None:

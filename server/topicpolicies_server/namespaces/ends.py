@@ -4,8 +4,9 @@ Requests that come while the end of their partition is being asked for wait for 
 beginning and their arrival may not be in its answer; all that wait then share that one. So there is at most one question of a partition at
 a time, however many ask. A request is confirmed when the view has come to the end that was told.
 
-An end that the view does not come to is asked for again after a while: by then the log may know that there is nothing left to be read
-before it (``NamespaceLog.end``). A question without an answer fails those that wait for it, and nobody else.
+An end that the view does not come to is asked for again from time to time: by then the log may know that there is nothing left to be read
+before it (``NamespaceLog.end``). Those that were given up meanwhile are failed then, so that nobody waits behind them in their chains. A
+question without an answer fails those that wait for it, and nobody else.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Ends:
             name: ``tenant/namespace``.
             seconds: how long a question may take.
             confirmed: told of requests that arrived before the log ended where the view is now, or earlier.
-            failed: told of requests for which there was no answer.
+            failed: told of requests for which there was no answer, or whose callers have given up.
         """
         self._name = name
         self._seconds = seconds
@@ -132,22 +133,36 @@ class Ends:
         del self._asking[partition]
         if self._waiting.get(partition):
             self._begin(partition)
-        if error is not None:
-            if requests:
-                self._failed(requests, error)
-            return
+        if error is None:
+            self._has_told(partition, end, requests)
+            self.moved(self._here)
+        elif requests:
+            self._failed(requests, error)
+        if self._told and self._again is None:  # also if there was no answer: others may wait for an end that was told before
+            self._again = self._loop.call_later(_AGAIN_SECONDS, self._ask_again)
+
+    def _has_told(self, partition: int, end: Position, requests: list[Request]) -> None:
+        """Requests wait for an end, and with them all who wait for one that is not before it."""
         told = self._told.setdefault(partition, deque())
         while told and told[-1][0] >= end:  # whoever waits for more has asked before
-            requests = told.pop()[1] + requests
+            earlier = told.pop()[1]
+            earlier += requests  # a few, behind many
+            requests = earlier
         told.append((end, requests))
-        self.moved(self._here)
-        if self._told and self._again is None:
-            self._again = self._loop.call_later(_AGAIN_SECONDS, self._ask_again)
 
     def _ask_again(self) -> None:
         self._again = None
-        for partition in self._told:
-            self._begin(partition)
+        given_up: list[Request] = []
+        for partition, told in list(self._told.items()):
+            given_up += (request for _, requests in told for request in requests if request.abandoned)
+            left = ((end, [request for request in requests if not request.abandoned]) for end, requests in told)
+            if still := deque((end, requests) for end, requests in left if requests):
+                self._told[partition] = still
+                self._begin(partition)
+            else:
+                del self._told[partition]
+        if given_up:
+            self._failed(given_up, not_confirmed(self._name, "nobody waits for it any more"))
 
 
 def not_confirmed(namespace: str, why: str) -> LogError:

@@ -9,6 +9,7 @@ is the brokers that go on showing what is in the log.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import Protocol
 
 from ..core.names import PolicyKey
@@ -41,7 +42,7 @@ class Gate:
         self._paused = paused
         self._next = 0.0
         """When the next repair would pass if they came evenly."""
-        self._waiting: dict[tuple[Visitor, PolicyKey], None] = {}
+        self._waiting: OrderedDict[tuple[Visitor, PolicyKey], None] = OrderedDict()  # a dict is slow to find its first entry
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -85,8 +86,7 @@ class Gate:
             if early > 1e-9:
                 self._timer = self._loop.call_later(early, self._on_time)
                 return
-            visitor, key = next(iter(self._waiting))
-            del self._waiting[visitor, key]
+            (visitor, key), _ = self._waiting.popitem(last=False)
             if visitor.proceed(key):
                 self._next = max(self._next, now) + self._interval
 

@@ -136,7 +136,7 @@ class Namespace:
         """The opening that is being read."""
         self._hub: WatchHub | None = None
         self._deadlines = Deadlines(self._loop, limits.update_timeout_seconds, self._expire)
-        self._arrivals: list[Request] = []
+        self._arrivals: dict[Request, None] = {}
         """Requests that came while the log was being read, or while it was not known who writes it, in order."""
         self._leads = False
         """Whether this process may append to the log that serves."""
@@ -184,7 +184,7 @@ class Namespace:
                 self._admit(request)
             else:
                 self._awaited()
-                self._arrivals.append(request)
+                self._arrivals[request] = None
             if not answer.done():
                 self._deadlines.add(request, answer)
                 try:
@@ -287,8 +287,9 @@ class Namespace:
     @property
     def repairs_due(self) -> int:
         """Keys whose raw document is not their head, and is to be repaired: now, or once the view answers."""
-        reading = self._loading.view if self._loading is not None else None
-        waiting = sum(repair_due(state) for _, state in reading.states()) if reading is not None and self._read.done() else 0
+        if self._loading is None or not self._read.done():
+            return self._repairs.due
+        waiting = sum(repair_due(state) and key not in self._repairs for key, state in self._loading.view.states())
         return self._repairs.due + waiting
 
     @property
@@ -309,6 +310,7 @@ class Namespace:
         self.phase = Phase.CLOSED
         self._life.cancel()
         await asyncio.gather(self._life, return_exceptions=True)
+        self._leads = False  # what is still read makes no repair due
         self._repairs.close()
         self._deadlines.close()
         self._ends.stop()
@@ -320,9 +322,10 @@ class Namespace:
         error = unavailable(self.name, "NAMESPACE_CLOSED", reason)
         self._perform(self._sequencer.abandon(error))
         self._turn_away(error)
-        if not self._loaded.done():
-            self._loaded.set_exception(error)
-            self._loaded.exception()  # whoever waits has it; nobody may
+        if self._loaded.done():
+            self._loaded = self._loop.create_future()  # for whoever comes later
+        self._loaded.set_exception(error)
+        self._loaded.exception()  # whoever waits has it; nobody may
         if self._hub is not None:
             self._hub.wake_all()
 
@@ -436,14 +439,15 @@ class Namespace:
         if not self._loaded.done():
             self._loaded.set_exception(error)
             self._loaded.exception()  # whoever waits has it; nobody may
-        if error.kind is Kind.NOT_FOUND:  # what was under way went with its log, and has no place in that of the next life
+        if error.kind is Kind.NOT_FOUND:  # what was under way, or due, went with its log, and has no place in that of the next life
             self._perform(self._sequencer.abandon(error))
+            self._repairs.close()
         self._turn_away(error)
         if self._hub is not None:
             self._hub.wake_all()
 
     def _turn_away(self, error: PolicyError) -> None:
-        arrivals, self._arrivals = self._arrivals, []
+        arrivals, self._arrivals = self._arrivals, {}
         for request in arrivals:
             request.settle(error)
 
@@ -579,7 +583,7 @@ class Namespace:
         if leadership.leader:
             request.settle(NotLeader(self.name, leadership))
         else:
-            self._arrivals.append(request)
+            self._arrivals[request] = None
 
     @property
     def _led_elsewhere(self) -> bool:
@@ -593,7 +597,7 @@ class Namespace:
         return log.leadership if log is not None else _NOT_KNOWN
 
     def _admit_arrivals(self) -> None:
-        arrivals, self._arrivals = self._arrivals, []
+        arrivals, self._arrivals = self._arrivals, {}
         for request in arrivals:
             self._admit(request)
 
@@ -730,7 +734,7 @@ class Namespace:
     def _give_up(self, request: Request) -> bool:
         """Nobody waits for a request any more. Returns whether it is certain not to be applied."""
         if request in self._arrivals:
-            self._arrivals.remove(request)
+            del self._arrivals[request]
             return True
         return self._sequencer.withdraw(request)
 

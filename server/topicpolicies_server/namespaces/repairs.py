@@ -75,6 +75,9 @@ class Repairs:
         """Keys with a repair that is due."""
         return len(self._due)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._due
+
     def consider(self, key: PolicyKey, state: KeyState, cause: Placed | None = None) -> None:
         """An event of a key was folded: a repair becomes due, waits longer, or is not needed any more.
 

@@ -137,7 +137,7 @@ def change(document: Settings | None, values: dict[Setting, bytes | None]) -> di
 
 def join(full: Script, *, last: int = 0, late: int = 0) -> Script:
     """A sidecar that joins some milliseconds after the last event, and of a key's log reads the last events, or all."""
-    script = Script(FoldContext(full.context.window_ms, joining=True, joined_at=full.now + late))
+    script = Script(full.context._replace(joining=True, joined_at=full.now + late))
     for placed in full.log[-last:]:
         fold(script.state, placed, script.context)
     script.context = script.context._replace(joining=False)

@@ -34,15 +34,6 @@ def test_every_interleaving_with_a_compaction_a_newcomer_and_repairs_that_are_la
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_every_interleaving_of_three_changes_of_brokers_with_a_newcomer() -> None:
-    search = Search(0, 3, chained=False, joins=True)
-    counts = search.run()
-    assert not search.wrong, search.wrong[0]
-    assert counts["states"] > 200_000 and counts[LATE] > 100
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("chained", [True, False], ids=["4.2.4", "4.0.0"])
 def test_every_interleaving_of_four_changes(chained: bool) -> None:

@@ -374,6 +374,19 @@ def test_what_came_soon_after_the_first_seen_event_of_an_old_key_is_understood()
     assert agree(joined, full)
 
 
+@pytest.mark.parametrize("wait", [100, 999])
+def test_what_brokers_showed_before_a_first_event_that_goes_on_is_not_taken_for_nothing(wait: int) -> None:
+    """Else a removal reads as the return of a time when nothing was set, and is taken back."""
+    full = Script(FoldContext(in_place=True))
+    full.broker({TTL: b"1", SIZE: b"1"})
+    full.broker({TTL: b"3"}, wait=2_000)
+    full.broker({SIZE: b"3"}, on={TTL: b"1", SIZE: b"1"}, wait=20)
+    full.restate()
+    joined = join(full, last=1)
+    both(full, joined, full.event(None, Seen(None, ""))._replace(document={TTL: b"4"}, stamp=None), wait=wait)
+    assert agree(joined, full) and not joined.due()
+
+
 def test_a_guess_is_repaired_at_once_where_a_change_that_came_later_was_undone() -> None:
     full = Script()
     full.broker({TTL: b"1"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from typing import Any
 
@@ -10,13 +11,14 @@ import pulsar
 import pytest
 
 from tests.broker.admin import CHANGE_EVENTS
-from tests.logs.pulsar.conftest import Following, eventually
+from tests.logs.pulsar.conftest import QUICK, Following, eventually
+from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.events import Action, Event
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar import PulsarLimits
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 
 # Coming into being
 
@@ -93,7 +95,7 @@ async def test_a_namespace_that_is_open_is_not_opened_twice(following: Following
 async def test_a_log_whose_newest_entry_was_compacted_away_is_caught_up(following: Following, namespace: str, partitions: int) -> None:
     if partitions:
         await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
-    change_log = following.start()
+    change_log = following.start(limits=dataclasses.replace(QUICK, recalled=0))
     log, recorder = await following.open(namespace, change_log)
     for n in range(6):
         recorder.append(log, an_update(a_key(namespace, n), event_id=f"{n}"))
@@ -114,9 +116,26 @@ async def test_a_log_whose_newest_entry_was_compacted_away_is_caught_up(followin
     assert again.entries[-1].position > str(log.complete_after(again.entries[-1].partition))
 
 
-async def test_a_reader_that_compaction_overtook_has_to_begin_anew(following: Following, namespace: str) -> None:
+async def test_a_reader_that_compaction_overtook_has_to_begin_anew_if_it_recalls_nothing(following: Following, namespace: str) -> None:
+    change_log = following.start(limits=PulsarLimits(received=1, recalled=0))
+    recorder = await overtaken(following, namespace, change_log)
+    await recorder.until(lambda: bool(recorder.losses))
+    assert recorder.losses[0].reason == "LOG_COMPACTED"
+    assert recorder.ids()[:2] == ["mine", "0"]
+    assert "9" not in recorder.ids()
+    _, again = await following.open(namespace, change_log)
+    assert again.ids() == ["9"]
+
+
+async def test_else_it_reads_what_compaction_took_away_where_it_still_stands(following: Following, namespace: str) -> None:
+    recorder = await overtaken(following, namespace, following.start(limits=PulsarLimits(received=1)))
+    await recorder.until(lambda: "9" in recorder.ids())
+    assert recorder.ids() == ["mine", *map(str, range(10))] and recorder.losses == []
+
+
+async def overtaken(following: Following, namespace: str, change_log: PulsarLog) -> Recorder:
+    """Has a compaction overtake a reader, which goes on then."""
     key = a_key(namespace)
-    change_log = following.start(limits=PulsarLimits(received=1))
     log, recorder = await following.open(namespace, change_log)
     recorder.append(log, an_update(key, event_id="mine"))
     await recorder.until_settled(1)
@@ -134,12 +153,7 @@ async def test_a_reader_that_compaction_overtook_has_to_begin_anew(following: Fo
         await asyncio.to_thread(foreign.write, namespace, an_update(key, n, event_id=f"{n}"))
     await asyncio.to_thread(following.admin.compact_change_events, namespace)
     gate.set()
-    await recorder.until(lambda: bool(recorder.losses))
-    assert recorder.losses[0].reason == "LOG_COMPACTED"
-    assert recorder.ids()[:2] == ["mine", "0"]
-    assert "9" not in recorder.ids()
-    _, again = await following.open(namespace, change_log)
-    assert again.ids() == ["9"]
+    return recorder
 
 
 async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_reloading(following: Following, namespace: str) -> None:
@@ -158,8 +172,9 @@ async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_reloadi
     assert len({placed.position[:3] for placed in recorder.entries}) > 1
 
 
-async def test_an_event_that_the_library_swallows_is_noticed_and_read_anew(following: Following, namespace: str) -> None:
-    change_log = following.start()
+@pytest.mark.parametrize("recalled", [0, 100])
+async def test_an_event_that_the_library_swallows_is_noticed_and_read(following: Following, namespace: str, recalled: int) -> None:
+    change_log = following.start(limits=dataclasses.replace(QUICK, recalled=recalled))
     log, recorder = await following.open(namespace, change_log)
     recorder.append(log, an_update(a_key(namespace), event_id="mine"))
     await recorder.until_settled(1)
@@ -180,6 +195,11 @@ async def test_an_event_that_the_library_swallows_is_noticed_and_read_anew(follo
     foreign = following.foreign()
     for n in range(3):
         await asyncio.to_thread(foreign.write, namespace, an_update(a_key(namespace, n), event_id=f"{n}"))
+    if recalled:
+        await recorder.until(lambda: len(recorder.entries) == 4)
+        assert swallowed == 1 and recorder.losses == []
+        assert recorder.ids() == ["mine", "0", "1", "2"]
+        return
     await recorder.until(lambda: bool(recorder.losses))
     assert swallowed == 1
     assert recorder.losses[0].reason == "LOG_SKIPPED"

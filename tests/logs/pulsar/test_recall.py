@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 from tests.logs.pulsar.conftest import QUICK, Following
-from tests.logs.pulsar.fakes import FakeAdmin, FakeReader
+from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeReader
 from tests.logs.pulsar.test_reader import Reading, updates
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import recall as recall_module
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.ids import MessageId
@@ -42,6 +44,12 @@ class Client:
         assert topic.endswith(TOPIC) and name and queue_size
         self.first = first
         return self.handle
+
+
+def replaced(message: FakeMessage, batch_index: int) -> FakeMessage:
+    """The same as one of a batch."""
+    ident = message.message_id()._replace(batch=batch_index)
+    return FakeMessage(ident, message.partition_key(), message.data(), message.properties(), 0, message.producer_name())
 
 
 def places(entries: list[Received]) -> list[tuple[int, int]]:
@@ -81,13 +89,74 @@ async def test_they_are_read_from_their_first_on_and_no_further_than_to_that_end
 async def test_with_a_hole_there_is_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     entries, _ = await recalled(FakeReader(*updates(2, 4, 5)), MessageId(7, 4), most=3)
-    assert entries == [] and "of 3 entries that were compacted away 2 can be read" in caplog.text
+    assert entries == [] and "of 3 entries that were compacted away 2 can be recalled" in caplog.text
 
 
 async def test_what_does_not_come_holds_nobody_up() -> None:
     async with asyncio.timeout(5):
         entries, _ = await recalled(FakeReader(*updates(2, 3)), MessageId(7, 4), most=3)
     assert entries == []
+
+
+async def test_entries_that_come_twice_hide_no_hole() -> None:
+    handle = FakeReader(*updates(*range(70)), *updates(*range(34, 70)))  # as after a connection that was restored, and lost again
+    entries, _ = await recalled(handle, MessageId(7, 99), most=100)
+    assert entries == []
+
+
+async def test_and_they_are_had_once() -> None:
+    handle = FakeReader(*updates(*range(100)), *updates(*range(60, 200)))
+    entries, _ = await recalled(handle, MessageId(7, 199), most=200)
+    assert places(entries) == [(7, entry) for entry in range(200)]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_of_a_batch_it_can_not_be_told_whether_it_is_whole_so_there_is_nothing(whole: bool) -> None:
+    first, second, third = updates(2, 3, 4)
+    batch = [replaced(second, index) for index in (range(2) if whole else (0,))]
+    entries, _ = await recalled(FakeReader(first, *batch, third), MessageId(7, 4), most=3)
+    assert entries == []
+
+
+@pytest.mark.parametrize("ledgers", [[None], [{"entries": 3}], [{"ledgerId": 7, "entries": "3"}, {"ledgerId": "5"}], 7, ["7"]])
+async def test_what_brokers_answer_that_nobody_understands_fails_nothing(ledgers: Any, caplog: pytest.LogCaptureFixture) -> None:
+    entries, client = await recalled(FakeReader(*updates(2, 3, 4)), MessageId(7, 4), ledgers)
+    assert entries == [] and client.first is None
+    assert "can't be recalled" in caplog.text
+
+
+class Mute(FakeReader):
+    """A reader that never closes."""
+
+    closing = False
+
+    def close_async(self, callback: Callable[[Any], None]) -> None:
+        self.closing = True
+
+
+async def test_a_reader_that_never_closes_holds_nobody_up() -> None:
+    handle = Mute(*updates(2, 3, 4))
+    async with asyncio.timeout(5):
+        entries, _ = await recalled(handle, MessageId(7, 4), most=3)
+    assert handle.closing and places(entries) == [(7, 2), (7, 3), (7, 4)]
+
+
+async def test_what_comes_too_slowly_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall_module, "_LONGEST_SECONDS", 0.3)
+    handle = Mute()
+    numbers = iter(range(1_000))
+
+    async def trickle() -> None:
+        for number in numbers:
+            handle.feed(*updates(number))
+            await asyncio.sleep(0.02)
+
+    feeding = asyncio.create_task(trickle())
+    async with asyncio.timeout(5):
+        entries, _ = await recalled(handle, MessageId(7, 999), most=1_000)
+    feeding.cancel()
+    assert entries == [] and handle.closing
+    assert next(numbers) > 5, "the case: something came all the time"
 
 
 async def test_nothing_is_asked_for_where_nothing_is_wanted_or_left() -> None:

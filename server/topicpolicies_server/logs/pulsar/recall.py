@@ -10,13 +10,15 @@ Of a stretch all entries are had, or none: a history with a hole in it is worse 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import uuid
+from collections.abc import Awaitable, Callable
 
 from ..change_log import LogError
 from .access import Access
 from .client import PulsarClientError, close_quietly
-from .ids import MessageId
+from .ids import NOWHERE, MessageId
 from .receiving import Received, Receiver
 from .topics import Stretch
 
@@ -24,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 _QUIET_SECONDS = 2.0
 """For so long nothing may come."""
+_LONGEST_SECONDS = 30.0
+"""For so long reading is held up at the most."""
 
 
 class Recall:
@@ -44,43 +48,52 @@ class Recall:
         self._full_name = full_name
 
     async def upto(self, horizon: MessageId) -> list[Received]:
-        """The newest entries up to one, in order; none if they can't be had without a hole."""
+        """The newest entries up to one, in order; none if they can't be had without a hole, or in time."""
         most = self._access.limits.recalled
-        try:
-            stretch = await self._access.topics.uncompacted(self._namespace, self._topic, horizon, most) if most else None
-            return await self._read(stretch) or [] if stretch is not None else []
-        except (LogError, PulsarClientError) as error:
-            _log.info("%s: what was compacted away can't be recalled: %s", self._full_name, error)
-            return []
+        asked = functools.partial(self._access.topics.uncompacted, self._namespace, self._topic, horizon, most)
+        return await self._recalled(asked) or []
 
     async def between(self, after: MessageId, before: MessageId) -> list[Received] | None:
-        """The entries between two, in order; None if there may be some that can't be had."""
-        try:
-            stretch = await self._access.topics.between(self._namespace, self._topic, after, before)
-            if stretch is None or stretch.entries > self._access.limits.recalled:
-                return None
-            return await self._read(stretch)
-        except (LogError, PulsarClientError) as error:
-            _log.info("%s: what is missing can't be recalled: %s", self._full_name, error)
-            return None
+        """The entries between two, in order; None if there may be some that can't be had, or not in time."""
+        return await self._recalled(functools.partial(self._access.topics.between, self._namespace, self._topic, after, before))
 
-    async def _read(self, stretch: Stretch) -> list[Received] | None:
-        if stretch.entries == 0:
-            return []
+    async def _recalled(self, asked: Callable[[], Awaitable[Stretch | None]]) -> list[Received] | None:
+        """The entries of a stretch that the broker is asked for; None if they can't be had: whatever goes wrong, it is read without."""
+        most = self._access.limits.recalled
+        if not most:
+            return None
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                stretch = await asked()
+                if stretch is None or stretch.entries > most:
+                    return None
+                entries = await self._read(stretch) if stretch.entries else []
+        except TimeoutError:
+            _log.info("%s: what was compacted away can't be recalled within %g s", self._full_name, _LONGEST_SECONDS)
+        except (LogError, PulsarClientError) as error:
+            _log.info("%s: what was compacted away can't be recalled: %s", self._full_name, error)
+        except Exception:  # noqa: BLE001 (whatever it is, the log can be read without)
+            _log.exception("%s: what was compacted away can't be recalled", self._full_name)
+        else:
+            # Of a batch nobody can tell where it ends.
+            if len(entries) == stretch.entries and all(place.batch_index < 0 for place, _ in entries):
+                return entries
+            what = (self._full_name, stretch.entries, len(entries))
+            _log.info("%s: of %d entries that were compacted away %d can be recalled, so none is", *what)
+        return None
+
+    async def _read(self, stretch: Stretch) -> list[Received]:
         access, name = self._access, f"topicpolicies-recall-{uuid.uuid4().hex}"
         handle = await access.client.create_reader(self._full_name, name, queue_size=access.limits.received, first=stretch.first)
         try:
-            entries = await _take(Receiver(handle), stretch)
+            return await _received(Receiver(handle), stretch)
         finally:
-            close_quietly(handle)
-        if len(entries) == stretch.entries:
-            return entries
-        _log.info("%s: of %d entries that were compacted away %d can be read, so none is", self._full_name, stretch.entries, len(entries))
-        return None
+            close_quietly(handle)  # which may take long, and nobody waits for it
 
 
-async def _take(receiver: Receiver, stretch: Stretch) -> list[Received]:
+async def _received(receiver: Receiver, stretch: Stretch) -> list[Received]:
     entries: list[Received] = []
+    newest = NOWHERE
     while len(entries) < stretch.entries:
         batch = receiver.take()
         if not batch and not await receiver.wait(_QUIET_SECONDS):
@@ -88,7 +101,8 @@ async def _take(receiver: Receiver, stretch: Stretch) -> list[Received]:
         for received in batch:
             if received[0] > stretch.last:
                 return entries
-            if received[0] >= stretch.first:
+            if received[0] >= stretch.first and received[0] > newest:  # a restored connection brings some a second time
                 entries.append(received)
+                newest = received[0]
         await asyncio.sleep(0)
     return entries

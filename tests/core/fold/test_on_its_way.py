@@ -1,0 +1,159 @@
+"""Events that were on their way for long: their writers knew all of a key's history, but not what a newcomer has of it from elsewhere.
+
+Beside each newcomer stands somebody who has read everything (``full``), and who is right.
+"""
+
+from __future__ import annotations
+
+from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, join
+from tests.core.fold.test_joining import W, agree, both, undone
+from topicpolicies_server.core import events
+from topicpolicies_server.core.events import Event, Remembered
+from topicpolicies_server.core.fold import FoldContext, restatement, settle
+
+
+def overtaken() -> tuple[Script, Event, Event]:
+    """A log whose newest event restates its head, and an operation and a repair that were computed before the last change."""
+    full = Script()
+    full.update({TTL: b"1"})
+    operation = full.event({TTL: b"1", SIZE: b"9"}, full.seen(), mask=(SIZE,), seen=full.state.history)
+    repair = restatement(KEY, full.state, "late")
+    full.broker({RATE: b"2"})
+    full.put(restatement(KEY, full.state, "repair"))
+    return full, operation, repair
+
+
+def test_an_operation_that_was_overtaken_brings_no_document_that_lacks_what_a_newcomer_was_told() -> None:
+    full, operation, _ = overtaken()
+    joined = join(full, last=1)
+    both(full, joined, operation)
+    assert joined.document == full.document == {TTL: b"1", RATE: b"2", SIZE: b"9"}
+
+
+def test_a_repair_that_was_overtaken_undoes_nothing_of_what_a_newcomer_was_told() -> None:
+    full, _, repair = overtaken()
+    joined = join(full, last=1)
+    both(full, joined, repair)
+    assert joined.document == full.document == {TTL: b"1", RATE: b"2"}
+    both(full, joined, restatement(KEY, full.state, "next"))
+    assert agree(joined, full) and not joined.due() and not full.due()
+
+
+def test_nor_of_what_somebody_told_it_who_had_seen_more_than_it_had() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    late = restatement(KEY, full.state, "late")
+    full.broker({RATE: b"2"})
+    middle = join(full, last=1)
+    both(full, middle, full.event({TTL: b"1", RATE: b"2", SUB_A: b"3"}, full.seen(), mask=(SUB_A.replace("/", "."),)))
+    joined = join(full, last=1)
+    both(full, joined, restatement(KEY, middle.state, "middle"))
+    assert joined.state.since == "000002"
+    both(full, joined, late)
+    assert joined.document == full.document == {TTL: b"1", RATE: b"2", SUB_A: b"3"}
+
+
+def test_a_key_claims_no_beginning_whose_history_has_a_hole() -> None:
+    for idle in (False, True):
+        full = Script()
+        full.update({TTL: b"1"})
+        one, copy = restatement(KEY, full.state, "one"), restatement(KEY, full.state, "copy")
+        full.broker({SIZE: b"2"})
+        full.put(one)
+        joined = join(full, last=1, late=3 * W)
+        assert settle(joined.state, joined.now)
+        if idle:
+            joined.state.trim(joined.now)
+        both(full, joined, copy)
+        assert not agree(joined, full)
+        assert joined.state.since == "000003"
+
+
+def test_nor_does_one_that_came_into_being_long_after_joining() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    known = full.state.history
+    first = full.event({TTL: b"1", RATE: b"2"}, full.seen(), mask=(RATE,), seen=known)
+    assert first.stamp is not None
+    waiting = (*full.state.remembered, Remembered(first.stamp.request_id, "digest", "", ""))
+    on_top = Seen(first.document, first.stamp.event_id)
+    second = full.event({TTL: b"1", RATE: b"2", SIZE: b"3"}, on_top, mask=(SIZE,), seen=known, remembered=waiting)
+    full.write(None)  # compaction forgets the key
+    joined = Script(FoldContext(joined_at=full.now))
+    joined.log = list(full.log)
+    both(full, joined, first, wait=2 * W)
+    both(full, joined, second)
+    assert full.document == {RATE: b"2", SIZE: b"3"} and not agree(joined, full)
+    assert joined.state.since == "000003"
+
+
+def test_what_brokers_may_compute_from_is_missing_for_longer_where_clocks_differ() -> None:
+    full = undone()
+    full.restate()
+    joined = join(full, last=1)
+    joined.claim({TTL: b"1", RATE: b"2"}, joined.version, since="")
+    assert joined.state.since == "" and settle(joined.state, joined.now + W)
+    joined.write({SUB_A: b"5", SIZE: b"6"}, wait=W // 2)  # by a clock that is behind
+    assert joined.state.since == "000003"
+
+
+def test_a_replicated_event_is_no_less_in_doubt_for_what_its_writer_had_seen_of_another_log() -> None:
+    full = undone()
+    joined = join(full, last=1)
+    both(full, joined, restatement(KEY, full.state, "repair"))
+    assert joined.state.since == ""
+    event = full.event({SIZE: b"3"}, Seen({}, "elsewhere"), mask=(SIZE,), seen=events.Seen("", "999999"))
+    joined.put(event._replace(replicated=True))
+    assert joined.state.since == "000002"
+
+
+def test_who_has_seen_less_tells_nobody_that_a_request_was_applied_which_never_came() -> None:
+    full = Script()
+    full.update({TTL: b"0"})
+    known = full.state.history
+    lost = full.event({TTL: b"1"}, full.seen(), mask=(TTL,), request_id="lost", seen=known)
+    assert lost.stamp is not None
+    waiting = (*full.state.remembered, Remembered("lost", "digest", "", ""))
+    full.put(full.event({TTL: b"2"}, Seen({TTL: b"1"}, lost.stamp.event_id), mask=(TTL,), remembered=waiting, seen=known))
+    joined = join(full, last=1)
+    assert agree(full, joined) and joined.state.remembers("lost") is not None
+    both(full, joined, restatement(KEY, joined.state, "guess"))
+    assert full.state.remembers("lost") is None
+    full.put(lost)  # its writer appends it again
+    assert full.document == {TTL: b"1"}
+
+
+def test_a_request_that_is_folded_again_is_not_taken_for_its_own_repeat() -> None:
+    teacher = Script(FoldContext(joining=True, joined_at=1_000_000))
+    teacher.update({TTL: b"0"}, on=Seen({}, "gone"), remembered=(Remembered("again", "digest", "", ""),))
+    teacher.update({TTL: b"1"}, remembered=teacher.state.remembered)
+    teacher.broker({SIZE: b"2"}, on={TTL: b"0"})
+    joined = join(teacher, last=1)
+    late = restatement(KEY, teacher.state, "late")
+    both(teacher, joined, teacher.event({TTL: b"1", SIZE: b"2", RATE: b"3"}, teacher.seen(), mask=(RATE,), request_id="again"))
+    assert teacher.document == {TTL: b"1", SIZE: b"2", RATE: b"3"} and joined.document == {TTL: b"0", SIZE: b"2", RATE: b"3"}
+    both(teacher, joined, late)
+    assert agree(joined, teacher)
+
+
+class Compared(str):
+    """A position that counts how often it is compared."""
+
+    __slots__ = ()
+    times = 0
+
+    def __lt__(self, other: str) -> bool:
+        Compared.times += 1
+        return str.__lt__(self, other)
+
+
+def test_what_followed_an_event_of_a_busy_key_is_found_without_looking_at_all_of_it() -> None:
+    full = undone()
+    joined = join(full, last=1)
+    for number in range(1_000):
+        joined.update({SIZE: b"%d" % number}, seen=None)
+    assert joined.state.joined is not None and len(joined.state.joined.trail) > 1_000
+    Compared.times = 0
+    joined.update({SIZE: b"9"}, seen=events.Seen("", Compared("000900")))  # of who has seen more, and was overtaken
+    assert 0 < Compared.times < 30
+    assert joined.document == {RATE: b"2", SIZE: b"9"} and joined.state.since == "000002"

@@ -1,0 +1,95 @@
+"""Guards that start, stop, crash and pause beside a broker that changes its document in place: nobody's change is lost.
+
+A failure names its seeds; ``python -m tests.core.fold.model.restarted_guards WAY SEED`` shows one again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import pytest
+
+from tests.core.fold.model.restarted_guards import WAYS, RestartedGuards, Unrest
+from topicpolicies_server.core import fold as rules
+from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.fold import FoldContext, Folded, KeyState
+
+
+class Sum(NamedTuple):
+    """What many runs came to."""
+
+    counts: Counter[str]
+    lost: list[str]
+    disagreed: list[str]
+
+
+def runs(name: str, seeds: int) -> Sum:
+    """Many runs of one way."""
+    total = Sum(Counter(), [], [])
+    for seed in range(seeds):
+        run = RestartedGuards(WAYS[name], seed).run()
+        total.counts.update(run.counts)
+        total.lost.extend(f"seed {seed}: {line}" for line in run.lost)
+        total.disagreed.extend(f"seed {seed}: {line}" for line in run.disagreed)
+    return total
+
+
+def assert_hostile(counts: Counter[str], *moves: str) -> None:
+    assert counts["rests"] > counts["calls"] / 20, f"too little was looked at: {counts}"
+    assert counts["stale"] > counts["calls"] / 20, f"too little was undone: {counts}"
+    for move in ("repairs", "started", *moves):
+        assert counts[move] > 0, f"no {move}: {counts}"
+
+
+LATE = ("late repairs", "resumed with a repair due", "started between a compaction and a late repair")
+MOVES = {
+    "alone": (),
+    "witnessed": ("compactions", "paused", "crashed", "crashed with a repair due", "stopped", *LATE),
+    "relayed": ("compactions", "paused", "succeeded", "stopped", "started between a late repair and a compaction", *LATE),
+    "restarted": ("compactions", "paused", "gaps", "crashed with a repair due", "late repairs", "resumed with a repair due"),
+    "restarted, few recalled": ("compactions", "gaps", "crashed with a repair due"),
+}
+SEEDS = {"alone": 40, "witnessed": 60, "relayed": 60, "restarted": 40, "restarted, few recalled": 40}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_whoever_starts_stops_and_pauses_all_is_as_it_was_left_and_all_guards_agree(name: str) -> None:
+    counts, lost, disagreed = runs(name, SEEDS[name])
+    assert_hostile(counts, *MOVES[name])
+    assert not lost and not disagreed
+    assert counts["compactions in gaps"] == 0
+
+
+def test_only_what_was_compacted_and_trimmed_while_nobody_was_there_is_lost() -> None:
+    counts, lost, disagreed = runs("restarted, none recalled", 40)
+    assert_hostile(counts, "compactions in gaps", "crashed with a repair due")
+    assert 0 < len(lost) < counts["calls"] / 20
+    assert not disagreed
+
+
+@pytest.mark.parametrize("name", ["witnessed", "relayed"])
+def test_time_taken_for_knowledge_loses_what_a_late_repair_brought_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fold = rules.fold
+
+    def with_time(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
+        if state.joined is not None and state.joined.first and state.sighted(placed.published_at, context.window_ms):
+            state.since = ""
+        return fold(state, placed, context)
+
+    monkeypatch.setattr(rules, "fold", with_time)
+    assert any(RestartedGuards(WAYS[name], seed).run().lost for seed in range(SEEDS[name]))
+
+
+def test_guards_none_of_which_believes_another_do_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topicpolicies_server.core.joining._has_seen_more", lambda *_: False)
+    with pytest.raises(Unrest):
+        runs("witnessed", 20)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", MOVES)
+def test_many_more_runs(name: str) -> None:
+    _, lost, disagreed = runs(name, 400)
+    assert not lost and not disagreed
