@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .brokers import BrokerKind
 from .intents import NEWER, PLAIN
@@ -43,6 +43,19 @@ CHAINED = BrokerKind(chained=True)
 CONCURRENT = BrokerKind(chained=False, lag=(5, 80))
 OLDER = BrokerKind(chained=True, lag=(2, 60), known=OLD_SCHEMA)
 
+LATE = WorldKind(
+    "late repairs",
+    brokers=(CHAINED, CONCURRENT),
+    joins=6,
+    crashes=4,
+    compactions=12,
+    pauses=6,
+    changes=120,
+    long_pause=(0.1, 5_000),
+    window_ms=3_000,
+)
+"""Repairs wait, the log is compacted, and sidecars start and end meanwhile."""
+
 WORLDS: Mapping[str, WorldKind] = {
     kind.name: kind
     for kind in (
@@ -62,42 +75,9 @@ WORLDS: Mapping[str, WorldKind] = {
             long_pause=(0.1, 5_000),
             window_ms=3_000,
         ),
-        WorldKind(
-            "late repairs",
-            brokers=(CHAINED, CONCURRENT),
-            joins=6,
-            crashes=4,
-            compactions=12,
-            pauses=6,
-            changes=120,
-            long_pause=(0.1, 5_000),
-            window_ms=3_000,
-        ),
-        WorldKind(
-            "late guards",
-            sidecars=(SidecarKind(), SidecarKind()),
-            brokers=(CONCURRENT, CONCURRENT),
-            requests=False,
-            joins=6,
-            crashes=4,
-            compactions=12,
-            pauses=6,
-            changes=120,
-            long_pause=(0.1, 5_000),
-            window_ms=3_000,
-        ),
-        WorldKind(
-            "late repairs, recalled",
-            sidecars=(SidecarKind(recalls=40), SidecarKind(recalls=10)),
-            brokers=(CHAINED, CONCURRENT),
-            joins=6,
-            crashes=4,
-            compactions=12,
-            pauses=6,
-            changes=120,
-            long_pause=(0.1, 5_000),
-            window_ms=3_000,
-        ),
+        LATE,
+        replace(LATE, name="late guards", brokers=(CONCURRENT, CONCURRENT), requests=False),
+        replace(LATE, name="late repairs, recalled", sidecars=(SidecarKind(recalls=40), SidecarKind(recalls=10))),
         WorldKind("foreign", brokers=(CHAINED, BrokerKind(chained=True, writes_two=0.2))),
         WorldKind("orphaned", brokers=(CHAINED, CONCURRENT), joins=3, crashes=1, compactions=2, survivor=False),
     )
