@@ -6,14 +6,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proto.tools import ROOT, TYPESCRIPT, go, node, node_modules
 
 GO = ROOT / "clients" / "go"
-_TELLS = re.compile(r"FAIL|_test\.go:|DATA RACE|^panic|^not ok|ERROR")
+_TELLS = re.compile(r"FAIL|_test\.go:|DATA RACE|^panic|ERROR")
 """What a line has that tells what failed."""
+_TAP_FAILURE = re.compile(r"^not ok .*\n(?:  .*\n)*", re.MULTILINE)
+"""What TAP says about a test that failed."""
 
 
 def go_program(package: str, directory: Path) -> Path:
@@ -56,6 +58,12 @@ def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str
         check=False,
         timeout=seconds,
     )
-    told = "\n".join(line for line in done.stdout.splitlines() if _TELLS.search(line))
+    told = "\n".join(_failures(done.stdout))
     assert done.returncode == 0, f"{' '.join(command)} failed:\n{told[:4000]}\n...\n{done.stdout[-4000:]}"
     return done.stdout
+
+
+def _failures(said: str) -> Iterator[str]:
+    """The lines that tell what failed."""
+    yield from (line for line in said.splitlines() if _TELLS.search(line))
+    yield from _TAP_FAILURE.findall(said)

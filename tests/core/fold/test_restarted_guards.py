@@ -6,6 +6,7 @@ A failure names its seeds; ``python -m tests.core.fold.model.restarted_guards WA
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pytest
@@ -24,10 +25,10 @@ class Sum(NamedTuple):
     disagreed: list[str]
 
 
-def runs(name: str, seeds: int) -> Sum:
+def runs(name: str, seeds: Iterable[int]) -> Sum:
     """Many runs of one way."""
     total = Sum(Counter(), [], [])
-    for seed in range(seeds):
+    for seed in seeds:
         run = RestartedGuards(WAYS[name], seed).run()
         total.counts.update(run.counts)
         total.lost.extend(f"seed {seed}: {line}" for line in run.lost)
@@ -55,15 +56,23 @@ SEEDS = {"alone": 40, "witnessed": 60, "relayed": 60, "restarted": 40, "restarte
 
 @pytest.mark.parametrize("name", MOVES)
 def test_whoever_starts_stops_and_pauses_all_is_as_it_was_left_and_all_guards_agree(name: str) -> None:
-    counts, lost, disagreed = runs(name, SEEDS[name])
+    counts, lost, disagreed = runs(name, range(SEEDS[name]))
     assert_hostile(counts, *MOVES[name])
     assert not lost and not disagreed
     assert counts["compactions in gaps"] == 0
 
 
 def test_only_what_was_compacted_and_trimmed_while_nobody_was_there_is_lost() -> None:
-    counts, lost, disagreed = runs("restarted, none recalled", 40)
+    counts, lost, disagreed = runs("restarted, none recalled", range(40))
     assert_hostile(counts, "compactions in gaps", "crashed with a repair due")
+    assert 0 < len(lost) < counts["calls"] / 20
+    assert not disagreed
+
+
+def test_only_one_that_recalls_nothing_and_was_not_there_for_w_loses_what_its_predecessor_would_have_healed() -> None:
+    seeds = (294, 466, 700, 767, 879)  # of 1,000 these and two others lose 13 of 60,000 calls; those of "relayed" lose none
+    counts, lost, disagreed = runs("relayed in haste", seeds)
+    assert_hostile(counts, "compactions", "succeeded", "stopped")
     assert 0 < len(lost) < counts["calls"] / 20
     assert not disagreed
 
@@ -84,12 +93,12 @@ def test_time_taken_for_knowledge_loses_what_a_late_repair_brought_back(name: st
 def test_guards_none_of_which_believes_another_do_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicpolicies_server.core.joining._has_seen_more", lambda *_: False)
     with pytest.raises(Unrest):
-        runs("witnessed", 20)
+        runs("witnessed", range(20))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", MOVES)
 def test_many_more_runs(name: str) -> None:
-    _, lost, disagreed = runs(name, 400)
+    _, lost, disagreed = runs(name, range(400))
     assert not lost and not disagreed

@@ -8,6 +8,7 @@ from collections import Counter
 
 from topicpolicies_server.core import fold as rules
 from topicpolicies_server.core.fold import FoldContext, KeyState
+from topicpolicies_server.core.keystate import WINDOW_MS
 
 from .clock import Clock
 from .in_place_broker import KEY
@@ -53,6 +54,8 @@ class Guard:
         self._complete_after = log.horizon
         self._context = FoldContext(in_place=known, joined_at=clock.now if log.horizon else None)
         self._ids = itertools.count(1)
+        self._started_at = clock.now
+        self._recalls = recalls > 0 or not log.horizon
         self._heard_until = clock.now
         self._read_entries = 0
         self._due = 0
@@ -70,6 +73,11 @@ class Guard:
     def loaded(self) -> bool:
         """Whether it has read what was there when it started."""
         return self._read_entries >= self._begun_with
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it has seen all that brokers may compute from: it could recall it, or has been there for W."""
+        return self._recalls or self._clock.now >= self._started_at + WINDOW_MS
 
     @property
     def at_rest(self) -> bool:
