@@ -62,6 +62,8 @@ def test(arguments: list[str]) -> int:
     if subprocess.run([sys.executable, "-m", "tests.broker.jars", *BROKERS], cwd=ROOT, check=False).returncode:
         raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
     install("dev")
+    heading("broker archives")
+    run(PYTHON, "-m", "tests.broker.archive", *BROKERS)
     return verify(*arguments)
 
 

@@ -1,5 +1,7 @@
 """What all rooms share."""
 
+import os
+
 from hypothesis import settings
 
 pytest_plugins = ["tests.broker.fixtures", "tests.spark.fixtures"]
@@ -7,3 +9,6 @@ pytest_plugins = ["tests.broker.fixtures", "tests.spark.fixtures"]
 # How long one example takes says more about the machine than about the code; a test that hangs is ended by its timeout.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+# Brokers, Spark and builds live for seconds here, and half of their processor time is the second compiler's.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")

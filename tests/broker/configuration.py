@@ -1,6 +1,6 @@
 """What a standalone broker is told: its ``standalone.conf``, its command line, its logging."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,10 +103,11 @@ def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping
     return "".join(f"{name}={value}\n" for name, value in (lines | dict(extra)).items())
 
 
-def command(java: Path, class_path: str, home: Path, ports: Ports, *, heap_mb: int, wipe: bool) -> list[str]:
+def command(java: Path, java_options: Sequence[str], class_path: str, home: Path, ports: Ports, *, heap_mb: int, wipe: bool) -> list[str]:
     """The command line of the broker, whose memory is bounded: the heap, and half as much outside of it."""
     return [
         str(java),
+        *java_options,
         f"-Xms{heap_mb // 4}m",
         f"-Xmx{heap_mb}m",
         f"-XX:MaxDirectMemorySize={heap_mb // 2}m",

@@ -91,6 +91,12 @@ def jars(version: str = LATEST) -> Path:
     return lib
 
 
+def class_archive(version: str) -> list[str]:
+    """The options with which Java takes a broker's classes out of its archive, if that is there (``tests/broker/archive``)."""
+    archive = cache() / f"pulsar-{version}" / "classes.jsa"
+    return [f"-XX:SharedArchiveFile={archive}"] if archive.with_suffix(".made").is_file() else []
+
+
 def _resolve(maven: str, version: str, home: Path) -> None:
     """First with the settings of this machine, which may name a mirror; then with every repository but Central closed."""
     command = [maven, "--batch-mode", "--no-transfer-progress", "--strict-checksums", f"--file={_POM}"]

@@ -19,7 +19,7 @@ from typing import Self
 from tests.broker import configuration
 from tests.broker.admin import Admin
 from tests.broker.configuration import SUPERUSER, Ports, Security
-from tests.broker.jars import LATEST, BrokerUnavailableError, cache, jars, java
+from tests.broker.jars import LATEST, BrokerUnavailableError, cache, class_archive, jars, java
 
 _KEPT_RUNS = 10
 _TAIL_LINES = 40
@@ -42,6 +42,7 @@ class Broker:
         ports: Ports | None = None,
         heap_mb: int = 1000,
         plugins: Sequence[Path] = (),
+        java_options: Sequence[str] = (),
     ) -> None:
         """Prepares a broker; nothing runs yet.
 
@@ -52,6 +53,7 @@ class Broker:
             ports: where to listen; free ports by default.
             heap_mb: bound of the Java heap, in MB; half as much may be used outside of it.
             plugins: further jars on the class path.
+            java_options: of the Java that runs it, beside its own; without any, its classes come out of an archive if there is one.
 
         Raises:
             BrokerUnavailableError: Java, Maven or the jars are not to be had.
@@ -61,6 +63,7 @@ class Broker:
         self.security = security or Security()
         self._java = java()
         self._class_path = os.pathsep.join([f"{jars(version)}/*", *map(str, plugins)])
+        self._java_options = list(java_options) or class_archive(version)
         self._heap_mb = heap_mb
         self.home = _new_home(version)
         self.log = self.home / "broker.log"
@@ -115,7 +118,9 @@ class Broker:
         """
         if self._process is not None:
             raise RuntimeError("this broker is running")
-        arguments = configuration.command(self._java, self._class_path, self.home, self.ports, heap_mb=self._heap_mb, wipe=wipe)
+        arguments = configuration.command(
+            self._java, self._java_options, self._class_path, self.home, self.ports, heap_mb=self._heap_mb, wipe=wipe
+        )
         with self.log.open("ab") as log:
             # A session of its own: Ctrl-C in a terminal is for the tests, which then stop the broker in order.
             self._process = subprocess.Popen(

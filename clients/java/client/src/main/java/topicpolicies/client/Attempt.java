@@ -39,6 +39,11 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A>, ClientInterce
         }
     }
 
+    /** It is not waited for any longer. */
+    void end() {
+        answered.completeExceptionally(new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null));
+    }
+
     @Override
     public <R, S> ClientCall<R, S> interceptCall(MethodDescriptor<R, S> method, CallOptions options, Channel next) {
         return next.newCall(method, options.withStreamTracerFactory(new ClientStreamTracer.Factory() {

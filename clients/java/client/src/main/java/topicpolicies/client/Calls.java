@@ -29,6 +29,7 @@ final class Calls {
     private final Duration timeout;
     private final Executor executor;
     private final Set<CompletableFuture<Void>> pauses = ConcurrentHashMap.newKeySet();
+    private final Set<Attempt<?, ?>> reads = ConcurrentHashMap.newKeySet();
 
     /** One of the service's unary methods. */
     interface Method<Q, A> {
@@ -58,9 +59,10 @@ final class Calls {
         return new Call<>(method, request, Selection.namespaceOf(topic), requestId, retries).start();
     }
 
-    /** Nothing is repeated any more. */
+    /** Nothing is repeated any more, and no read is waited for: gRPC lets one go on that it was just about to repeat when its channel ended. */
     void close() {
         pauses.forEach(pause -> pause.complete(null));
+        reads.forEach(Attempt::end);
     }
 
     /** Waits; fails with the exception itself. */
@@ -107,12 +109,20 @@ final class Calls {
         private void attempt() {
             String address = isChange() ? line.routes().writer(namespace) : line.routes().address();
             Attempt<Q, A> attempt = new Attempt<>();
+            if (!isChange()) {
+                reads.add(attempt);
+                attempt.answered().whenComplete((answer, error) -> reads.remove(attempt));
+            }
             try {
                 method.call(ready(line.stub(address), address, attempt), request, attempt);
             } catch (TopicPoliciesException error) {
                 line.routes().forget(address, namespace);
+                reads.remove(attempt);
                 fail(error, true);
                 return;
+            }
+            if (!isChange() && line.isClosed()) {
+                attempt.end(); // after the others were
             }
             if (!line.alone(address) && !line.connected(address)) {
                 CompletableFuture.delayedExecutor(CONNECTING_SECONDS, TimeUnit.SECONDS, executor).execute(attempt::abandonUnlessSent);

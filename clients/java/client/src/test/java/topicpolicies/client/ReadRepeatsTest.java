@@ -184,4 +184,16 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         assertTrue(Set.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED).contains(TopicPoliciesException.of(failed).code()));
         assertEquals(1, member.reads.get());
     }
+
+    @Test
+    void closingTheClientEndsAReadThatGrpcLetsGoOn() throws Exception {
+        Line line = closing(Line.to(ClientOptions.of("127.0.0.1:1"), QUICK));
+        Calls calls = new Calls(line, QUICK, Duration.ofMinutes(5), Runnable::run);
+        CompletableFuture<GetPolicyResponse> waiting = calls.read((stub, request, answer) -> { }, GetPolicyRequest.getDefaultInstance());
+        assertFalse(waiting.isDone());
+        line.close();
+        calls.close();
+        assertTrue(waiting.isDone());
+        assertFails(Status.Code.CANCELLED, () -> Calls.await(waiting));
+    }
 }

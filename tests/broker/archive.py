@@ -1,0 +1,69 @@
+"""Archives of the classes of brokers (class data sharing), with which they start in two thirds of the time, and with half of the work.
+
+``python -m tests.broker.archive 4.2.4 4.0.0`` makes those that are missing, each by a start and an end of its broker. Without one a broker
+starts all the same.
+"""
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.broker.jars import LATEST, BrokerUnavailableError, cache, jars, java
+from tests.broker.pulsar_broker import Broker
+
+
+def make(version: str) -> str:
+    """Makes the archive of a version if there is none; what was done, in words.
+
+    Raises:
+        BrokerUnavailableError: the broker can't be run here.
+    """
+    began = time.monotonic()
+    lib = jars(version)
+    path = cache() / f"pulsar-{version}" / "classes.jsa"
+    stamp = path.with_suffix(".made")
+    wanted = _fingerprint(lib)
+    if path.is_file() and stamp.is_file() and stamp.read_text() == wanted:
+        return f"broker {version}: its classes are archived"
+    stamp.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    broker = Broker(version, java_options=["-XX:TieredStopAtLevel=1", f"-XX:ArchiveClassesAtExit={path}"])
+    try:
+        broker.start()
+        broker.stop(timeout_s=120)
+    finally:
+        broker.close()
+    if not path.is_file():
+        return f"broker {version}: this Java archives no classes; brokers start more slowly"
+    stamp.write_text(wanted)
+    return f"broker {version}: {path.stat().st_size >> 20} MB of classes archived ({time.monotonic() - began:.0f} s)"
+
+
+def _fingerprint(lib: Path) -> str:
+    """What an archive depends on: the Java, and the jars with their times."""
+    said = subprocess.run([java(), "-version"], capture_output=True, check=True).stderr
+    jar_times = "".join(f"{jar.name} {jar.stat().st_mtime_ns}" for jar in sorted(lib.glob("*.jar")))
+    return hashlib.sha256(said + jar_times.encode()).hexdigest()
+
+
+def main() -> int:
+    """Makes the archives of the versions named on the command line; 1 if a broker can't be run here."""
+    parser = argparse.ArgumentParser(description="Archive the classes of Pulsar brokers, so that they start sooner.")
+    parser.add_argument("versions", nargs="*", default=[LATEST])
+    versions = parser.parse_args().versions
+    try:
+        with ThreadPoolExecutor(len(versions)) as threads:
+            for said in threads.map(make, versions):
+                print(said, flush=True)
+    except BrokerUnavailableError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
