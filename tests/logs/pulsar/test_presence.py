@@ -196,16 +196,42 @@ class FakeLog:
             self.inside -= 1
 
 
-async def test_one_logs_trouble_does_not_end_the_rounds_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[logging.LogRecord] = []
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
+    """What the rounds tell."""
+    records: list[logging.LogRecord] = []
 
     def note(record: logging.LogRecord) -> bool:
-        told.append(record)
+        records.append(record)
         return True
 
     log = logging.Logger("rounds")  # noqa: LOG001 - one of this test's own: what others did to the process's does not matter
     log.addFilter(note)
     monkeypatch.setattr(rounds_module, "_log", log)
+    return records
+
+
+@pytest.mark.parametrize("step", ["glance", "rest", "due"])
+async def test_a_log_that_can_not_even_be_looked_at_ends_no_rounds_and_is_told_once(
+    step: str, told: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubled, other = FakeLog(), FakeLog()
+    asked = 0
+
+    def fails(*_: object) -> bool:
+        nonlocal asked
+        asked += 1
+        raise ValueError("nobody thought of this")
+
+    monkeypatch.setattr(troubled, step, fails)
+    rounds = Rounds(lambda: [troubled, other], every_seconds=0.01)
+    rounds.start()
+    await eventually(lambda: asked > 3 and other.visits > 3)
+    await rounds.stop()
+    assert len(told) == 1 and "nobody thought of this" in str(told[0].exc_info)
+
+
+async def test_one_logs_trouble_does_not_end_the_rounds_of_the_others(told: list[logging.LogRecord]) -> None:
     troubled, slow, others = FakeLog(fails=True), FakeLog(lasts=60), [FakeLog() for _ in range(20)]
     rounds = Rounds(lambda: [troubled, slow, *others], every_seconds=0.01)
     rounds.start()

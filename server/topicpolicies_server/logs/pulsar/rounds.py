@@ -39,6 +39,8 @@ class Rounds:
         self._every = every_seconds
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._visits: dict[LookedAfter, asyncio.Task[None]] = {}
+        self._troubled: set[LookedAfter] = set()
+        """Logs that failed when they were looked at last: each is told once."""
         self._walk: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -58,18 +60,28 @@ class Rounds:
         while True:
             await asyncio.sleep(min(_GLANCE_SECONDS, self._every))
             logs = list(self._logs())
-            for log in logs:
-                log.glance()
             now = time.monotonic()
-            if now >= next_round:
+            whole = now >= next_round
+            if whole:
                 next_round = now + self._every
-                for log in logs:
-                    self._look(log, now)
+            for log in logs:
+                self._look(log, now, whole)
+            self._troubled.intersection_update(logs)
 
-    def _look(self, log: LookedAfter, now: float) -> None:
-        log.rest()
-        if log not in self._visits and log.due(now):
-            self._visits[log] = asyncio.get_running_loop().create_task(self._visit(log))
+    def _look(self, log: LookedAfter, now: float, whole: bool) -> None:
+        try:
+            log.glance()
+            if whole:
+                log.rest()
+                if log not in self._visits and log.due(now):
+                    self._visits[log] = asyncio.get_running_loop().create_task(self._visit(log))
+        except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
+            if log not in self._troubled:
+                self._troubled.add(log)
+                _log.exception("Looking at a change log failed")
+        else:
+            if whole:
+                self._troubled.discard(log)
 
     async def _visit(self, log: LookedAfter) -> None:
         try:
