@@ -46,7 +46,7 @@ def typescript(_: Path) -> tuple[list[str], str]:
 
 
 def java_tour(_: Path) -> tuple[list[str], str]:
-    return [str(java()), "-jar", str(example_jar())], _topic_to_create("java")
+    return [str(java()), "-XX:TieredStopAtLevel=1", "-jar", str(example_jar())], _topic_to_create("java")
 
 
 def _topic_to_create(client: str) -> str:

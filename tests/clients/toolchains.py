@@ -50,7 +50,7 @@ def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str
     done = subprocess.run(
         command,
         cwd=directory,
-        env={**os.environ, "TOPICPOLICIES_PYTHON": sys.executable},
+        env=_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -61,6 +61,12 @@ def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str
     told = "\n".join(_failures(done.stdout))
     assert done.returncode == 0, f"{' '.join(command)} failed:\n{told[:4000]}\n...\n{done.stdout[-4000:]}"
     return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    """Ours, but Java is given no options by it: of those it speaks, where only a program's own words are wanted."""
+    variables = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
+    return {**variables, "TOPICPOLICIES_PYTHON": sys.executable}
 
 
 def _failures(said: str) -> Iterator[str]:

@@ -131,4 +131,4 @@ def test_clusters_that_are_written_at_once_still_come_to_rest() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", WORLDS)
 def test_many_more_worlds(name: str) -> None:
-    run(name, 200 if "late" in name else 400)
+    run(name, 150 if "late" in name else 300)
