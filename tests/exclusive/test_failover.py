@@ -29,7 +29,7 @@ from .raw_log import intruders
 from .witness import Witness
 
 pytestmark = pytest.mark.xdist_group("failover")  # one broker for all, and three sidecars at a time
-KILLS = int(os.environ.get("TOPICPOLICIES_KILLS", "8"))
+KILLS = int(os.environ.get("TOPICPOLICIES_KILLS", "6"))
 KILLS_WHILE_COMPACTED = 2
 STOPS = 2
 CLIENTS = 8

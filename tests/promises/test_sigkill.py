@@ -20,7 +20,7 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 
 from .conftest import Place
 
-KILLS = int(os.environ.get("TOPICPOLICIES_KILLS", "8"))
+KILLS = int(os.environ.get("TOPICPOLICIES_KILLS", "6"))
 CLIENTS = 12
 TOPICS = 3
 SEED = 7
