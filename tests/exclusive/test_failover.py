@@ -6,7 +6,6 @@ No acknowledged update is lost, none is applied twice, and nothing of a leader s
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import statistics
 import time
@@ -29,9 +28,9 @@ from .raw_log import intruders
 from .witness import Witness
 
 pytestmark = pytest.mark.xdist_group("failover")  # one broker for all, and three sidecars at a time
-KILLS = int(os.environ.get("TOPICPOLICIES_KILLS", "6"))
+KILLS = 20
 KILLS_WHILE_COMPACTED = 2
-STOPS = 2
+STOPS = 3
 CLIENTS = 8
 SEED = 11
 HELD = "held"

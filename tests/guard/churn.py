@@ -7,35 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.broker.admin import Admin
 from tests.shared.acknowledged import Cell
 from tests.shared.raw_log import RawLog
-from tests.shared.rest import shown_by
+from tests.shared.rest import path_of, still_wrong
 from tests.shared.settings import Owned
 
-from .storm import THREADS
+from .storm import THREADS, Storm
 
 
 @dataclass
-class Churn:
-    """What it came to."""
+class Churn(Storm):
+    """What it came to: of the changes some are removals."""
 
-    changes: int = 0
-    """Acknowledged, removals included."""
     removals: int = 0
     """Of them: calls that unset a setting."""
     of_unset: int = 0
     """Of them: calls that unset what was unset, as far as those who made them were told."""
-    lost: list[int] = field(default_factory=list)
-    """Settings that were not as they were left when a round had come to rest, by round."""
-    topics: set[str] = field(default_factory=set)
-    """Those of which something was lost."""
-    stories: list[str] = field(default_factory=list)
-    """The events that led to what was lost."""
 
 
 async def churn(
@@ -64,7 +55,7 @@ async def churn(
     def once(owned: Owned, wanted: Mapping[str, int]) -> None:
         with connect() as admin:
             for topic, number in wanted.items():
-                path = f"persistent/{topic.removeprefix('persistent://')}/{owned.rest}"
+                path = path_of(Cell(topic, owned))
                 if number:
                     admin.call("POST", path, owned.json(number))
                 else:
@@ -83,21 +74,7 @@ async def churn(
                 left[cell] = value
         if at_rest is not None:
             await at_rest()
-        wrong = await asyncio.to_thread(_wrong, connect, left, 3.0 if at_rest is not None else 0.5)
-        result.lost.append(len(wrong))
-        result.topics |= {cell.topic for cell in wrong}
-        if log is not None:
-            result.stories += [f"{cell} shows {shown}, not {left[cell]}:\n{log.story(cell.topic)}" for cell, shown in wrong.items()]
+        seconds = 3.0 if at_rest is not None else 0.5
+        wrong = await asyncio.to_thread(still_wrong, connect, left, lambda cell, shown: shown == left[cell], seconds)
+        result.rested(wrong, left, log)
     return result
-
-
-def _wrong(connect: Callable[[], Admin], left: Mapping[Cell, int], seconds: float) -> dict[Cell, int]:
-    """What a broker shows otherwise than it was left, even after a while."""
-    wrong = dict(left)
-    deadline = time.monotonic() + seconds
-    while wrong:
-        wrong = {cell: shown for cell, shown in shown_by(connect, wrong).items() if shown != left[cell]}
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.2)
-    return wrong

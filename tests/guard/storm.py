@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.broker.admin import Admin
@@ -31,6 +31,26 @@ class Storm:
     stories: list[str] = field(default_factory=list)
     """The events that led to what was lost."""
 
+    def rested(self, wrong: Mapping[Cell, int], left: Mapping[Cell, int], log: RawLog | None) -> None:
+        """Notes what a broker shows wrongly when a round has come to rest, and how it was left."""
+        self.lost.append(len(wrong))
+        self.topics |= {cell.topic for cell in wrong}
+        if log is not None:
+            self.stories += [f"{cell} shows {shown}, not {left[cell]}:\n{log.story(cell.topic)}" for cell, shown in wrong.items()]
+
+
+async def overlapping_changes(
+    connect: Callable[[], Admin], topics: Sequence[str], acknowledged: Acknowledged, threads: Sequence[Owned] = THREADS
+) -> None:
+    """Every thread sets its setting on each topic once, all at the same time."""
+
+    def once(owned: Owned) -> None:
+        with connect() as admin:
+            for topic in topics:
+                set_over_rest(admin, Cell(topic, owned), acknowledged)
+
+    await asyncio.gather(*(asyncio.to_thread(once, owned) for owned in threads))
+
 
 async def storm(
     connect: Callable[[], Admin],
@@ -51,23 +71,12 @@ async def storm(
         threads: the settings.
     """
     acknowledged, result = Acknowledged(), Storm()
-
-    def once(owned: Owned) -> None:
-        with connect() as admin:
-            for topic in topics:
-                set_over_rest(admin, Cell(topic, owned), acknowledged)
-
     for _ in range(rounds):
-        await asyncio.gather(*(asyncio.to_thread(once, owned) for owned in threads))
+        await overlapping_changes(connect, topics, acknowledged, threads)
         if at_rest is not None:
             await at_rest()
         wrong = await asyncio.to_thread(wrongly_shown, connect, acknowledged, 3.0 if at_rest is not None else 0.5)
-        result.lost.append(len(wrong))
-        result.topics |= {cell.topic for cell in wrong}
-        if log is not None:
-            result.stories += [
-                f"{cell} shows {number}, not {acknowledged.newest[cell]}:\n{log.story(cell.topic)}" for cell, number in wrong.items()
-            ]
+        result.rested(wrong, acknowledged.newest, log)
     assert not acknowledged.errors, acknowledged.errors
     result.changes = acknowledged.total
     return result

@@ -28,7 +28,7 @@ TOGETHER = CLIENTS[:4]
 """The settings of each update of the client."""
 ALONE = REST[0]
 """The setting of the administrators."""
-_TRIES = 100
+_TRIES = 40
 _REST_SECONDS = 0.5
 _LATEST_SECONDS = 0.008
 """So much later than the client an administrator changes a topic at most, on a quiet machine: the broker has hardly read the client's event

@@ -18,7 +18,8 @@ from .settings import Owned
 _SHOWING_THREADS = 4
 
 
-def _path(cell: Cell) -> str:
+def path_of(cell: Cell) -> str:
+    """Where the admin API has the cell's setting."""
     return f"persistent/{cell.topic.removeprefix('persistent://')}/{cell.owned.rest}"
 
 
@@ -26,7 +27,7 @@ def set_over_rest(admin: Admin, cell: Cell, acknowledged: Acknowledged) -> None:
     """One call that sets the cell's next number."""
     number = acknowledged.next(cell)
     try:
-        admin.call("POST", _path(cell), cell.owned.json(number))
+        admin.call("POST", path_of(cell), cell.owned.json(number))
     except (AdminError, httpx.TransportError) as error:
         acknowledged.errors[f"REST {error}"[:120]] += 1
     else:
@@ -51,16 +52,21 @@ def shown_by(connect: Callable[[], Admin], cells: Iterable[Cell]) -> dict[Cell, 
     """What a broker shows of some cells."""
     with connect() as admin, ThreadPoolExecutor(_SHOWING_THREADS) as threads:
         wanted = list(cells)
-        numbers = threads.map(lambda cell: cell.owned.of_json(admin.call("GET", _path(cell))), wanted)
+        numbers = threads.map(lambda cell: cell.owned.of_json(admin.call("GET", path_of(cell))), wanted)
         return dict(zip(wanted, numbers, strict=True))
 
 
 def wrongly_shown(connect: Callable[[], Admin], acknowledged: Acknowledged, seconds: float = 15.0) -> dict[Cell, int]:
+    """What a broker shows otherwise than it was acknowledged, even after a while."""
+    return still_wrong(connect, acknowledged.cells(), acknowledged.holds, seconds)
+
+
+def still_wrong(connect: Callable[[], Admin], cells: Iterable[Cell], holds: Callable[[Cell, int], bool], seconds: float) -> dict[Cell, int]:
     """What a broker shows wrongly even after a while: it reads its log a little later than others do."""
-    wrong = dict.fromkeys(acknowledged.cells(), 0)
+    wrong = dict.fromkeys(cells, 0)
     deadline = time.monotonic() + seconds
     while wrong:
-        wrong = {cell: number for cell, number in shown_by(connect, wrong).items() if not acknowledged.holds(cell, number)}
+        wrong = {cell: number for cell, number in shown_by(connect, wrong).items() if not holds(cell, number)}
         if time.monotonic() > deadline:
             break
         time.sleep(0.2)

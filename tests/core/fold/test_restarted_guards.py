@@ -48,10 +48,11 @@ MOVES = {
     "alone": (),
     "witnessed": ("compactions", "paused", "crashed", "crashed with a repair due", "stopped", *LATE),
     "relayed": ("compactions", "paused", "succeeded", "stopped", "started between a late repair and a compaction", *LATE),
+    "relayed, waited for": ("compactions", "paused", "succeeded", "stopped", *LATE),
     "restarted": ("compactions", "paused", "gaps", "crashed with a repair due", "late repairs", "resumed with a repair due"),
     "restarted, few recalled": ("compactions", "gaps", "crashed with a repair due"),
 }
-SEEDS = {"alone": 40, "witnessed": 60, "relayed": 60, "restarted": 40, "restarted, few recalled": 40}
+SEEDS = {"alone": 40, "witnessed": 60, "relayed": 60, "relayed, waited for": 60, "restarted": 40, "restarted, few recalled": 40}
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -70,11 +71,17 @@ def test_only_what_was_compacted_and_trimmed_while_nobody_was_there_is_lost() ->
 
 
 def test_only_one_that_recalls_nothing_and_was_not_there_for_w_loses_what_its_predecessor_would_have_healed() -> None:
-    seeds = (294, 466, 700, 767, 879)  # of 1,000 these and two others lose 13 of 60,000 calls; those of "relayed" lose none
-    counts, lost, disagreed = runs("relayed in haste", seeds)
+    seeds = (294, 466, 700, 767, 879)  # of 1,000 these and two others lose 13 of 60,000 calls
+    counts, lost, disagreed = runs("relayed, none recalled", seeds)
     assert_hostile(counts, "compactions", "succeeded", "stopped")
     assert 0 < len(lost) < counts["calls"] / 20
     assert not disagreed
+
+
+def test_nothing_is_lost_if_the_predecessor_waits() -> None:
+    seeds = (573, 988)  # of 1,000 the ones that lose something if it does not
+    assert runs("relayed", seeds).lost
+    assert not runs("relayed, waited for", seeds).lost
 
 
 @pytest.mark.parametrize("name", ["witnessed", "relayed"])
@@ -100,5 +107,5 @@ def test_guards_none_of_which_believes_another_do_not_come_to_rest(monkeypatch: 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", MOVES)
 def test_many_more_runs(name: str) -> None:
-    _, lost, disagreed = runs(name, range(SEEDS[name], SEEDS[name] + 100))
+    _, lost, disagreed = runs(name, range(SEEDS[name], 400))  # the first ones are run above
     assert not lost and not disagreed

@@ -46,9 +46,9 @@ class Way:
     witness: bool = False
     """Whether the first one lives from the beginning to the end."""
     relays: bool = False
-    """Whether each stops when nothing is due, and only beside one that has started, and has seen what it needs."""
-    hasty: bool = False
-    """Whether it stops as well beside one that may still miss what brokers compute from."""
+    """Whether each stops when nothing is due, and only beside one that has started."""
+    waits: bool = False
+    """Whether it stops only beside one that has seen all that brokers may compute from."""
     restarts: bool = False
     """Whether all stop or crash at any time, and others start after a while."""
     pauses: bool = True
@@ -63,7 +63,8 @@ WAYS: Mapping[str, Way] = {
     "alone": Way(pauses=False, compacts=False),
     "witnessed": Way(witness=True),
     "relayed": Way(relays=True),
-    "relayed in haste": Way(relays=True, hasty=True, recalls=(0,)),
+    "relayed, waited for": Way(relays=True, waits=True),
+    "relayed, none recalled": Way(relays=True, recalls=(0,)),
     "restarted": Way(restarts=True, recalls=(10_000,)),
     "restarted, few recalled": Way(restarts=True, pauses=False, recalls=(40,)),
     "restarted, none recalled": Way(restarts=True, recalls=(0,), compacts_in_gaps=True),
@@ -253,7 +254,7 @@ class RestartedGuards:
         """Stops a guard as soon as it has read so many entries, nothing is due, and another is there that can take its place."""
         if not guard.alive:
             return
-        beside = any(other.loaded and (self._way.hasty or other.sees_all) for other in self._guards if other is not guard)
+        beside = any(other.loaded and (other.sees_all or not self._way.waits) for other in self._guards if other is not guard)
         if beside and guard.read_until >= least and not rules.repair_due(guard.state):
             self._counts["stopped"] += 1
             guard.end()
