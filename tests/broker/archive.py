@@ -1,4 +1,4 @@
-"""Archives of the classes of brokers (class data sharing), with which they start in two thirds of the time, and with half of the work.
+"""Archives of the classes of brokers (class data sharing), with which they start in two thirds of the time and of the work.
 
 ``python -m tests.broker.archive 4.2.4 4.0.0`` makes those that are missing, each by a start and an end of its broker. Without one a broker
 starts all the same.
@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.broker.jars import LATEST, BrokerUnavailableError, cache, jars, java
+from tests.broker.jars import LATEST, BrokerUnavailableError, class_archive, jars, java
 from tests.broker.pulsar_broker import Broker
 
 
@@ -24,8 +24,7 @@ def make(version: str) -> str:
     """
     began = time.monotonic()
     lib = jars(version)
-    path = cache() / f"pulsar-{version}" / "classes.jsa"
-    stamp = path.with_suffix(".made")
+    path, stamp = class_archive(version)
     wanted = _fingerprint(lib)
     if path.is_file() and stamp.is_file() and stamp.read_text() == wanted:
         return f"broker {version}: its classes are archived"

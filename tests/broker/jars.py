@@ -91,10 +91,10 @@ def jars(version: str = LATEST) -> Path:
     return lib
 
 
-def class_archive(version: str) -> list[str]:
-    """The options with which Java takes a broker's classes out of its archive, if that is there (``tests/broker/archive``)."""
-    archive = cache() / f"pulsar-{version}" / "classes.jsa"
-    return [f"-XX:SharedArchiveFile={archive}"] if archive.with_suffix(".made").is_file() else []
+def class_archive(version: str) -> tuple[Path, Path]:
+    """Where the archive of a broker's classes is (``tests/broker/archive``), and what says that it is complete, and of what."""
+    home = cache() / f"pulsar-{version}"
+    return home / "classes.jsa", home / "classes.made"
 
 
 def _resolve(maven: str, version: str, home: Path) -> None:

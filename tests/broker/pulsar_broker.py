@@ -63,7 +63,8 @@ class Broker:
         self.security = security or Security()
         self._java = java()
         self._class_path = os.pathsep.join([f"{jars(version)}/*", *map(str, plugins)])
-        self._java_options = list(java_options) or class_archive(version)
+        archive, made = class_archive(version)
+        self._java_options = list(java_options) or ([f"-XX:SharedArchiveFile={archive}"] if made.is_file() else [])
         self._heap_mb = heap_mb
         self.home = _new_home(version)
         self.log = self.home / "broker.log"

@@ -41,7 +41,7 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A>, ClientInterce
 
     /** It is not waited for any longer. */
     void end() {
-        answered.completeExceptionally(new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null));
+        answered.completeExceptionally(TopicPoliciesException.clientClosed());
     }
 
     @Override

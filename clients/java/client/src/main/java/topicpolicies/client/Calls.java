@@ -109,20 +109,15 @@ final class Calls {
         private void attempt() {
             String address = isChange() ? line.routes().writer(namespace) : line.routes().address();
             Attempt<Q, A> attempt = new Attempt<>();
-            if (!isChange()) {
-                reads.add(attempt);
-                attempt.answered().whenComplete((answer, error) -> reads.remove(attempt));
-            }
             try {
                 method.call(ready(line.stub(address), address, attempt), request, attempt);
             } catch (TopicPoliciesException error) {
                 line.routes().forget(address, namespace);
-                reads.remove(attempt);
                 fail(error, true);
                 return;
             }
-            if (!isChange() && line.isClosed()) {
-                attempt.end(); // after the others were
+            if (!isChange()) {
+                reading(attempt);
             }
             if (!line.alone(address) && !line.connected(address)) {
                 CompletableFuture.delayedExecutor(CONNECTING_SECONDS, TimeUnit.SECONDS, executor).execute(attempt::abandonUnlessSent);
@@ -134,6 +129,14 @@ final class Calls {
                     failed(address, TopicPoliciesException.of(error), attempt.sent());
                 }
             });
+        }
+
+        private void reading(Attempt<Q, A> attempt) {
+            reads.add(attempt);
+            attempt.answered().whenComplete((answer, error) -> reads.remove(attempt));
+            if (line.isClosed()) {
+                attempt.end(); // after the others were
+            }
         }
 
         private TopicPoliciesServiceStub ready(TopicPoliciesServiceStub stub, String address, Attempt<Q, A> attempt) {

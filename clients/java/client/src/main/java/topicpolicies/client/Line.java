@@ -97,7 +97,7 @@ final class Line implements AutoCloseable {
     /** The service's methods at an address; fails if the client was closed, or the address can't be used. */
     synchronized TopicPoliciesServiceStub stub(String address) {
         if (closed) {
-            throw new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null);
+            throw TopicPoliciesException.clientClosed();
         }
         if (given != null) {
             return stubOn(given);

@@ -1,7 +1,6 @@
 package topicpolicies.client;
 
 import io.grpc.Channel;
-import io.grpc.Status;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Iterator;
@@ -145,7 +144,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
      */
     public Watch watch(Selection selection, Watch.Listener listener) {
         if (closed) {
-            throw new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null);
+            throw TopicPoliciesException.clientClosed();
         }
         Watch watch = new Watch(line, new WatchSession(selection), listener, executor, watches::remove);
         watches.add(watch);

@@ -36,6 +36,11 @@ public class TopicPoliciesException extends RuntimeException {
         this(code, message, "", Map.of(), List.of(), false, cause);
     }
 
+    /** What a call fails with whose client was closed. */
+    static TopicPoliciesException clientClosed() {
+        return new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null);
+    }
+
     TopicPoliciesException(TopicPoliciesException other) {
         this(other.code, other.getMessage(), other.reason, other.metadata, other.violations, other.fromService, other);
     }
