@@ -94,4 +94,4 @@ async def test_signals_pause_and_resume_repairs_and_stop() -> None:
         seen.append(gate.paused)
     assert seen == [True, True, False, False] and not waiting.done()
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 20)

@@ -237,7 +237,7 @@ def test_a_failure_that_nobody_foresaw_is_a_failed_load_and_is_tried_again() -> 
 
         bench.log.open = open_badly  # type: ignore[method-assign, assignment]
         for _ in range(2):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 error = await error_of(bench.value())
             assert (error.kind, error.reason) == (Kind.INTERNAL, "LOAD_BROKEN")
             assert NAMESPACE in error.message and "partitions" not in error.message

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.logs.pulsar.conftest import eventually
 from tests.ports import free_port
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_environment, token_from_file
@@ -33,10 +34,12 @@ class Server:
 
     def __init__(self, answers: tuple[Answer, ...]) -> None:
         self.asked: list[Asked] = []
+        self.connections = 0
         self.url = ""
         self._answers = answers
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
             while line := await reader.readline():
                 headers = {}
@@ -49,6 +52,7 @@ class Server:
                 writer.write(f"HTTP/1.1 {status} Said\r\n{redirect}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode())
                 await writer.drain()
         finally:
+            self.connections -= 1
             writer.close()
 
 
@@ -187,3 +191,42 @@ def test_a_trust_file_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> Non
 def test_host_names_are_checked_unless_they_are_not() -> None:
     assert TlsOptions().context().check_hostname
     assert not TlsOptions(check_hostname=False).context().check_hostname
+
+
+async def test_closing_ends_what_is_being_asked_and_leaves_no_connection_open() -> None:
+    cut = 0
+    async with serving(Answer(200, "{}")) as server:
+        for turns in range(60):  # of the loop, between the questions and the closing
+            admin = Admin(server.url)
+            questions = [asyncio.create_task(admin.get("x")) for _ in range(3)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await admin.close()
+            answers = await asyncio.gather(*questions, return_exceptions=True)
+            failures = [answer for answer in answers if isinstance(answer, BaseException)]
+            assert {type(failure) for failure in failures} <= {LogError}
+            cut += len(failures)
+        assert cut > 20
+        await eventually(lambda: server.connections == 0)
+
+
+async def test_a_question_that_is_to_be_repeated_ends_when_the_client_is_closed() -> None:
+    async with serving(Answer(503)) as server:
+        admin = Admin(server.url)
+        question = asyncio.create_task(admin.get("x"))
+        await eventually(lambda: server.asked)
+        await admin.close()
+        with pytest.raises(LogError, match="closed") as failed:
+            await question
+        assert failed.value.reason == ADMIN_UNREACHABLE
+
+
+async def test_whoever_asks_and_is_cancelled_while_the_client_is_closed_is_cancelled() -> None:
+    async with serving(Answer(200, "{}")) as server:
+        admin = Admin(server.url)
+        question = asyncio.create_task(admin.get("x"))
+        await asyncio.sleep(0)
+        question.cancel()
+        await admin.close()
+        with pytest.raises(asyncio.CancelledError):
+            await question

@@ -68,10 +68,10 @@ class Office:
     async def lead(self, partitions: int = 1) -> None:
         """Comes to lead, from the beginning."""
         self.candidate.contend()
-        await eventually(lambda: len(self.announced) >= partitions, 5)
+        await eventually(lambda: len(self.announced) >= partitions)
         for partition in range(partitions):
             self.candidate.came_to(partition, "5")
-        await eventually(lambda: self.candidate.leadership.leads, 5)
+        await eventually(lambda: self.candidate.leadership.leads)
 
 
 @pytest.fixture
@@ -89,12 +89,12 @@ async def test_nothing_is_stood_for_unasked(office: Office) -> None:
 
 async def test_a_free_log_is_led_only_once_it_is_read_up_to_the_announcement(office: Office) -> None:
     office.candidate.contend()
-    await eventually(lambda: office.announced, 5)
+    await eventually(lambda: office.announced)
     office.candidate.came_to(0, "4")
     await asyncio.sleep(0.05)
     assert not office.candidate.leadership.leads
     office.candidate.came_to(0, "5")
-    await eventually(lambda: office.candidate.leadership.leads, 5)
+    await eventually(lambda: office.candidate.leadership.leads)
     assert office.asked == [(0, EXCLUSIVE)]
     assert office.told == ["elected"]
     assert office.candidate.leadership == Leadership(True, OURS)
@@ -104,7 +104,7 @@ async def test_one_that_is_taken_is_waited_for_again_and_again_while_its_leader_
     office.candidate.heard(leader_name("standalone", THEIRS))
     office.answers = [TAKEN, NOT_YET, TAKEN, NOT_YET]
     office.candidate.contend()
-    await eventually(lambda: "led" in office.told, 5)
+    await eventually(lambda: "led" in office.told)
     assert office.candidate.leadership == Leadership(False, THEIRS)
     await office.lead()
     assert [access for _, access in office.asked] == [EXCLUSIVE, *[WAIT_FOR_EXCLUSIVE] * 4]
@@ -114,7 +114,7 @@ async def test_one_that_is_taken_is_waited_for_again_and_again_while_its_leader_
 async def test_a_leader_that_names_another_cluster_or_this_very_process_is_not_gone_to(office: Office) -> None:
     office.answers = [TAKEN, *[NOT_YET] * 10_000]
     office.candidate.contend()
-    await eventually(lambda: "led" in office.told, 5)
+    await eventually(lambda: "led" in office.told)
     for name in ("standalone-0-7", leader_name("elsewhere", THEIRS), leader_name("standalone", OURS)):
         office.candidate.heard(name)
         assert office.candidate.leadership.leader == ""
@@ -144,18 +144,18 @@ async def test_whoever_loses_one_connection_closes_all_producers_at_once_and_beg
     assert office.told == ["elected", "deposed LOG_FENCED"]
     assert all(producer.closed for producer in office.opened)
     assert office.candidate.leadership == Leadership(False)
-    await eventually(lambda: len(office.announced) == 6, 5)
+    await eventually(lambda: len(office.announced) == 6)
     assert office.asked[3] == (0, EXCLUSIVE)
     office.candidate.stop()
 
 
 async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt(office: Office) -> None:
     office.candidate.contend()
-    await eventually(lambda: office.announced, 5)
+    await eventually(lambda: office.announced)
     office.opened[0].connected = False
     office.candidate.glance()
     office.candidate.came_to(0, "5")
-    await eventually(lambda: len(office.opened) == 2, 5)
+    await eventually(lambda: len(office.opened) == 2)
     assert office.opened[0].closed
     assert "deposed LOG_FENCED" not in office.told
 
@@ -163,7 +163,7 @@ async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt
 async def test_what_keeps_it_from_leading_is_told_and_tried_again(office: Office) -> None:
     office.answers = [PulsarClientError(Result.AuthorizationError)]
     office.candidate.contend()
-    await eventually(lambda: office.candidate.leadership.problem, 5)
+    await eventually(lambda: office.candidate.leadership.problem)
     assert "may not do that" in office.candidate.leadership.problem
     await office.lead()
     assert office.candidate.leadership.problem == ""
@@ -172,7 +172,7 @@ async def test_what_keeps_it_from_leading_is_told_and_tried_again(office: Office
 async def test_an_announcement_that_is_not_stored_ends_the_term_and_closes_the_producer(office: Office) -> None:
     office.failing = PulsarClientError(Result.ProducerFenced)
     office.candidate.contend()
-    await eventually(lambda: office.candidate.leadership.problem, 5)
+    await eventually(lambda: office.candidate.leadership.problem)
     assert office.opened[0].closed
     office.failing = None
     await office.lead()

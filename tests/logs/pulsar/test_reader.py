@@ -252,7 +252,7 @@ async def test_a_reader_that_the_library_closed_is_lost() -> None:
     await reading.until(lambda: bool(reading.caught_up_after))
     handle.fail(Result.AlreadyClosed)
     with pytest.raises(LogError) as lost:
-        await asyncio.wait_for(reading.task, 5)
+        await asyncio.wait_for(reading.task, 20)
     assert lost.value.reason == "LOG_ENDED"
 
 
@@ -268,7 +268,7 @@ async def caught_up(last: int = 2, **options: Any) -> Reading:
 
 async def lost(reading: Reading) -> str:
     with pytest.raises(LogError) as error:
-        await asyncio.wait_for(reading.task, 5)
+        await asyncio.wait_for(reading.task, 20)
     return error.value.reason
 
 

@@ -93,7 +93,7 @@ async def test_with_a_hole_there_is_nothing(caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_what_does_not_come_holds_nobody_up() -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         entries, _ = await recalled(FakeReader(*updates(2, 3)), MessageId(7, 4), most=3)
     assert entries == []
 
@@ -136,7 +136,7 @@ class Mute(FakeReader):
 
 async def test_a_reader_that_never_closes_holds_nobody_up() -> None:
     handle = Mute(*updates(2, 3, 4))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         entries, _ = await recalled(handle, MessageId(7, 4), most=3)
     assert handle.closing and places(entries) == [(7, 2), (7, 3), (7, 4)]
 
@@ -152,7 +152,7 @@ async def test_what_comes_too_slowly_holds_nobody_up(monkeypatch: pytest.MonkeyP
             await asyncio.sleep(0.02)
 
     feeding = asyncio.create_task(trickle())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         entries, _ = await recalled(handle, MessageId(7, 999), most=1_000)
     feeding.cancel()
     assert entries == [] and handle.closing

@@ -17,7 +17,7 @@ KEY = a_key("public/default")
 async def taken(receiver: Receiver, count: int) -> list[int]:
     """Takes until so many messages were handed on; their entries."""
     entries: list[int] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while len(entries) < count:
             if batch := receiver.take():
                 entries += [place.entry for place, _ in batch]
@@ -92,7 +92,7 @@ async def test_a_batch_never_ends_between_the_two() -> None:
             handle.misses = 1
         handle.feed(a_message(n, an_update(KEY, n)))
         handle.feed(a_message(n + 1, an_update(KEY, n)))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while not receiver.has_some:  # noqa: ASYNC110 - nobody may look meanwhile
                 await asyncio.sleep(0)
         while batch := receiver.take():

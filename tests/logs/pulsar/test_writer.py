@@ -59,7 +59,7 @@ class Writing:
             self.writer.append(an_update(a_key(NAMESPACE, name), event_id=name))
 
     async def until(self, holds: Callable[[], Any]) -> None:
-        await eventually(holds, 5)
+        await eventually(holds)
 
     async def until_sent(self, *names: str, by: int = 0) -> FakeProducer:
         """The producer with this number, once it has sent these."""

@@ -50,6 +50,8 @@ class Admin:
         scheme, _, hosts = url.rstrip("/").partition("://")
         self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
         self._token = token
+        self._asking: set[asyncio.Task[httpx.Response]] = set()
+        self._closed = False
         self._http = httpx.AsyncClient(
             verify=(tls or TlsOptions()).context(),
             timeout=_ATTEMPT_SECONDS,
@@ -86,7 +88,11 @@ class Admin:
         return None if answer is None else answer.headers
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Ends what is being asked, which then has no answer, and closes the connections."""
+        self._closed = True
+        for asking in self._asking:
+            asking.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
         await self._http.aclose()
 
     async def _answer(self, resource: str, seconds: float) -> httpx.Response | None:
@@ -106,8 +112,7 @@ class Admin:
         url = self._bases[0] + resource
         for _ in range(_REDIRECTS):
             try:
-                # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
-                answer = await self._http.get(url, headers=self._headers(), follow_redirects=False)
+                answer = await self._sent(url)
             except httpx.HTTPError as error:
                 raise _PassingFaultError(f"{type(error).__name__} {error}".strip()) from error
             if answer.has_redirect_location:
@@ -115,6 +120,20 @@ class Admin:
                 continue
             return self._found(answer, resource)
         raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {url}")
+
+    async def _sent(self, url: str) -> httpx.Response:
+        """One request, a task of its own that ``close`` can end: a connection that came about after the closing would stay open."""
+        if not self._closed:
+            # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
+            asking = asyncio.create_task(self._http.get(url, headers=self._headers(), follow_redirects=False))
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+            try:
+                return await asking
+            except asyncio.CancelledError:
+                if not self._closed or _is_being_cancelled():
+                    raise
+        raise LogError(ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
 
     def _headers(self) -> dict[str, str]:
         if self._token is None:
@@ -145,6 +164,12 @@ class Admin:
 
 class _PassingFaultError(Exception):
     """A call that may succeed when it is repeated."""
+
+
+def _is_being_cancelled() -> bool:
+    """Whether it is the task that runs here that is being cancelled, and not one that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _resource(path: Sequence[str]) -> str:

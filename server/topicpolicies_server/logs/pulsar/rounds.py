@@ -64,9 +64,9 @@ class Rounds:
             whole = now >= next_round
             if whole:
                 next_round = now + self._every
+                self._troubled.intersection_update(logs)
             for log in logs:
                 self._look(log, now, whole)
-            self._troubled.intersection_update(logs)
 
     def _look(self, log: LookedAfter, now: float, whole: bool) -> None:
         try:
