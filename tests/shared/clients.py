@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 
 import grpc
@@ -14,12 +13,13 @@ from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 
 from .acknowledged import Acknowledged, Cell
 from .settings import ALL, Owned
+from .term import Term
 
 
-async def client(stub: AsyncStub, owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, until: float, seed: int) -> None:
-    """Changes one setting of one topic after the other, until a moment of ``time.monotonic``."""
+async def client(stub: AsyncStub, owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, term: Term, seed: int) -> None:
+    """Changes one setting of one topic after the other, as long as the term lasts."""
     chance = random.Random(seed)
-    while time.monotonic() < until:
+    while not term.over:
         cell = Cell(chance.choice(topics), owned)
         number = acknowledged.next(cell)
         request = UpdatePolicyRequest(topic=cell.topic, policies=owned.policies(number))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -19,6 +18,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from .acknowledged import Acknowledged, Cell
 from .raw_log import RawLog
 from .settings import Owned
+from .term import Term
 
 
 class NaiveWriter:
@@ -31,10 +31,10 @@ class NaiveWriter:
         self._owned: dict[PolicyKey, tuple[Owned, int]] = {}
         log.listeners.append(self._heard)
 
-    async def client(self, owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, until: float, seed: int) -> None:
-        """Changes one setting of one topic after the other, until a moment of ``time.monotonic``."""
+    async def client(self, owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, term: Term, seed: int) -> None:
+        """Changes one setting of one topic after the other, as long as the term lasts."""
         chance = random.Random(seed)
-        while time.monotonic() < until:
+        while not term.over:
             cell = Cell(chance.choice(topics), owned)
             key = PolicyKey(cell.topic, Scope.LOCAL)
             async with self._turns[key]:

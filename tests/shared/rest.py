@@ -14,6 +14,7 @@ from tests.broker.admin import Admin, AdminError
 
 from .acknowledged import Acknowledged, Cell
 from .settings import Owned
+from .term import Term
 
 _SHOWING_THREADS = 4
 
@@ -35,14 +36,14 @@ def set_over_rest(admin: Admin, cell: Cell, acknowledged: Acknowledged) -> None:
 
 
 async def administrator(
-    connect: Callable[[], Admin], owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, until: float, seed: int
+    connect: Callable[[], Admin], owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, term: Term, seed: int
 ) -> None:
-    """A thread that sets one setting on one topic after the other, until a moment of ``time.monotonic``."""
+    """A thread that sets one setting on one topic after the other, as long as the term lasts."""
     chance = random.Random(seed)
 
     def work() -> None:
         with connect() as admin:
-            while time.monotonic() < until:
+            while not term.over:
                 set_over_rest(admin, Cell(chance.choice(topics), owned), acknowledged)
 
     await asyncio.to_thread(work)

@@ -23,6 +23,7 @@ from .naive import NaiveWriter
 from .raw_log import RawLog
 from .rest import administrator, wrongly_shown
 from .settings import CLIENTS, REST
+from .term import Term
 
 
 @dataclass
@@ -95,6 +96,11 @@ class Place:
         return RawLog(self.broker.service_url, self.broker.admin_url, self.namespace)
 
 
+_LEAST = {"admin REST": 4, "sidecars": 100}
+_LEAST_BESIDE_NAIVE = {"admin REST": 4, "naive writer": 20}
+"""So many changes of each kind make sure that they meet, however slow the machine is."""
+
+
 async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
     """The administrators beside clients of two sidecars; in the end a third is started and asked too."""
     report = Report(f"two sidecars beside the admin REST of {place.broker.version}, {place.name}", seconds)
@@ -107,11 +113,11 @@ async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
         watches = [asyncio.create_task(each.follow()) for each in heads]
         for each in heads:
             await each.synced()
-        until = time.monotonic() + seconds
+        term = Term(acknowledged, seconds, _LEAST)
         await asyncio.gather(
-            *(administrator(place.broker.admin, owned, place.topics, acknowledged, until, seed) for seed, owned in enumerate(REST)),
+            *(administrator(place.broker.admin, owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(REST)),
             *(
-                client(stub, owned, place.topics, acknowledged, until, seed)
+                client(stub, owned, place.topics, acknowledged, term, seed)
                 for seed, (stub, owned) in enumerate(zip(stubs, CLIENTS, strict=True), len(REST))
             ),
         )
@@ -139,10 +145,10 @@ async def beside_naive_writer(place: Place, seconds: float) -> Report:
     acknowledged = Acknowledged()
     async with place.log() as log:
         writer = NaiveWriter(log)
-        until = time.monotonic() + seconds
+        term = Term(acknowledged, seconds, _LEAST_BESIDE_NAIVE)
         await asyncio.gather(
-            *(administrator(place.broker.admin, owned, place.topics, acknowledged, until, seed) for seed, owned in enumerate(REST)),
-            *(writer.client(owned, place.topics, acknowledged, until, seed) for seed, owned in enumerate(CLIENTS, len(REST))),
+            *(administrator(place.broker.admin, owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(REST)),
+            *(writer.client(owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(CLIENTS, len(REST))),
         )
         await asyncio.sleep(0.5)
         await judge(report, place, log, acknowledged, seconds=1.0)

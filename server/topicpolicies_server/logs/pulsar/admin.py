@@ -51,6 +51,7 @@ class Admin:
         self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
         self._token = token
         self._asking: set[asyncio.Task[httpx.Response]] = set()
+        self._ended: frozenset[asyncio.Task[httpx.Response]] = frozenset()
         self._closed = False
         self._http = httpx.AsyncClient(
             verify=(tls or TlsOptions()).context(),
@@ -90,9 +91,10 @@ class Admin:
     async def close(self) -> None:
         """Ends what is being asked, which then has no answer, and closes the connections."""
         self._closed = True
-        for asking in self._asking:
+        self._ended = frozenset(self._asking)
+        for asking in self._ended:
             asking.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await asyncio.gather(*self._ended, return_exceptions=True)
         await self._http.aclose()
 
     async def _answer(self, resource: str, seconds: float) -> httpx.Response | None:
@@ -123,17 +125,18 @@ class Admin:
 
     async def _sent(self, url: str) -> httpx.Response:
         """One request, a task of its own that ``close`` can end: a connection that came about after the closing would stay open."""
-        if not self._closed:
-            # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
-            asking = asyncio.create_task(self._http.get(url, headers=self._headers(), follow_redirects=False))
-            self._asking.add(asking)
-            asking.add_done_callback(self._asking.discard)
-            try:
-                return await asking
-            except asyncio.CancelledError:
-                if not self._closed or _is_being_cancelled():
-                    raise
-        raise LogError(ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
+        if self._closed:
+            raise _closed()
+        # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
+        asking = asyncio.create_task(self._http.get(url, headers=self._headers(), follow_redirects=False))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        try:
+            return await asking
+        except asyncio.CancelledError:
+            if asking in self._ended and not _is_being_cancelled():
+                raise _closed() from None
+            raise
 
     def _headers(self) -> dict[str, str]:
         if self._token is None:
@@ -164,6 +167,10 @@ class Admin:
 
 class _PassingFaultError(Exception):
     """A call that may succeed when it is repeated."""
+
+
+def _closed() -> LogError:
+    return LogError(ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
 
 
 def _is_being_cancelled() -> bool:

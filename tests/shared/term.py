@@ -1,0 +1,28 @@
+"""How long writers go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from .acknowledged import Acknowledged
+
+_MOST_SECONDS = 60.0
+
+
+class Term:
+    """Some seconds, and as long as it takes until each kind of writer has made enough changes to meet the others; but a minute at most."""
+
+    def __init__(self, acknowledged: Acknowledged, seconds: float, least: Mapping[str, int]) -> None:
+        """Begins now. ``least``: acknowledged changes, by kind of writer."""
+        self._acknowledged = acknowledged
+        self._least = least
+        now = time.monotonic()
+        self._until, self._end = now + seconds, now + seconds + _MOST_SECONDS
+
+    @property
+    def over(self) -> bool:
+        """Whether writers stop."""
+        now = time.monotonic()
+        changes = self._acknowledged.changes
+        return now >= self._end or (now >= self._until and all(changes[who] >= least for who, least in self._least.items()))
