@@ -91,7 +91,7 @@ class Admin:
     async def close(self) -> None:
         """Ends what is being asked, which then has no answer, and closes the connections."""
         self._closed = True
-        self._ended = frozenset(self._asking)
+        self._ended |= self._asking
         for asking in self._ended:
             asking.cancel()
         await asyncio.gather(*self._ended, return_exceptions=True)
