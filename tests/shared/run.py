@@ -25,6 +25,11 @@ from .rest import administrator, wrongly_shown
 from .settings import CLIENTS, REST
 from .term import Term
 
+_LEAST = {"admin REST": 4, "sidecars": 100}
+"""So many changes of each kind make sure that they meet, however slow the machine is."""
+_LEAST_BESIDE_NAIVE = {"admin REST": 4, "naive writer": 20}
+"""The same with a naive writer."""
+
 
 @dataclass
 class Report:
@@ -32,6 +37,7 @@ class Report:
 
     name: str
     seconds: float
+    """How long the writers went on."""
     changes: dict[str, int] = field(default_factory=dict)
     """Acknowledged, by kind of writer."""
     errors: dict[str, int] = field(default_factory=dict)
@@ -96,11 +102,6 @@ class Place:
         return RawLog(self.broker.service_url, self.broker.admin_url, self.namespace)
 
 
-_LEAST = {"admin REST": 4, "sidecars": 100}
-_LEAST_BESIDE_NAIVE = {"admin REST": 4, "naive writer": 20}
-"""So many changes of each kind make sure that they meet, however slow the machine is."""
-
-
 async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
     """The administrators beside clients of two sidecars; in the end a third is started and asked too."""
     report = Report(f"two sidecars beside the admin REST of {place.broker.version}, {place.name}", seconds)
@@ -121,6 +122,7 @@ async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
                 for seed, (stub, owned) in enumerate(zip(stubs, CLIENTS, strict=True), len(REST))
             ),
         )
+        report.seconds = term.seconds
         await quiet(log, [metrics_at for _, metrics_at in sidecars])
         await judge(report, place, log, acknowledged)
         for number, (server, _) in enumerate(sidecars):
@@ -150,6 +152,7 @@ async def beside_naive_writer(place: Place, seconds: float) -> Report:
             *(administrator(place.broker.admin, owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(REST)),
             *(writer.client(owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(CLIENTS, len(REST))),
         )
+        report.seconds = term.seconds
         await asyncio.sleep(0.5)
         await judge(report, place, log, acknowledged, seconds=1.0)
     report.stories = []

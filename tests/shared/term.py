@@ -17,8 +17,14 @@ class Term:
         """Begins now. ``least``: acknowledged changes, by kind of writer."""
         self._acknowledged = acknowledged
         self._least = least
-        now = time.monotonic()
-        self._until, self._end = now + seconds, now + seconds + _MOST_SECONDS
+        self._began = time.monotonic()
+        self._until = self._began + seconds
+        self._end = self._until + _MOST_SECONDS
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._began
 
     @property
     def over(self) -> bool:

@@ -13,6 +13,7 @@ from tests.broker.pulsar_broker import Broker
 
 from .run import Place, beside_naive_writer, beside_sidecars
 
+pytestmark = pytest.mark.timeout(240)
 SECONDS = 4.0
 
 
