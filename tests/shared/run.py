@@ -114,14 +114,14 @@ async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
         watches = [asyncio.create_task(each.follow()) for each in heads]
         for each in heads:
             await each.synced()
-        term = Term(acknowledged, seconds, _LEAST)
-        await asyncio.gather(
-            *(administrator(place.broker.admin, owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(REST)),
-            *(
-                client(stub, owned, place.topics, acknowledged, term, seed)
-                for seed, (stub, owned) in enumerate(zip(stubs, CLIENTS, strict=True), len(REST))
-            ),
-        )
+        with Term(acknowledged, seconds, _LEAST) as term:
+            await asyncio.gather(
+                *(administrator(place.broker.admin, owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(REST)),
+                *(
+                    client(stub, owned, place.topics, acknowledged, term, seed)
+                    for seed, (stub, owned) in enumerate(zip(stubs, CLIENTS, strict=True), len(REST))
+                ),
+            )
         report.seconds = term.seconds
         await quiet(log, [metrics_at for _, metrics_at in sidecars])
         await judge(report, place, log, acknowledged)
@@ -147,11 +147,11 @@ async def beside_naive_writer(place: Place, seconds: float) -> Report:
     acknowledged = Acknowledged()
     async with place.log() as log:
         writer = NaiveWriter(log)
-        term = Term(acknowledged, seconds, _LEAST_BESIDE_NAIVE)
-        await asyncio.gather(
-            *(administrator(place.broker.admin, owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(REST)),
-            *(writer.client(owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(CLIENTS, len(REST))),
-        )
+        with Term(acknowledged, seconds, _LEAST_BESIDE_NAIVE) as term:
+            await asyncio.gather(
+                *(administrator(place.broker.admin, owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(REST)),
+                *(writer.client(owned, place.topics, acknowledged, term, seed) for seed, owned in enumerate(CLIENTS, len(REST))),
+            )
         report.seconds = term.seconds
         await asyncio.sleep(0.5)
         await judge(report, place, log, acknowledged, seconds=1.0)

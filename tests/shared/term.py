@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
 
 from .acknowledged import Acknowledged
 
@@ -11,7 +13,10 @@ _MOST_SECONDS = 60.0
 
 
 class Term:
-    """Some seconds, and as long as it takes until each kind of writer has made enough changes to meet the others; but a minute at most."""
+    """Some seconds, and as long as it takes until each kind of writer has made enough changes to meet the others; but a minute at most.
+
+    ``with`` it around the writers: if one of them fails, it is over for the others.
+    """
 
     def __init__(self, acknowledged: Acknowledged, seconds: float, least: Mapping[str, int]) -> None:
         """Begins now. ``least``: acknowledged changes, by kind of writer."""
@@ -20,6 +25,12 @@ class Term:
         self._began = time.monotonic()
         self._until = self._began + seconds
         self._end = self._until + _MOST_SECONDS
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end = time.monotonic()
 
     @property
     def seconds(self) -> float:

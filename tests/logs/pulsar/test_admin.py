@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from tests.logs.pulsar.conftest import eventually
 from tests.ports import free_port
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_environment, token_from_file
+from topicpolicies_server.logs.pulsar import admin as admin_module
 from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
 
 
@@ -219,6 +221,101 @@ async def test_a_question_that_is_to_be_repeated_ends_when_the_client_is_closed(
         with pytest.raises(LogError, match="closed") as failed:
             await question
         assert failed.value.reason == ADMIN_UNREACHABLE
+
+
+@pytest.fixture
+def kept() -> Iterator[None]:
+    """Nothing is closed by being forgotten."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@asynccontextmanager
+async def silence() -> AsyncIterator[tuple[str, set[asyncio.StreamWriter]]]:
+    """A server that takes connections and never says anything: where it is, and who is connected."""
+    connected: set[asyncio.StreamWriter] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.add(writer)
+        try:
+            while await reader.read(65_536):
+                pass
+        except OSError:
+            pass
+        finally:
+            connected.discard(writer)
+            writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listening:
+        yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}", connected
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("who", ["the client is closed", "who asks is cancelled"])
+async def test_a_tls_handshake_that_is_cut_leaves_no_connection_open(who: str) -> None:
+    async with silence() as (address, connected):
+        admin = Admin(f"https://{address}")
+        questions = [asyncio.create_task(admin.get("x")) for _ in range(3)]
+        await eventually(lambda: len(connected) == 3)
+        await asyncio.sleep(0.1)  # the handshakes have begun
+        if who == "who asks is cancelled":
+            for question in questions:
+                question.cancel()
+        else:
+            await admin.close()
+        failures = await asyncio.gather(*questions, return_exceptions=True)
+        assert {type(failure) for failure in failures} == {LogError if who == "the client is closed" else asyncio.CancelledError}
+        await eventually(lambda: not connected)
+        await admin.close()
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("turns", range(0, 12, 2))
+async def test_closing_is_done_whole_although_who_waits_for_it_is_cancelled(turns: int) -> None:
+    async with serving(Answer(200, "{}")) as server:
+        admin = Admin(server.url)
+        await asyncio.gather(*(admin.get("x") for _ in range(8)))
+        assert server.connections == 8
+        closing = asyncio.create_task(admin.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        await admin.close()
+        await eventually(lambda: server.connections == 0)
+
+
+async def test_a_question_in_the_pause_before_its_repeat_ends_with_the_closing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_module, "_FIRST_PAUSE", 60.0)
+    async with serving(Answer(503)) as server:
+        admin = Admin(server.url)
+        question = asyncio.create_task(admin.get("x", seconds=600))
+        await eventually(lambda: server.asked)
+        await asyncio.sleep(0.05)
+        await admin.close()
+        with pytest.raises(LogError, match="closed"):
+            await asyncio.wait_for(question, 5)
+
+
+async def test_who_was_cancelled_before_it_asked_is_told_of_the_closing_like_anybody() -> None:
+    async with silence() as (address, connected):
+        admin = Admin(f"http://{address}")
+
+        async def asks_when_it_is_cancelled() -> None:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                await admin.get("x")
+
+        asking = asyncio.create_task(asks_when_it_is_cancelled())
+        await asyncio.sleep(0)
+        asking.cancel()
+        await eventually(lambda: connected)
+        await admin.close()
+        with pytest.raises(LogError, match="closed"):
+            await asking
 
 
 async def test_whoever_asks_and_is_cancelled_while_the_client_is_closed_is_cancelled() -> None:

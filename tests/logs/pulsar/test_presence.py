@@ -171,7 +171,7 @@ class FakeLog:
         self.glances = 0
         self.inside = 0
         self.most_inside = 0
-        self._fails = fails
+        self.fails = fails
         self._lasts = lasts
 
     def glance(self) -> None:
@@ -190,7 +190,7 @@ class FakeLog:
         self.most_inside = max(self.most_inside, self.inside)
         try:
             await asyncio.sleep(self._lasts)
-            if self._fails:
+            if self.fails:
                 raise ValueError("nobody thought of this")
         finally:
             self.inside -= 1
@@ -239,7 +239,14 @@ async def test_one_logs_trouble_does_not_end_the_rounds_of_the_others(told: list
     await eventually(lambda: troubled.visits > 2 and all(log.visits > 2 for log in others))
     assert slow.visits == slow.most_inside == 1
     assert slow.rested > 2
-    assert "nobody thought of this" in str(told[0].exc_info)
+    assert len(told) == 1 and "nobody thought of this" in str(told[0].exc_info)
+    troubled.fails = False
+    well = troubled.visits + 2
+    await eventually(lambda: troubled.visits > well)
+    troubled.fails = True
+    again = troubled.visits + 2
+    await eventually(lambda: troubled.visits > again)
+    assert len(told) == 2, "once each time that it has failed after it was well"
     await rounds.stop()
     visits = [log.visits for log in others]
     await asyncio.sleep(0.05)

@@ -6,6 +6,7 @@ What the questions mean is for others (``topics``, ``schemas``, ``cluster_facts`
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import time
@@ -52,7 +53,8 @@ class Admin:
         self._token = token
         self._asking: set[asyncio.Task[httpx.Response]] = set()
         self._ended: frozenset[asyncio.Task[httpx.Response]] = frozenset()
-        self._closed = False
+        self._closed = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
         self._http = httpx.AsyncClient(
             verify=(tls or TlsOptions()).context(),
             timeout=_ATTEMPT_SECONDS,
@@ -89,9 +91,17 @@ class Admin:
         return None if answer is None else answer.headers
 
     async def close(self) -> None:
-        """Ends what is being asked, which then has no answer, and closes the connections."""
-        self._closed = True
-        self._ended |= self._asking
+        """Ends what is being asked, which then has no answer, and closes the connections.
+
+        That is done whole, also if who waits for it is cancelled: connections that are left half-way are closed by nobody.
+        """
+        if self._closing is None:
+            self._closed.set()
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._ended = frozenset(self._asking)
         for asking in self._ended:
             asking.cancel()
         await asyncio.gather(*self._ended, return_exceptions=True)
@@ -107,8 +117,14 @@ class Admin:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer to GET {resource}: {fault}.") from fault
                 self._bases.append(self._bases.pop(0))
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _rest(self, seconds: float) -> None:
+        """Waits, until it is closed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closed.wait()
 
     async def _ask(self, resource: str) -> httpx.Response | None:
         url = self._bases[0] + resource
@@ -125,16 +141,18 @@ class Admin:
 
     async def _sent(self, url: str) -> httpx.Response:
         """One request, a task of its own that ``close`` can end: a connection that came about after the closing would stay open."""
-        if self._closed:
+        if self._closed.is_set():
             raise _closed()
+        cancelled = _cancellations()
         # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
-        asking = asyncio.create_task(self._http.get(url, headers=self._headers(), follow_redirects=False))
+        question = self._http.get(url, headers=self._headers(), follow_redirects=False, extensions={"trace": _Handshake().trace})
+        asking = asyncio.create_task(question)
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
             return await asking
         except asyncio.CancelledError:
-            if asking in self._ended and not _is_being_cancelled():
+            if asking in self._ended and _cancellations() == cancelled:
                 raise _closed() from None
             raise
 
@@ -173,10 +191,24 @@ def _closed() -> LogError:
     return LogError(ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
 
 
-def _is_being_cancelled() -> bool:
-    """Whether it is the task that runs here that is being cancelled, and not one that it waits for."""
+def _cancellations() -> int:
+    """How often the task that runs here was cancelled; those that it waits for are not counted."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return task.cancelling() if task is not None else 0
+
+
+class _Handshake:
+    """Closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def trace(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Told by the library what it does."""
+        if event == "connection.connect_tcp.complete":
+            self._stream = facts["return_value"]
+        elif event == "connection.start_tls.failed" and self._stream is not None:
+            await self._stream.aclose()
 
 
 def _resource(path: Sequence[str]) -> str:

@@ -41,6 +41,8 @@ class Rounds:
         self._visits: dict[LookedAfter, asyncio.Task[None]] = {}
         self._troubled: set[LookedAfter] = set()
         """Logs that failed when they were looked at last: each is told once."""
+        self._unvisitable: set[LookedAfter] = set()
+        """Logs that failed when they were looked after last: as above."""
         self._walk: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -65,6 +67,7 @@ class Rounds:
             if whole:
                 next_round = now + self._every
                 self._troubled.intersection_update(logs)
+                self._unvisitable.intersection_update(logs)
             for log in logs:
                 self._look(log, now, whole)
 
@@ -88,6 +91,10 @@ class Rounds:
             async with self._at_once:
                 await log.look_after()
         except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
-            _log.exception("Looking after a change log failed")
+            if log not in self._unvisitable:
+                self._unvisitable.add(log)
+                _log.exception("Looking after a change log failed")
+        else:
+            self._unvisitable.discard(log)
         finally:
             del self._visits[log]

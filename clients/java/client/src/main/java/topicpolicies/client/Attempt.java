@@ -39,9 +39,12 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A>, ClientInterce
         }
     }
 
-    /** It is not waited for any longer. */
+    /** Ends it, once it was started, because the client was closed; nobody waits for gRPC to tell so. */
     void end() {
         answered.completeExceptionally(TopicPoliciesException.clientClosed());
+        if (call != null) {
+            call.cancel("the client was closed", null);
+        }
     }
 
     @Override

@@ -29,7 +29,7 @@ final class Calls {
     private final Duration timeout;
     private final Executor executor;
     private final Set<CompletableFuture<Void>> pauses = ConcurrentHashMap.newKeySet();
-    private final Set<Attempt<?, ?>> reads = ConcurrentHashMap.newKeySet();
+    private final Set<Attempt<?, ?>> attempts = ConcurrentHashMap.newKeySet();
 
     /** One of the service's unary methods. */
     interface Method<Q, A> {
@@ -59,10 +59,13 @@ final class Calls {
         return new Call<>(method, request, Selection.namespaceOf(topic), requestId, retries).start();
     }
 
-    /** Nothing is repeated any more, and no read is waited for: gRPC lets one go on that it was just about to repeat when its channel ended. */
+    /**
+     * Nothing is repeated any more, and nothing is waited for. The end of a channel does not end all: gRPC lets a read go on that it was just about
+     * to repeat, a channel that the client was given stays open, and an executor may be gone by which gRPC would tell.
+     */
     void close() {
         pauses.forEach(pause -> pause.complete(null));
-        reads.forEach(Attempt::end);
+        attempts.forEach(Attempt::end);
     }
 
     /** Waits; fails with the exception itself. */
@@ -116,9 +119,6 @@ final class Calls {
                 fail(error, true);
                 return;
             }
-            if (!isChange()) {
-                reading(attempt);
-            }
             if (!line.alone(address) && !line.connected(address)) {
                 CompletableFuture.delayedExecutor(CONNECTING_SECONDS, TimeUnit.SECONDS, executor).execute(attempt::abandonUnlessSent);
             }
@@ -129,11 +129,12 @@ final class Calls {
                     failed(address, TopicPoliciesException.of(error), attempt.sent());
                 }
             });
+            underWay(attempt);
         }
 
-        private void reading(Attempt<Q, A> attempt) {
-            reads.add(attempt);
-            attempt.answered().whenComplete((answer, error) -> reads.remove(attempt));
+        private void underWay(Attempt<Q, A> attempt) {
+            attempts.add(attempt);
+            attempt.answered().whenComplete((answer, error) -> attempts.remove(attempt));
             if (line.isClosed()) {
                 attempt.end(); // after the others were
             }

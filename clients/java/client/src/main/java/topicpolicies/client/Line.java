@@ -123,10 +123,14 @@ final class Line implements AutoCloseable {
     }
 
     @Override
-    public synchronized void close() {
-        closed = true;
-        opened.values().forEach(open -> open.channel.shutdownNow());
-        opened.clear();
+    public void close() {
+        List<Open> left;
+        synchronized (this) {
+            closed = true;
+            left = List.copyOf(opened.values());
+            opened.clear();
+        }
+        left.forEach(open -> open.channel.shutdownNow()); // which may run callbacks of calls, in this thread
     }
 
     private Open open(String address) {

@@ -3,6 +3,7 @@ package topicpolicies.client;
 import com.google.protobuf.Any;
 import com.google.rpc.ErrorInfo;
 import io.grpc.Attributes;
+import io.grpc.ForwardingServerCallListener;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Metadata;
@@ -51,6 +52,8 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
     final List<Metadata> seen = new CopyOnWriteArrayList<>();
     final AtomicInteger reads = new AtomicInteger();
     final AtomicInteger watches = new AtomicInteger();
+    /** Calls that ended before they were answered. */
+    final AtomicInteger cancelled = new AtomicInteger();
     final AtomicInteger connections = new AtomicInteger();
     /** As for changes. */
     volatile IntFunction<StatusRuntimeException> reading = LEADING;
@@ -119,7 +122,13 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
     @Override
     public <Q, A> ServerCall.Listener<Q> interceptCall(ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
         seen.add(headers);
-        return next.startCall(call, headers);
+        return new ForwardingServerCallListener.SimpleForwardingServerCallListener<>(next.startCall(call, headers)) {
+            @Override
+            public void onCancel() {
+                cancelled.incrementAndGet();
+                super.onCancel();
+            }
+        };
     }
 
     @Override
