@@ -27,7 +27,6 @@ REQUIREMENTS = ROOT / "requirements"
 # What is installed for whom, in this order. `dev` contains all that `server` has, in the same versions.
 PROFILES = {"server": ("build", "server"), "dev": ("dev",)}
 BROKERS = ("4.2.4", "4.0.0")
-BASELINE = "proto/baseline.binpb"
 
 
 class Failure(Exception):
@@ -57,7 +56,7 @@ def demo(arguments: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Everything: lint, types, definitions, and all tests, those with real brokers and of all languages too (JDK 17, Maven, Go, Node)."""
+    """Everything: lint, types, definitions, and all tests, with real brokers and in all languages (JDK 17, Maven, Go, Node, Rust)."""
     heading("brokers")
     if subprocess.run([sys.executable, "-m", "tests.broker.jars", *BROKERS], cwd=ROOT, check=False).returncode:
         raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
@@ -83,8 +82,14 @@ def generate(arguments: list[str]) -> int:
     """Generate the code of the Protobuf definitions in all languages; with --baseline, take them as the release to be compatible with."""
     install("dev")
     if arguments == ["--baseline"]:
-        return run(PROGRAMS / "buf", "build", "proto", "--exclude-source-info", "-o", BASELINE)
+        return run(PYTHON, "proto/buf.py", "baseline")
     return run(PYTHON, "proto/generate.py", *arguments)
+
+
+def coordinates(arguments: list[str]) -> int:
+    """Give all packages the names that coordinates.toml has, after a change of it; with --check, only say what has another name."""
+    install("dev")
+    return run(PYTHON, "proto/coordinates.py", *arguments)
 
 
 def lock(arguments: list[str]) -> int:
@@ -112,14 +117,14 @@ def broker(arguments: list[str]) -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """Measure updates; or `bench plugin`, `bench harness SCENARIO`, `bench audit_scale`; `bench record`: all, into docs/benchmarks.md."""
+    """Measure updates; or what bench/ has: `bench plugin`, `bench harness SCENARIO`...; `bench record`: all, into docs/benchmarks.md."""
     install("dev")
-    if arguments[:1] in (["harness"], ["plugin"], ["audit_scale"], ["record"]):
+    if arguments[:1] and arguments[0] in ("harness", "plugin", "streaming", "deliveries", "snapshot", "audit_scale", "record"):
         return hand_over(PYTHON, "-m", f"bench.{arguments[0]}", *arguments[1:])
     return hand_over(PYTHON, "-m", "bench", *arguments)
 
 
-COMMANDS = {command.__name__: command for command in (demo, test, check, lint, generate, lock, broker, bench)}
+COMMANDS = {command.__name__: command for command in (demo, test, check, lint, generate, coordinates, lock, broker, bench)}
 
 
 def verify(*arguments: str) -> int:
@@ -142,9 +147,10 @@ def inspect() -> list[str]:
         ("lint", PROGRAMS / "ruff", "check"),
         ("format", PROGRAMS / "ruff", "format", "--check"),
         ("types", PROGRAMS / "mypy"),
+        ("coordinates", PYTHON, "proto/coordinates.py", "--check"),
         ("generated code", PYTHON, "proto/generate.py", "--check"),
-        ("Protobuf lint", PROGRAMS / "buf", "lint", "proto"),
-        ("Protobuf compatibility", PROGRAMS / "buf", "breaking", "proto", "--against", BASELINE),
+        ("Protobuf lint", PYTHON, "proto/buf.py", "lint"),
+        ("Protobuf compatibility", PYTHON, "proto/buf.py", "breaking"),
     ):
         heading(name)
         began = time.monotonic()

@@ -1,9 +1,13 @@
-"""The limit that everything is held against: an empty unary call on the server's own stack, in a process of its own."""
+"""The limits that updates are held against: an empty unary call, and a stream that gives each message back.
+
+They run on the server's own stack, in a process of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 
 import grpc
 import uvloop
@@ -11,10 +15,16 @@ import uvloop
 from topicpolicies_server.config import Limits
 
 METHOD = "/bench.Echo/Echo"
+STREAM = "/bench.Echo/Stream"
 
 
 async def _echo(message: bytes, _: object) -> bytes:
     return message
+
+
+async def _echo_all(messages: AsyncIterator[bytes], _: object) -> AsyncIterator[bytes]:
+    async for message in messages:
+        yield message
 
 
 async def _serve(port: int) -> None:
@@ -23,8 +33,11 @@ async def _serve(port: int) -> None:
         options=[("grpc.max_receive_message_length", limits.max_message_bytes), ("grpc.so_reuseport", 0)],
         maximum_concurrent_rpcs=limits.max_concurrent_calls,
     )
-    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(_echo)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Echo", {"Echo": handler}),))
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        "Echo": grpc.unary_unary_rpc_method_handler(_echo),
+        "Stream": grpc.stream_stream_rpc_method_handler(_echo_all),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Echo", handlers),))
     server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     await server.wait_for_termination()

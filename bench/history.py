@@ -112,7 +112,8 @@ async def fill(path: Path, events: int, begin: int) -> None:
 def _event(number: int, begin: int) -> Placed:
     key = PolicyKey(f"persistent://{NAMESPACE}/topic-{number % _TOPICS}", Scope.LOCAL)
     document = documents.split(TopicPolicies(max_producer_per_topic=number, message_ttl_in_seconds=60))
-    stamp = Stamp(f"{number:032x}", StampKind.UPDATE, f"{number:032x}", "", f"actor-{number // 7 % _ACTORS}", ("max_producer_per_topic",))
+    request_id, actor = f"{number:032x}", f"actor-{number // 7 % _ACTORS}"
+    stamp = Stamp(request_id, StampKind.UPDATE, request_id, actor=actor, mask=("max_producer_per_topic",))
     return Placed(0, f"{number:012d}", Event(key, Action.UPDATE, document, stamp), begin + number * 1000)
 
 

@@ -12,8 +12,10 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core import documents, secrets
 from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.documents import Settings
 from topicpolicies_server.core.events import Event, Placed
 from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.operation import Folded
 from topicpolicies_server.core.readback import ReadBack
 from topicpolicies_server.core.sequencer import Append, Effect, Request, Sequencer, Settled
 from topicpolicies_server.core.view import Change, View
@@ -37,7 +39,7 @@ class Stage(NamedTuple):
 def measure(updates: int) -> list[Stage]:
     """The stages of an update, in its own order, over so many updates of one key."""
     stages: dict[str, float] = {}
-    wire = secrets.wire
+    wire, nobody = secrets.wire, requests.Asker()
 
     def timed(name: str, work: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
         begin = time.perf_counter()
@@ -48,7 +50,7 @@ def measure(updates: int) -> list[Stage]:
     messages = [_message(number) for number in range(updates)]
     parsed = timed("parse the request", service_pb2.UpdatePolicyRequest.FromString, messages)
     timed("  of reading it: compile the mask", lambda each: compile_change(each.policies, each.update_mask.paths, {}), parsed)
-    read: list[Request] = timed("read the request", lambda each: requests.read_update(each, "")[1], parsed)
+    read: list[Request] = timed("read the request", lambda each: requests.read_update(each, nobody)[1], parsed)
     view, context = None, FoldContext(sole_writer=True)
     view = View(context)
     ids = itertools.count()
@@ -60,11 +62,13 @@ def measure(updates: int) -> list[Stage]:
     settled: list[tuple[Request, Settled]] = []
     changes: list[Change] = []
 
-    def take(placed: Placed) -> tuple[Event, object]:
+    def take(placed: Placed) -> tuple[Event, Folded, Settings | None]:
+        assert placed.event is not None
+        before = view.head(placed.event.key)
         folded, change = view.take(placed)
-        assert placed.event is not None and change is not None
+        assert folded is not None and change is not None
         changes.append(change)
-        return placed.event, folded
+        return placed.event, folded, None if before is None else before.document
 
     for batch in _batches(read, _BATCH):
         effects = timed("sequence: clone, mask, event", sequencer.submit, batch)
@@ -73,10 +77,14 @@ def measure(updates: int) -> list[Stage]:
         placed = [Placed(0, rows.position_of(next(places)), event, 0) for event in events]
         taken = timed("read back by proof", lambda each: readback.acknowledged([each]), placed)
         folded = timed("fold, and put into the view", take, [one for each in taken for one in each])
-        told: list[list[Effect]] = timed("settle", lambda each: sequencer.folded(*each), folded)  # type: ignore[arg-type]
+        told: list[list[Effect]] = timed("settle", lambda each: sequencer.folded(*each), folded)
         settled += [(effect.request, effect) for each in told for effect in each if isinstance(effect, Settled)]
     timed("answer", lambda each: answers.update_answer(each[0], each[1].answer, wire), settled)  # type: ignore[arg-type]
-    timed("serialize for watchers (once for all)", lambda each: answers.change_message("public/default", each, wire), changes)
+    timed(
+        "serialize for watchers (once for all)",
+        lambda each: answers.change_record("public/default", each, wire, with_before=False),
+        changes,
+    )
     timed("  for comparison: parse and serialize", lambda each: documents.join(each.document or {}).SerializeToString(), changes)
     return [Stage(name, seconds / updates * 1e6) for name, seconds in stages.items()]
 

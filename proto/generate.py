@@ -1,4 +1,4 @@
-"""Generates the code of the Protobuf definitions in all languages, and compares it with what is committed.
+"""Generates the code of the Protobuf definitions in all languages and the API reference, and compares them with what is committed.
 
 ``python proto/generate.py`` writes it, ``--check`` writes nothing and fails if anything would change. The generators come from lock files
 or are pinned, so that everybody generates the same. One module per language beside this one; Python's is here, by grpcio-tools and
@@ -10,7 +10,6 @@ import difflib
 import sys
 import tempfile
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from grpc_tools import protoc
 if not __package__:  # run as a script
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from proto import generate_go, generate_java, generate_typescript
+from proto import generate_go, generate_java, generate_reference, generate_typescript, tools
 from proto.tools import ToolMissingError
 
 _PROTO = Path(__file__).resolve().parent
@@ -30,7 +29,7 @@ _PATTERN = "topicpolicies/v1/*_pb2*.py*"
 
 
 class Language(NamedTuple):
-    """What is generated for one language."""
+    """What is generated for one language, or for readers."""
 
     name: str
     out: Path
@@ -74,8 +73,7 @@ def write(language: Language, fresh: Path) -> None:
 
 
 def _run(proto: Path, options: list[str], files: list[str]) -> None:
-    well_known = str(resources.files("grpc_tools") / "_proto")
-    if protoc.main(["protoc", f"--proto_path={proto}", f"--proto_path={well_known}", *options, *files]) != 0:
+    if protoc.main(["protoc", *(f"--proto_path={path}" for path in (proto, *tools.imported())), *options, *files]) != 0:
         raise ValueError(f"{', '.join(files)} did not compile")
 
 
@@ -94,6 +92,7 @@ LANGUAGES = (
     Language("Java", generate_java.OUT, generate_java.PATTERN, generate_java.generate),
     Language("TypeScript", generate_typescript.OUT, generate_typescript.PATTERN, generate_typescript.generate),
 )
+REFERENCE = Language("API reference", generate_reference.OUT, generate_reference.PATTERN, generate_reference.generate)
 
 
 def main() -> int:
@@ -102,7 +101,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare only")
     check: bool = parser.parse_args().check
     changed, failed = [], False
-    for language in LANGUAGES:
+    for language in (*LANGUAGES, REFERENCE):
         with tempfile.TemporaryDirectory() as directory:
             fresh = Path(directory)
             try:

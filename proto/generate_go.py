@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 from grpc_tools import protoc
 
-from proto import tools
+from proto import coordinates, tools
 
 OUT = tools.ROOT / "clients" / "go"
 """Where the committed code is."""
 PATTERN = "topicpolicies/v1/*.pb.go"
 """Which files there are generated."""
-_MODULE = "topicpolicies/clients/go"
 _MESSAGES = ("google.golang.org/protobuf/cmd/protoc-gen-go", "v1.36.12")
 _SERVICES = ("google.golang.org/grpc/cmd/protoc-gen-go-grpc", "v1.6.2")
 
@@ -30,8 +28,8 @@ def generate(out: Path, proto: Path) -> None:
         ValueError: the definitions do not compile; protoc has said why on standard error.
     """
     plugins = [f"--plugin=protoc-gen-{name}={tools.go_tool(*tool)}" for name, tool in (("go", _MESSAGES), ("go-grpc", _SERVICES))]
-    options = [f"--go_out={out}", f"--go_opt=module={_MODULE}", f"--go-grpc_out={out}", f"--go-grpc_opt=module={_MODULE}"]
+    module = coordinates.wanted()["go.module"]
+    options = [f"--go_out={out}", f"--go_opt=module={module}", f"--go-grpc_out={out}", f"--go-grpc_opt=module={module}"]
     files = sorted(path.relative_to(proto).as_posix() for path in proto.rglob("*.proto"))
-    well_known = resources.files("grpc_tools") / "_proto"
-    if protoc.main(["protoc", f"--proto_path={proto}", f"--proto_path={well_known}", *plugins, *options, *files]) != 0:
+    if protoc.main(["protoc", *(f"--proto_path={path}" for path in (proto, *tools.imported())), *plugins, *options, *files]) != 0:
         raise ValueError("the definitions did not compile for Go")

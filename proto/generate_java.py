@@ -10,10 +10,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from importlib import resources
 from pathlib import Path
 
-from proto.tools import ROOT, ToolMissingError
+from proto import coordinates
+from proto.tools import ROOT, ToolMissingError, imported
 
 _POM = ROOT / "clients" / "java" / "pom.xml"
 _TOOLS = ROOT / ".cache" / "java-tools"
@@ -23,7 +23,7 @@ _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch_64", "arm6
 
 OUT = ROOT / "clients" / "java" / "stubs" / "src" / "main" / "java"
 """Where the committed code is; nothing else is there."""
-PATTERN = "topicpolicies/v1/*.java"
+PATTERN = f"{coordinates.wanted()['java.package'].replace('.', '/')}/v1/*.java"
 """Which files there are generated."""
 
 
@@ -51,13 +51,13 @@ def generate(out: Path, proto: Path) -> None:
 
 
 def _well_known(directory: Path) -> None:
-    """The definitions that come with protoc, which its Maven artifact lacks."""
-    source = resources.files("grpc_tools") / "_proto" / "google" / "protobuf"
-    target = directory / "google" / "protobuf"
-    target.mkdir(parents=True)
-    for each in source.iterdir():
-        if each.name.endswith(".proto"):
-            (target / each.name).write_bytes(each.read_bytes())
+    """The definitions that ours import: those that come with protoc, which its Maven artifact lacks, and ``google.rpc``."""
+    for root in imported():
+        for package in ("google/protobuf", "google/rpc"):
+            for each in (root / package).glob("*.proto"):
+                target = directory / package / each.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(each.read_bytes())
 
 
 def _tool(group: str, artifact: str, name: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 from grpc_tools import protoc
@@ -31,7 +30,5 @@ def generate(out: Path, proto: Path) -> None:
     plugin = tools.node_modules() / ".bin" / "protoc-gen-es"
     options = [f"--plugin=protoc-gen-es={plugin}", f"--es_out={out}", "--es_opt=target=ts,import_extension=js"]
     files = sorted(path.relative_to(proto).as_posix() for path in proto.rglob("*.proto"))
-    google = Path(str(resources.files("google.rpc") / "error_details.proto")).parents[2]
-    paths = (proto, resources.files("grpc_tools") / "_proto", google)
-    if protoc.main(["protoc", *(f"--proto_path={path}" for path in paths), *options, *files, *_DETAILS]) != 0:
+    if protoc.main(["protoc", *(f"--proto_path={path}" for path in (proto, *tools.imported())), *options, *files, *_DETAILS]) != 0:
         raise ValueError("the definitions did not compile for TypeScript")

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,6 +21,11 @@ _STAMP = TYPESCRIPT / "node_modules" / ".installed"
 
 class ToolMissingError(Exception):
     """A program is not to be had here; the message says what to do."""
+
+
+def imported() -> tuple[Path, ...]:
+    """Where the definitions are that ours import: Protobuf's own, and ``google.rpc``."""
+    return Path(str(resources.files("grpc_tools") / "_proto")), Path(str(resources.files("google.rpc") / "status.proto")).parents[2]
 
 
 def go() -> str:

@@ -13,23 +13,27 @@ METHOD = "/bench.Broadcast/Watch"
 
 
 class _Hub:
-    """Sends a message to every stream as soon as all of them are there, again and again."""
+    """Sends messages to every stream as soon as all of them are there."""
 
     def __init__(self) -> None:
         self._ready = asyncio.Event()
         self._streams = 0
 
     async def watch(self, request: bytes, _: object) -> AsyncIterator[bytes]:
-        """``request``: how many streams, how many messages, how many bytes each."""
-        streams, messages, size = map(int, request.split())
+        """``request``: how many streams; then, again and again, how many messages of how many bytes."""
+        streams, *sizes = map(int, request.split())
         self._streams += 1
         if self._streams == streams:
+            self._streams = 0
             self._ready.set()
-        await self._ready.wait()
-        message = bytes(size)
-        for _each in range(messages):
-            yield message
-            await asyncio.sleep(0)  # the turn of the others, as between two changes
+            self._ready = asyncio.Event()  # of the next that come
+        else:
+            await self._ready.wait()
+        for messages, size in zip(sizes[::2], sizes[1::2], strict=True):
+            message = bytes(size)
+            for _each in range(messages):
+                yield message
+                await asyncio.sleep(0)  # the turn of the others, as between two changes
 
 
 async def _serve(port: int) -> None:

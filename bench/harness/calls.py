@@ -13,7 +13,7 @@ import httpx
 
 from bench.echo import METHOD as ECHO
 from topicpolicies.errors import from_rpc_error
-from topicpolicies.v1 import events_pb2, service_pb2
+from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
 from .plan import Plan
@@ -122,7 +122,9 @@ class Caller:
     async def read(self, topic: str, phase: str, *, at_least: str = "", final: bool = False) -> None:
         """Reads a document."""
         desk = self._desk
-        request = service_pb2.GetPolicyRequest(topic=topic, at_least=at_least)
+        request = service_pb2.GetPolicyRequest(topic=topic, scopes=[policies_pb2.SCOPE_LOCAL])
+        if at_least:
+            request.at_least_version = at_least
         record = Record(
             "read", phase, desk.worker, self._name, desk.now(), topic=topic, scope=1, at_least=at_least or None, final=final
         )  # fmt: skip
@@ -131,8 +133,8 @@ class Caller:
         except grpc.aio.AioRpcError as error:
             desk.records.append(refused(record, error, desk.now()))
             return
-        document = answer.policies.SerializeToString() if answer.exists else None
-        desk.records.append(record._replace(end=desk.now(), version=answer.version, document=document))
+        (document,) = answer.documents
+        desk.records.append(record._replace(end=desk.now(), version=document.version, document=policies_of(document)))
 
 
 def refused(record: Record, error: grpc.aio.AioRpcError, now: float) -> Record:
@@ -147,24 +149,24 @@ def answered_update(record: Record, answer: service_pb2.UpdatePolicyResponse, no
         end=now,
         version=answer.version,
         previous=answer.previous_version,
-        document=answer.policies.SerializeToString() if answer.HasField("policies") else None,
+        document=policies_of(answer.document),
         outcome=int(answer.outcome),
-        repeated=answer.repeated,
+        repeated=answer.replayed,
     )
 
 
 def answered_delete(record: Record, answer: service_pb2.DeletePolicyResponse, now: float) -> Record:
-    """A deletion of one scope that was answered."""
-    (result,) = answer.results
-    assert result.scope == events_pb2.SCOPE_LOCAL
-    if result.HasField("error"):
-        names = {status.value[0]: status.name for status in grpc.StatusCode}
-        return record._replace(end=now, code=names[result.error.code], reason="IN_RESULT")
-    applied = result.outcome == service_pb2.DELETE_OUTCOME_DELETED
+    """A deletion that was answered."""
+    applied = answer.outcome == service_pb2.DELETE_OUTCOME_DELETED
     outcome = service_pb2.UPDATE_OUTCOME_APPLIED if applied else service_pb2.UPDATE_OUTCOME_UNCHANGED
     return record._replace(
-        end=now, version=result.version, previous=result.previous_version, outcome=int(outcome), repeated=result.repeated
+        end=now, version=answer.version, previous=answer.previous_version, outcome=int(outcome), repeated=answer.replayed
     )  # fmt: skip
+
+
+def policies_of(document: policies_pb2.PolicyDocument) -> bytes | None:
+    """A document's policies as they are recorded; None if it has none."""
+    return document.policies.SerializeToString() if document.HasField("policies") else None
 
 
 class EchoCaller:

@@ -1,8 +1,8 @@
 """What an auditor missed, from the sidecar's own history.
 
-A watch in mode EVERY that can't keep up is ended by the service, and may come too late to go on where it was: then it gets a snapshot, and
-the changes between are known to nobody but the history, which has every event. The streams are judged as they were; this only completes
-what everything else is held against.
+A watch in mode EVERY goes on from the history wherever it is behind. If it is reset all the same, it gets a snapshot, and the changes
+between are known to nobody but the history, if that has every event. The streams are judged as they were; this only completes what
+everything else is held against.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import grpc
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-from .calls import Desk
+from .calls import Desk, policies_of
 from .records import Record
 
 _PAGE = 1_000
@@ -38,21 +38,21 @@ async def recall(desk: Desk, channel: grpc.aio.Channel, name: str) -> None:
         page = await stub.ListHistory(request, timeout=60)
         if any(gap.reason == service_pb2.HISTORY_GAP_REASON_OVERRUN for gap in page.gaps):
             raise RuntimeError("Neither the auditor nor the history could keep up: nothing can be proven of this run.")
-        desk.records += [_head(desk, name, entry) for entry in page.entries if _changed(entry) and entry.topic.startswith(plan.mine)]
+        mine = [entry for entry in page.entries if _changed(entry) and entry.document.topic.startswith(plan.mine)]
+        desk.records += [_head(desk, name, entry) for entry in mine]
         if not page.next_page_token:
             return
         request.page_token = page.next_page_token
 
 
 def _changed(entry: service_pb2.HistoryEntry) -> bool:
-    return entry.kind in _CHANGING and entry.outcome == service_pb2.HISTORY_OUTCOME_APPLIED and entry.version == entry.position
+    return entry.kind in _CHANGING and entry.outcome == service_pb2.HISTORY_OUTCOME_APPLIED and entry.document.version == entry.position
 
 
 def _head(desk: Desk, name: str, entry: service_pb2.HistoryEntry) -> Record:
-    published = entry.publish_time
+    document, published = entry.document, entry.origin.publish_time
     return Record(
-        "head", "", desk.worker, name, desk.now(), topic=entry.topic, scope=int(entry.scope), request_id=entry.request_id,
-        version=entry.version, previous=entry.previous_version,
-        document=entry.after.SerializeToString() if entry.HasField("after") else None,
+        "head", "", desk.worker, name, desk.now(), topic=document.topic, scope=int(document.scope), request_id=entry.origin.request_id,
+        version=document.version, previous=entry.previous.version, document=policies_of(document),
         partition=entry.partition, position=entry.position, published=published.seconds + published.nanos / 1e9,
     )  # fmt: skip

@@ -1,11 +1,13 @@
-"""Updates over UpdatePolicies: one stream a client, a window of requests on it."""
+"""Updates over UpdatePolicies: one stream a client, a window of changes on it, and what there is room for in one message."""
 
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 
 import grpc
 
+from topicpolicies.errors import from_status
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
@@ -14,9 +16,8 @@ from .progress import Teller
 from .records import Record
 from .traffic import edit_json
 
-WINDOW = 64
-"""Requests of one stream that wait for their answers."""
-_NAMES = {status.value[0]: status.name for status in grpc.StatusCode}
+WINDOW = 256
+"""Changes of one stream that wait for their results."""
 
 
 async def pipeline(desk: Desk, channel: grpc.aio.Channel, name: str, wishes: list[Wish], phase: str, teller: Teller) -> None:
@@ -26,29 +27,37 @@ async def pipeline(desk: Desk, channel: grpc.aio.Channel, name: str, wishes: lis
         grpc.aio.AioRpcError: the stream broke.
     """
     call = TopicPoliciesServiceStub(channel).UpdatePolicies()
-    slots = asyncio.Semaphore(WINDOW)
+    room = asyncio.Event()
     waiting: dict[int, Record] = {}
 
     async def send() -> None:
-        for sequence, wish in enumerate(wishes, start=1):
-            await slots.acquire()
-            waiting[sequence] = Record(
-                "update", phase, desk.worker, name, desk.now(), topic=wish.topic, scope=1, mask=wish.draft.mask,
-                edit=edit_json(wish.draft.edit), request_id=wish.request_id, stream=name, sequence=sequence,
-            )  # fmt: skip
-            await call.write(service_pb2.UpdatePoliciesRequest(update=wish.update(), sequence=sequence))
+        left = enumerate(wishes, start=1)
+        while batch := list(islice(left, WINDOW - len(waiting))):
+            request = service_pb2.UpdatePoliciesRequest()
+            for sequence, wish in batch:
+                request.changes.add(sequence=sequence, update=wish.update())
+                waiting[sequence] = Record(
+                    "update", phase, desk.worker, name, desk.now(), topic=wish.topic, scope=1, mask=wish.draft.mask,
+                    edit=edit_json(wish.draft.edit), request_id=wish.request_id, stream=name, sequence=sequence,
+                )  # fmt: skip
+            await call.write(request)
+            while len(waiting) == WINDOW:
+                room.clear()
+                await room.wait()
         await call.done_writing()
 
     sending = asyncio.create_task(send())
     try:
         async for answer in call:
-            record = waiting.pop(answer.sequence)
-            slots.release()
-            if answer.HasField("error"):
-                desk.records.append(record._replace(end=desk.now(), code=_NAMES[answer.error.code], reason="IN_RESULT"))
-            else:
-                desk.records.append(answered_update(record, answer.response, desk.now()))
-            teller.advance()
+            for result in answer.results:
+                record = waiting.pop(result.sequence)
+                if result.HasField("error"):
+                    error = from_status(result.error.code, result.error.message, result.error.details)
+                    desk.records.append(record._replace(end=desk.now(), code=error.code.name, reason=error.reason))
+                else:
+                    desk.records.append(answered_update(record, result.updated, desk.now()))
+                teller.advance()
+            room.set()
         await sending
     finally:
         sending.cancel()

@@ -54,6 +54,13 @@ class Program:
         self.stop()
         raise RuntimeError(f"{' '.join(self._arguments)} does not listen on {self.address}")
 
+    @property
+    def processor_seconds(self) -> float:
+        """What it has used of the processors since it was started."""
+        assert self._process is not None, "started"
+        ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self) -> None:
         """SIGTERM, and waits."""
         if self._process is not None:

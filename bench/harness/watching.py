@@ -1,13 +1,14 @@
-"""Watch streams of a worker: every message becomes a record.
+"""Watches of a worker: every event becomes a record.
 
-The service sends all watchers the same bytes for a change, so they are parsed once for all of them: a thousand watchers must not cost the
-machine a thousand times the parsing.
+The service sends all watchers the same bytes for a change, so each event is parsed once for all of them: a thousand watchers must not cost
+the machine a thousand times the parsing. How events are spread over messages differs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from google.protobuf.duration_pb2 import Duration
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import service_pb2
 
-from .calls import Desk
+from .calls import Desk, policies_of
 from .records import Record
 
 AUDITOR = "auditor"
@@ -26,27 +27,45 @@ _METHOD = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
 _PATIENCE_SECONDS = 60.0
 
 
+def events_of(message: bytes) -> Iterator[bytes]:
+    """The events of a ``WatchPoliciesResponse``, serialized: it is nothing but records of its only field."""
+    at = 0
+    while at < len(message):
+        at += 1  # the tag
+        size = shift = 0
+        while True:
+            part = message[at]
+            at += 1
+            size |= (part & 0x7F) << shift
+            shift += 7
+            if part < 0x80:
+                break
+        yield message[at : at + size]
+        at += size
+
+
 @lru_cache(maxsize=4096)
 def _parsed(message: bytes) -> Record:
-    """A message as a record that lacks only who got it and when."""
-    response = service_pb2.WatchPoliciesResponse.FromString(message)
-    content = response.WhichOneof("content")
+    """An event as a record that lacks only who got it and when."""
+    event = service_pb2.WatchEvent.FromString(message)
+    content = event.WhichOneof("content")
     if content == "change":
-        change = response.change
-        published = change.origin.publish_time
+        change, origin = event.change, event.change.origin
+        published = origin.publish_time
         return Record(
-            "change", "", 0, "", 0.0, topic=change.topic, scope=int(change.scope), request_id=change.origin.request_id,
-            version=change.version, previous=change.previous_version,
-            document=change.policies.SerializeToString() if change.exists else None,
+            "change", "", 0, "", 0.0, topic=change.document.topic, scope=int(change.document.scope), request_id=origin.request_id,
+            version=change.document.version, previous=change.previous_version, document=policies_of(change.document),
             partition=change.partition, position=change.position,
-            published=published.seconds + published.nanos / 1e9 if change.origin.HasField("publish_time") else None,
+            published=published.seconds + published.nanos / 1e9 if origin.HasField("publish_time") else None,
         )  # fmt: skip
     if content == "bookmark":
-        token = response.bookmark.token
-        synced = response.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
+        token = event.bookmark.token
+        synced = event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
         return Record("bookmark", "", 0, "", 0.0, log=token.log, positions=tuple(token.positions), synced=synced)
-    failed = response.status.state == service_pb2.NAMESPACE_STATE_FAILED
-    return Record("status", "", 0, "", 0.0, code="FAILED" if failed else "LOADING")
+    if content == "reset":
+        return Record("reset", "", 0, "", 0.0)
+    state = service_pb2.NamespaceState.Name(event.status.state).removeprefix("NAMESPACE_STATE_")
+    return Record("status", "", 0, "", 0.0, code=state)
 
 
 class Token(NamedTuple):
@@ -59,7 +78,7 @@ class Token(NamedTuple):
         """With a change that was delivered after SYNCED."""
         if not change.position or change.partition is None:
             return self
-        positions = list(self.positions)
+        positions = [*self.positions, *[""] * (change.partition + 1 - len(self.positions))]
         positions[change.partition] = max(positions[change.partition], change.position)
         return Token(self.log, tuple(positions))
 
@@ -75,8 +94,11 @@ class Watcher:
         self._phase = phase
         self._chance = chance
         self._token: Token | None = None
-        self._synced = False
         self._streams = 0
+        self._stream: Record | None = None
+        """The stream that is open. After a reset it counts as another one, that began with a snapshot."""
+        self._told = 0
+        """Events of it."""
         self._rested = 0.0
         self.synced = asyncio.Event()
         """It has its first snapshot."""
@@ -93,63 +115,82 @@ class Watcher:
     async def run(self) -> None:
         """Watches."""
         began = self._desk.now()
-        while not await self._stream():
+        while not await self._watch():
             if self._rested and self._desk.now() > max(began, self._rested) + _PATIENCE_SECONDS:
                 return
             await asyncio.sleep(0.05)
 
-    async def _stream(self) -> bool:
+    async def _watch(self) -> bool:
         """One stream; whether it was open to the end."""
-        desk, token = self._desk, self._token
-        self._streams += 1
-        stream = f"{self._name}/{self._phase}/{self._streams}"
-        opened = Record(
-            "watch", self._phase, desk.worker, self._name, desk.now(), stream=stream, sequence=self._streams, every=self._name == AUDITOR,
-            log=token.log if token is not None else None, positions=token.positions if token is not None else None, drained=False,
-        )  # fmt: skip
+        self._begin()
         call = self._open(self._request().SerializeToString())
         drained = False
-        self._synced = token is not None
         try:
-            drained = await self._follow(call, stream)
+            drained = await self._follow(call)
         except grpc.aio.AioRpcError as error:
             said = from_rpc_error(error)
-            opened = opened._replace(code=error.code().name, reason=said.reason)
-            if error.code() is grpc.StatusCode.OUT_OF_RANGE:
-                self._token = None
-                self.missed = True
+            assert self._stream is not None, "it has begun"
+            self._stream = self._stream._replace(code=error.code().name, reason=said.reason)
         finally:
             call.cancel()
-        to_the_end = drained and not desk.plan.fill  # after filling, the run goes on
-        desk.records.append(opened._replace(end=desk.now(), drained=to_the_end))
+            self._end(drained=drained and not self._desk.plan.fill)  # after filling, the run goes on
         return drained
 
-    async def _follow(self, call: grpc.aio.UnaryStreamCall[bytes, bytes], stream: str) -> bool:
-        desk, mine, name, phase, worker = self._desk, self._desk.plan.mine, self._name, self._phase, self._desk.worker
-        restless = desk.plan.scenario.restless
-        sequence = 0
+    def _begin(self) -> None:
+        desk, token = self._desk, self._token
+        self._streams += 1
+        self._told = 0
+        self._stream = Record(
+            "watch", self._phase, desk.worker, self._name, desk.now(), stream=f"{self._name}/{self._phase}/{self._streams}",
+            sequence=self._streams, every=self._name == AUDITOR, log=token.log if token is not None else None,
+            positions=token.positions if token is not None else None, drained=False,
+        )  # fmt: skip
+
+    def _end(self, *, drained: bool) -> None:
+        assert self._stream is not None, "it has begun"
+        self._desk.records.append(self._stream._replace(end=self._desk.now(), drained=drained))
+
+    async def _follow(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> bool:
+        """Records what comes; whether everything has come to rest."""
+        restless = self._desk.plan.scenario.restless
         marked = False
         async for message in call:
-            now = desk.now()
-            parsed = _parsed(message)
-            sequence += 1
-            if parsed.kind == "change":
-                marked = False
-                if self._synced and self._token is not None:
-                    self._token = self._token.folded(parsed)
-                if parsed.topic is None or not parsed.topic.startswith(mine):
-                    continue  # of somebody else who uses this namespace
-            desk.records.append(parsed._replace(start=now, client=name, phase=phase, worker=worker, stream=stream, sequence=sequence))
-            if parsed.kind == "bookmark":
-                before, self._token = self._token, Token(parsed.log or "", tuple(parsed.positions or ()))
-                marked, alike = True, marked and before == self._token
-                self._synced = True
-                self.synced.set()
-                if self._rested and alike:
-                    return True
-            elif self._chance is not None and not self._rested and self._chance.random() < restless:
+            now = self._desk.now()
+            changed = False
+            for event in events_of(message):
+                told = _parsed(event)
+                if told.kind == "reset":
+                    self._end(drained=False)
+                    self._token, self.missed = None, True
+                    self._begin()
+                    continue
+                before = self._token
+                self._take(told, now)
+                if told.kind == "bookmark":
+                    marked, alike = True, marked and before == self._token
+                    if self._rested and alike:
+                        return True
+                elif told.kind == "change":
+                    marked, changed = False, True
+            if changed and self._chance is not None and not self._rested and self._chance.random() < restless:
                 return False
         return False
+
+    def _take(self, told: Record, now: float) -> None:
+        """Records an event, and what it says of the place."""
+        desk, stream = self._desk, self._stream
+        assert stream is not None, "it has begun"
+        self._told += 1
+        if told.kind == "change":
+            if self._token is not None:
+                self._token = self._token.folded(told)
+            if told.topic is None or not told.topic.startswith(desk.plan.mine):
+                return  # of somebody else who uses this namespace
+        told = told._replace(start=now, client=self._name, phase=self._phase, worker=desk.worker, stream=stream.stream, sequence=self._told)
+        desk.records.append(told)
+        if told.kind == "bookmark":
+            self._token = Token(told.log or "", tuple(told.positions or ()))
+            self.synced.set()
 
     def _request(self) -> service_pb2.WatchPoliciesRequest:
         plan = self._desk.plan

@@ -1,4 +1,4 @@
-module topicpolicies/clients/go
+module topicpolicies.example/clients/go
 
 go 1.24.0
 

@@ -9,13 +9,15 @@ import sys
 import time
 from typing import Any
 
+from topicpolicies.v1 import service_pb2
 from topicpolicies_server.cli.app import main
 from topicpolicies_server.core.events import Event, StampKind
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.sequencer import Sequencer
 from topicpolicies_server.core.view import Change
-from topicpolicies_server.core.watch import Batch, Watcher
+from topicpolicies_server.core.watch import Batch, Token, Watcher
 from topicpolicies_server.namespaces.namespace import Namespace
+from topicpolicies_server.rpc import answers
 
 EVERY = 10
 """So many updates go well between two that do not."""
@@ -74,13 +76,13 @@ def reorders_a_watch() -> None:
 
 
 def drops_a_bookmark() -> None:
-    """Nobody is told that his snapshot is complete."""
-    original = Watcher.take
+    """Nobody is told that his snapshot is complete: the bookmark behind it is one like all others."""
+    original = answers.bookmark
 
-    def planted(self: Watcher, most: int) -> Batch:
-        return original(self, most)._replace(synced=False)
+    def planted(namespace: str, _kind: object, token: Token, confirmed_ms: int) -> bytes:
+        return original(namespace, service_pb2.BOOKMARK_KIND_TIMER, token, confirmed_ms)
 
-    Watcher.take = planted  # type: ignore[method-assign]
+    answers.bookmark = planted  # type: ignore[assignment]
 
 
 BUGS = {bug.__name__: bug for bug in (loses_an_update, answers_before_read_back, reorders_a_watch, drops_a_bookmark)}

@@ -232,7 +232,9 @@ def _leaves(message: Message, at: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def filled(message: Message, members: Mapping[str, Any]) -> None:
-    """Puts a JSON object's members into a message; what is computed or says nothing is left out."""
+    """Puts a JSON object's members into a message; what is computed or says nothing is left out. A quota's size has an older name too."""
+    if isinstance(message, pb.BacklogQuota):
+        members = {"limitSize": members.get("limit"), **{name: value for name, value in members.items() if name != "limit"}}
     fields = {field.json_name: field for field in message.DESCRIPTOR.fields}
     for name, value in members.items():
         if value is not None and name not in ("s3Driver", "gcsDriver", "fileSystemDriver"):

@@ -68,7 +68,7 @@ def _quota(kind: str, first: tuple[int, int, str], second: tuple[int, int, str])
     examples = []
     for size, seconds, symbol in (first, second):
         quota = pb.BacklogQuota(
-            limit=size, limit_size=size, limit_time=seconds, policy=pb.BacklogQuotaPolicy.Value(f"BACKLOG_QUOTA_POLICY_{symbol.upper()}")
+            limit_size=size, limit_time=seconds, policy=pb.BacklogQuotaPolicy.Value(f"BACKLOG_QUOTA_POLICY_{symbol.upper()}")
         )
         members = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": symbol}
         examples.append(Example(pb.TopicPolicies(back_log_quota_map={kind: quota}), members))

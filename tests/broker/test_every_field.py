@@ -21,9 +21,10 @@ from tests.broker.policy_case import Case, Example, Need, comparable, prepare, r
 from tests.broker.policy_cases import CASES
 from tests.broker.pulsar_broker import Broker
 from tests.promises.server_process import ServerProcess
+from tests.stubs import each, one, reading
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.events_pb2 import Scope as ScopeNumber
-from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.policies_pb2 import PolicyDocument, TopicPolicies
+from topicpolicies.v1.policies_pb2 import Scope as ScopeNumber
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.names import Scope
 
@@ -44,10 +45,9 @@ class Sidecar(NamedTuple):
     namespaces: dict[Need, str]
     """By what a case needs."""
 
-    def get(self, topic: str, scope: Scope, at_least: str = "") -> service_pb2.GetPolicyResponse:
+    def get(self, topic: str, scope: Scope, at_least_version: str | None = None) -> PolicyDocument:
         """GetPolicy."""
-        request = service_pb2.GetPolicyRequest(topic=topic, scope=ScopeNumber.ValueType(scope), at_least=at_least)
-        return self.stub.GetPolicy(request, timeout=_SECONDS)
+        return one(self.stub.GetPolicy(reading(topic, ScopeNumber.ValueType(scope), at_least_version), timeout=_SECONDS))
 
     def update(self, topic: str, scope: Scope, mask: tuple[str, ...], policies: TopicPolicies) -> service_pb2.UpdatePolicyResponse:
         """UpdatePolicy."""
@@ -100,7 +100,7 @@ def test_what_grpc_sets_the_admin_api_shows(sidecar: Sidecar, admin: Admin, prep
         sidecar.update(topic, scope, case.mask, example.policies)
         soon(shown, comparable(example.policies))
     cleared = sidecar.update(topic, scope, case.mask, TopicPolicies())
-    assert cleared.policies == TopicPolicies()
+    assert cleared.document.policies == TopicPolicies()
     soon(shown, TopicPolicies(**{case.setting: False}) if case.setting in SHOWN_AS_FALSE else TopicPolicies())  # type: ignore[arg-type]
 
 
@@ -112,8 +112,8 @@ def test_what_the_admin_api_sets_grpc_shows_and_streams(sidecar: Sidecar, admin:
         return
     request = service_pb2.WatchPoliciesRequest(topics=[topic], scopes=[ScopeNumber.ValueType(scope)], mode=service_pb2.WATCH_MODE_EVERY)
     stream = sidecar.stub.WatchPolicies(request, timeout=4 * _SECONDS)
-    changes = (message.change for message in stream if message.HasField("change"))
-    assert not next(changes).exists
+    changes = (event.change for event in each(stream) if event.HasField("change"))
+    assert not next(changes).document.HasField("policies")
     streamed: list[TopicPolicies] = []
     wanted: list[TopicPolicies] = []
     for example in case.examples:
@@ -126,14 +126,14 @@ def test_what_the_admin_api_sets_grpc_shows_and_streams(sidecar: Sidecar, admin:
         soon(lambda: comparable(sidecar.get(topic, scope).policies), wanted[-1])
     versions: list[str] = []
     for change in itertools.islice(changes, len(wanted)):
-        streamed.append(comparable(change.policies))
-        versions.append(change.version)
+        streamed.append(comparable(change.document.policies))
+        versions.append(change.document.version)
         assert change.origin.producer_name.startswith("standalone")
         assert not change.origin.request_id, "a broker wrote it"
     stream.cancel()
     assert streamed == wanted
     assert versions == sorted(set(versions))
-    assert sidecar.get(topic, scope, at_least=versions[-1]).version == versions[-1]
+    assert sidecar.get(topic, scope, versions[-1]).version == versions[-1]
 
 
 def _refused_by_the_broker(admin: Admin, case: Case, topic: str, scope: Scope) -> None:
@@ -150,7 +150,7 @@ def test_all_of_it_survives_compaction_and_a_restart(sidecar: Sidecar, admin: Ad
     prefix = f"{namespace}/kept-{uuid.uuid4().hex[:6]}"
     written: dict[tuple[str, Scope], tuple[str, TopicPolicies]] = {}
     superseded = 0
-    for number, (case, scope) in enumerate((each, scope) for each in CASES if each.need is Need.NOTHING for scope in each.scopes):
+    for number, (case, scope) in enumerate(which for which in WHICH if which[0].need is Need.NOTHING):
         topic = f"{prefix}-{number}"
         admin.create_topic(topic)
         by_broker = number % 2 and case.settable
@@ -166,7 +166,7 @@ def test_all_of_it_survives_compaction_and_a_restart(sidecar: Sidecar, admin: Ad
     gone = f"{prefix}-gone"
     admin.create_topic(gone)
     sidecar.update(gone, Scope.LOCAL, ("max_producer_per_topic",), TopicPolicies(max_producer_per_topic=3))
-    assert sidecar.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=gone)).results[0].outcome == service_pb2.DELETE_OUTCOME_DELETED
+    assert sidecar.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=gone)).outcome == service_pb2.DELETE_OUTCOME_DELETED
     time.sleep(0.5)  # its tombstone follows at once; nothing tells a client when
     admin.compact_change_events(namespace)
     sidecar.process.kill()
@@ -177,7 +177,7 @@ def test_all_of_it_survives_compaction_and_a_restart(sidecar: Sidecar, admin: Ad
         found = sidecar.get(topic, scope)
         assert found.version == version
         assert comparable(found.policies) == comparable(policies)
-    assert not sidecar.get(gone, Scope.LOCAL).exists
+    assert not sidecar.get(gone, Scope.LOCAL).HasField("policies")
 
 
 def _answers(sidecar: Sidecar, topic: str) -> bool:

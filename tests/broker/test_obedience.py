@@ -16,9 +16,9 @@ import pytest
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
 from tests.promises.server_process import ServerProcess
+from tests.stubs import each, one, reading
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.events_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope
-from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope, TopicPolicies
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
 _SECONDS = 30
@@ -82,11 +82,11 @@ def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
     assert second_producer(client, topic)
     limit(stub, topic, scope)
     becomes(client, topic, admitted=False)
-    deleted = stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic, deletes=[service_pb2.ScopedDelete(scope=scope)]))
-    assert deleted.results[0].outcome == service_pb2.DELETE_OUTCOME_DELETED
+    deleted = stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic, scope=scope))
+    assert deleted.outcome == service_pb2.DELETE_OUTCOME_DELETED
     becomes(client, topic, admitted=True)
     stats = admin.call("GET", f"persistent/{topic.removeprefix('persistent://')}/stats")
-    assert [each["producerName"] for each in stats["publishers"]] == [first.producer_name()], "the topic was never reloaded"
+    assert [publisher["producerName"] for publisher in stats["publishers"]] == [first.producer_name()], "the topic was never reloaded"
     assert first.is_connected()
     first.close()
 
@@ -99,7 +99,7 @@ def test_a_limit_of_the_admin_api_ends_with_a_delete_over_grpc(
         admin.call("POST", f"{path}/maxProducers", 1)
         becomes(client, topic, admitted=False)
         deadline = time.monotonic() + _SECONDS
-        while not stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic)).exists:
+        while not one(stub.GetPolicy(reading(topic))).HasField("policies"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic))
@@ -113,15 +113,15 @@ def test_a_topic_that_the_broker_deletes_takes_its_policies_along(
     client.create_producer(topic).close()
     limit(stub, topic, SCOPE_LOCAL)
     stream = stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[topic], scopes=[SCOPE_LOCAL]), timeout=_SECONDS)
-    changes = (message.change for message in stream if message.HasField("change"))
-    assert next(changes).exists
+    documents = (event.change.document for event in each(stream) if event.HasField("change"))
+    assert next(documents).HasField("policies")
     path = f"persistent/{topic.removeprefix('persistent://')}"
     deadline = time.monotonic() + _SECONDS
     while admin.call("GET", f"{path}/maxProducers") != 1:  # a broker removes only what it knows of
         assert time.monotonic() < deadline
         time.sleep(0.02)
     admin.call("DELETE", path)
-    while next(changes).exists:
+    while next(documents).HasField("policies"):
         pass
     stream.cancel()
-    assert not stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic)).exists
+    assert not one(stub.GetPolicy(reading(topic))).HasField("policies")

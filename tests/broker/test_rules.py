@@ -21,8 +21,9 @@ from tests.broker.policy_case import ELSEWHERE, HERE, replicated_namespace, stop
 from tests.broker.pulsar_broker import Broker
 from tests.broker.rule_cases import CASES, DIFFERENCES, TAKEN, RuleCase, Where
 from tests.promises.server_process import ServerProcess
+from tests.stubs import one, reading
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.events_pb2 import Scope as ScopeNumber
+from topicpolicies.v1.policies_pb2 import Scope as ScopeNumber
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.rules import RULES
 
@@ -68,7 +69,7 @@ class Both(NamedTuple):
     def update(self, topic: str, case: RuleCase) -> frozenset[str]:
         """The reasons of our refusal; none if the update is taken."""
         deadline = time.monotonic() + _SECONDS
-        while case.before and not self.stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic)).exists:
+        while case.before and not one(self.stub.GetPolicy(reading(topic))).HasField("policies"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         request = service_pb2.UpdatePolicyRequest(topic=topic, scope=ScopeNumber.ValueType(case.scope), policies=case.policies)

@@ -1,4 +1,4 @@
-"""A real server on the embedded log, in a thread of its own, so that commands may block."""
+"""A real server on the embedded log, in a thread of its own, so that commands may block; and a proxy before it, which breaks on request."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cli.faults import Proxy
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
 
 @contextmanager
-def running(directory: Path, *, history: bool = True) -> Iterator[str]:
-    """Its address, as long as it runs."""
+def running(directory: Path | None, *, history: bool = True, show_secrets: bool = False, proxy: Proxy | None = None) -> Iterator[str]:
+    """Its address, or the proxy's, as long as it runs.
+
+    Args:
+        directory: where its files are; None: it is in memory, without a history.
+        history: whether it keeps one.
+        show_secrets: whether its answers have secrets.
+        proxy: what is to stand before it.
+    """
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=directory / "policies.db"),
+        log=EmbeddedLogConfig(path=directory / "policies.db" if directory is not None else None),
         listen=parse_address("127.0.0.1:0"),
-        history=HistoryConfig(path=directory / "history.db") if history else None,
+        history=HistoryConfig(path=directory / "history.db") if history and directory is not None else None,
+        show_secrets=show_secrets,
     )
     ready, address = threading.Event(), [""]
     loop = asyncio.new_event_loop()
@@ -26,9 +35,16 @@ def running(directory: Path, *, history: bool = True) -> Iterator[str]:
 
     async def serve() -> None:
         async with Server(config) as server:
-            address[0] = server.address
-            ready.set()
-            await stop.wait()
+            if proxy is None:
+                await until_stopped(server.address)
+            else:
+                async with proxy.serving(server.address) as before:
+                    await until_stopped(before)
+
+    async def until_stopped(at: str) -> None:
+        address[0] = at
+        ready.set()
+        await stop.wait()
 
     def run() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grpc import StatusCode
 from ruamel.yaml import YAML
 from typer.testing import Result
 
-from tests.cli.conftest import Background, Terminal
+from tests.cli.conftest import Terminal
+from tests.cli.faults import BROKEN, Fault, Proxy
 from tests.cli.real_server import running
-from tests.client.fault_service import Fault
 from tests.client.statuses import Code, Refusal
-from topicpolicies import Client, Unavailable
-from topicpolicies.errors import outcome_unknown
+from topicpolicies_server.cli import applying
 
 NAMESPACE = "public/a"
 OFFLOAD = (
@@ -47,15 +45,15 @@ class Shop:
         return json.loads(self.run(command, *options, "--output", "json").stdout)
 
     def versions(self) -> dict[str, str]:
-        return {each["topic"]: each["version"] for each in self.terminal.json("list", NAMESPACE)["entries"]}
+        return {each["topic"]: each["version"] for each in self.terminal.json("list", NAMESPACE)["documents"]}
 
     def events(self) -> int:
         return len(self.terminal.run("history", NAMESPACE, "--limit", "1000", "-o", "json").stdout.splitlines())
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    with running(tmp_path) as address:
+def shop(tmp_path: Path, proxy: Proxy) -> Iterator[Shop]:
+    with running(tmp_path, proxy=proxy) as address:
         yield Shop(Terminal(address), tmp_path / "policies.yaml")
 
 
@@ -123,7 +121,7 @@ def test_a_file_that_is_wrong_is_refused_with_its_lines(shop: Shop) -> None:
     result = shop.run("apply")
     assert result.exit_code == 2
     assert "max_producer" in result.stderr
-    assert shop.terminal.run("apply", "-f", str(shop.file.with_name("none.yaml"))).exit_code == 1
+    assert shop.terminal.run("apply", "-f", str(shop.file.with_name("none.yaml"))).exit_code == 2
 
 
 def test_one_update_for_each_document_on_the_version_that_was_read(shop: Shop) -> None:
@@ -131,7 +129,8 @@ def test_one_update_for_each_document_on_the_version_that_was_read(shop: Shop) -
     shop.declare("{pattern: public/a/*, set: {max_producer_per_topic: 2, compaction_threshold: 5}}", "{topic: public/a/two, set: {}}")
     assert shop.run("apply").exit_code == 0
     lines = shop.terminal.run("history", NAMESPACE, "-o", "json").stdout.splitlines()
-    masks = {each["entry"]["topic"]: each["entry"]["update_mask"] for each in map(json.loads, lines[:2])}
+    entries = [json.loads(line)["entry"] for line in lines[:2]]
+    masks = {entry["document"]["topic"]: entry["origin"]["update_mask"] for entry in entries}
     assert masks == {name: ["compaction_threshold", "max_producer_per_topic"] for name in (topic("one"), topic("two"))}
 
 
@@ -165,7 +164,7 @@ def test_what_is_exported_is_as_declared_and_rebuilds_what_was_there(shop: Shop,
     shop.terminal.json("update", topic("one"), "max_producer_per_topic=1", "subscription_types_enabled=shared", "--scope", "global")
     shop.terminal.json("update", topic("two"), "subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
     shop.terminal.json("update", topic("two"), "offload_policies=" + json.dumps(YAML(typ="safe").load(OFFLOAD.format("hush"))))
-    before = shop.terminal.json("list", NAMESPACE)["entries"]
+    before = shop.terminal.json("list", NAMESPACE)["documents"]
     printed = shop.terminal.run("export", NAMESPACE)
     assert printed.exit_code == 0
     assert "hush" not in printed.stdout
@@ -176,78 +175,125 @@ def test_what_is_exported_is_as_declared_and_rebuilds_what_was_there(shop: Shop,
     shop.terminal.json("update", topic("two"), "max_message_size=7")
     shop.terminal.json("update", topic("three"), "max_message_size=7")
     assert shop.run("apply", "--prune").exit_code == 0
-    after = shop.terminal.json("list", NAMESPACE)["entries"]
+    after = shop.terminal.json("list", NAMESPACE)["documents"]
     assert [each | {"version": ""} for each in after] == [each | {"version": ""} for each in before]
 
 
+def test_all_changes_go_over_one_stream_and_say_who_asked_and_why(shop: Shop, proxy: Proxy) -> None:
+    shop.declare(*(f"{{topic: public/a/{number:03}, set: {{max_producer_per_topic: 2}}}}" for number in range(300)))
+    assert len(shop.json("apply", "--reason", "release 12")["done"]) == 300
+    assert proxy.calls["UpdatePolicies"] == 2, "one to check, one to make"
+    assert proxy.calls["UpdatePolicy"] == 0
+    origins = [each["entry"]["origin"] for each in shop.terminal.lines("history", NAMESPACE, "--limit", "1000")]
+    assert {(origin["actor"], origin["reason"]) for origin in origins} == {("tests", "release 12")}
+
+
 @pytest.fixture
-def broken_shop(terminal: Terminal, tmp_path: Path) -> Shop:
-    """On the service that breaks on request."""
-    shop = Shop(terminal, tmp_path / "policies.yaml")
-    shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("one", "two", "three")))
-    return shop
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One change is on its way at most, so that it is certain what was not sent."""
+    monkeypatch.setattr(applying, "IN_FLIGHT", 1)
 
 
-def test_a_failure_half_way_says_exactly_what_was_done_and_again_completes_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def meanwhile(patched: pytest.MonkeyPatch, step: str, happens: Callable[[], object]) -> None:
+    """Something happens right before apply goes on to a step: ``validated`` or ``make``."""
+    go_on = getattr(applying, step)
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        happens()
+        return go_on(*arguments, **options)
+
+    patched.setattr(f"topicpolicies_server.cli.apply.{step}", late)
+
+
+def overtaken(patched: pytest.MonkeyPatch, shop: Shop, *names: str, before: str = "make") -> None:
+    """Somebody else changes topics after they were looked at, and before that step."""
+    meanwhile(patched, before, lambda: [shop.terminal.write(NAMESPACE, name, 9) for name in names])
+
+
+def test_a_deletion_is_checked_before_anything_is_sent(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
+    shop.declare("{topic: public/a/made, set: {max_producer_per_topic: 1}}", namespaces="[public/a]")
+    overtaken(monkeypatch, shop, "dropped", before="validated")
+    result = shop.run("apply", "--prune")
+    assert result.exit_code == 3
+    assert f"refused  {topic('dropped')}" in result.stderr and "Nothing was changed." in result.stderr
+    assert set(shop.versions()) == {topic("dropped")}
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+def test_a_failure_half_way_says_exactly_what_was_done_and_again_completes_it(shop: Shop) -> None:
     shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
-    update, calls = Client.update, []
-
-    def interfering(self: Client, name: str, *arguments: Any, **options: Any) -> Any:
-        calls.append(name)
-        if len(calls) == 3:
-            with Client(shop.terminal.environment["TOPICPOLICIES_SERVER"]) as other:
-                update(other, name, max_message_size=1)
-        return update(self, name, *arguments, **options)
-
-    monkeypatch.setattr(Client, "update", interfering)
-    result = shop.run("apply", "-o", "json")
+    with pytest.MonkeyPatch.context() as patched:
+        overtaken(patched, shop, "c")
+        result = shop.run("apply", "-o", "json")
     assert result.exit_code == 8
     told = json.loads(result.stdout)
     assert [each["topic"] for each in told["done"]] == [topic("a"), topic("b")]
-    assert (told["failed"]["topic"], told["failed"]["error"]["code"]) == (topic("c"), "ABORTED")
+    assert [(each["topic"], each["error"]["code"]) for each in told["failed"]] == [(topic("c"), "ABORTED")]
     assert [each["topic"] for each in told["not_sent"]] == [topic("d")]
-    assert calls == [topic("a"), topic("b"), topic("c")]
     assert {each["version"] for each in told["done"]} <= set(shop.versions().values())
+    assert topic("d") not in shop.versions()
     again = shop.json("apply")
     assert [each["topic"] for each in again["done"]] == [topic("c"), topic("d")]
     assert shop.run("plan").exit_code == 0
 
 
+def test_what_was_on_its_way_beside_a_failure_is_told_as_it_was(shop: Shop) -> None:
+    shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
+    with pytest.MonkeyPatch.context() as patched:
+        overtaken(patched, shop, "a", "c")
+        result = shop.run("apply", "-o", "json")
+    assert result.exit_code == 8
+    told = json.loads(result.stdout)
+    assert [each["topic"] for each in told["failed"]] == [topic("a"), topic("c")]
+    assert [each["topic"] for each in told["done"]] == [topic("b"), topic("d")]
+    assert told["not_sent"] == []
+    assert shop.run("apply").exit_code == 0
+
+
+def test_nothing_is_deleted_once_an_update_has_failed(shop: Shop) -> None:
+    shop.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
+    shop.declare("{topic: public/a/kept, set: {max_producer_per_topic: 2}}", namespaces="[public/a]")
+    with pytest.MonkeyPatch.context() as patched:
+        overtaken(patched, shop, "kept")
+        result = shop.run("apply", "--prune", "-o", "json")
+    assert result.exit_code == 3, "nothing was done"
+    assert [each["topic"] for each in json.loads(result.stdout)["not_sent"]] == [topic("dropped")]
+    assert topic("dropped") in shop.versions()
+
+
+@pytest.mark.usefixtures("one_at_a_time")
 def test_people_are_told_what_was_done_and_what_was_not(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c")))
-    update = Client.update
-
-    def failing(self: Client, name: str, *arguments: Any, **options: Any) -> Any:
-        return update(self, name, *arguments, **(options | {"etag": "zz"} if name == topic("b") else options))
-
-    monkeypatch.setattr(Client, "update", failing)
+    overtaken(monkeypatch, shop, "b")
     result = shop.run("apply")
     assert result.exit_code == 8
     assert f"changed  {topic('a')}" in result.stdout
-    assert f"failed   {topic('b')}" in result.stderr
+    assert f"failed    {topic('b')}" in result.stderr
     assert f"not sent  {topic('c')}" in result.stderr
     assert "1 done, 1 failed, 1 not sent" in result.stderr
 
 
-def test_an_update_whose_outcome_is_unknown_is_told_as_such_and_again_completes_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("one_at_a_time")
+def test_an_update_whose_outcome_is_unknown_is_told_as_such_and_again_completes_it(shop: Shop, proxy: Proxy) -> None:
     shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b")))
-    update = Client.update
-
-    def unanswered(self: Client, name: str, *arguments: Any, **options: Any) -> Any:
-        update(self, name, *arguments, **options)
-        raise outcome_unknown(Unavailable("the connection broke", code=StatusCode.UNAVAILABLE), "an id")
-
-    monkeypatch.setattr(Client, "update", unanswered)
-    result = shop.run("apply")
+    with pytest.MonkeyPatch.context() as patched:
+        meanwhile(patched, "make", lambda: proxy.faults.extend([Fault()] * 50))  # it is done, and its answer lost
+        result = shop.run("apply", "--timeout", "0.5")
     assert result.exit_code == 8
     assert f"unknown   {topic('a')}" in result.stderr
     assert "0 done, 1 unknown, 1 not sent" in result.stderr
-    monkeypatch.setattr(Client, "update", update)
+    proxy.faults.clear()
     assert [each["topic"] for each in shop.json("apply")["done"]] == [topic("b")]
 
 
-def test_a_service_that_breaks_before_anything_was_sent_is_an_error_of_its_own(broken_shop: Shop, background: Background) -> None:
-    background.service.faults.append(Fault(Refusal(Code.PERMISSION_DENIED, "no")))
-    assert broken_shop.run("apply").exit_code == 1
-    assert background.service.met
-    assert not background.service.documents
+@pytest.mark.parametrize(("refusal", "code"), [(Refusal(Code.PERMISSION_DENIED, "no"), 1), (BROKEN, 5)])
+def test_a_service_that_breaks_before_anything_was_sent_is_an_error_of_its_own(
+    shop: Shop, proxy: Proxy, refusal: Refusal, code: int
+) -> None:
+    shop.declare("{topic: public/a/one, set: {max_producer_per_topic: 2}}")
+    proxy.faults.extend([Fault(refusal)] * 50)
+    assert shop.run("apply", "--timeout", "0.5").exit_code == code
+    assert proxy.met["ListPolicies"]
+    proxy.faults.clear()
+    assert shop.versions() == {}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.policies import policies
 from topicpolicies import InvalidArgument, ListOperation, TopicPolicies
 from topicpolicies.masks import format_path
-from topicpolicies.requests import Options, update_request
+from topicpolicies.requests import update_request
 from topicpolicies.secrets import REDACTED
 from topicpolicies_server.cli.assignments import Assignments, parse
 from topicpolicies_server.cli.rendering import lines
@@ -20,7 +20,14 @@ from topicpolicies_server.cli.rendering import lines
 
 def message(assignments: Assignments) -> TopicPolicies:
     """The policies of the update that these assignments make."""
-    return update_request("a/b/c", assignments.values, {}, Options()).policies
+    return update_request("a/b/c", assignments.values).policies
+
+
+def mask(*texts: str, unset: tuple[str, ...] = (), paths: tuple[str, ...] = ()) -> list[str]:
+    """The mask of the update that these assignments make; nothing: it has none."""
+    assignments = parse(texts, unset)
+    request = update_request("a/b/c", assignments.values, mask=assignments.mask(paths), list_operations=assignments.list_operations)
+    return list(request.update_mask.paths)
 
 
 def refused(*texts: str, unset: tuple[str, ...] = ()) -> dict[str, str]:
@@ -154,6 +161,24 @@ def test_everything_that_is_wrong_is_said_at_once_and_what_may_be_meant() -> Non
         parse(["max_producers_per_topic=1", "max_producer_per_topic=x"], ["nonsense"])
     assert len(caught.value.violations) == 3
     assert "Is max_producer_per_topic or" in caught.value.violations[0].description
+
+
+def test_what_is_set_has_no_mask_and_what_sets_nothing_is_named() -> None:
+    rate = 'publish_rate={"publish_throttling_rate_in_msg": 1}'
+    assert mask("max_producer_per_topic=5", rate, "shadow_topics+=a") == []
+    assert sorted(mask(rate, unset=("message_ttl_in_seconds",))) == [
+        "message_ttl_in_seconds",
+        "publish_rate.publish_throttling_rate_in_msg",
+    ]
+    assert mask("publish_rate={}") == ["publish_rate"]
+    assert mask("replication_clusters=") == ["replication_clusters"]
+
+
+def test_a_mask_that_is_given_is_sent_with_what_is_to_be_cleared() -> None:
+    rate = 'publish_rate={"publish_throttling_rate_in_msg": 1}'
+    assert mask(rate, paths=("publish_rate",)) == ["publish_rate"]
+    assert mask(rate, unset=("message_ttl_in_seconds",), paths=("publish_rate",)) == ["publish_rate", "message_ttl_in_seconds"]
+    assert mask(rate, unset=("message_ttl_in_seconds",), paths=("*",)) == ["*"]
 
 
 @given(policies())

@@ -8,33 +8,91 @@ import uuid
 import pytest
 
 from tests.cli.conftest import TOPIC, A, Terminal
-from tests.client.fault_service import Fault, FaultService
+from tests.cli.faults import Fault, Proxy
+from tests.cli.real_server import running
 from tests.client.statuses import Code, Refusal
+from topicpolicies import Client, Update
 
 LOST = Fault(after=1)
 
 
-def test_update_then_get(terminal: Terminal, service: FaultService) -> None:
-    arguments = ("max_producer_per_topic=5", "retention_policies.retention_time_in_minutes=10", "--unset", "message_ttl_in_seconds")
-    updated = terminal.json("update", TOPIC, *arguments)
+def rows(text: str) -> list[list[str]]:
+    """The cells of a table."""
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if line.startswith("│")]
+
+
+def test_update_then_get(terminal: Terminal) -> None:
+    arguments = ("max_producer_per_topic=5", "retention_policies.retention_time_in_minutes=10")
+    size = "retention_policies.retention_size_in_mb=100"
+    updated = terminal.json("update", TOPIC, *arguments, size, "--unset", "message_ttl_in_seconds")
     assert str(uuid.UUID(updated.pop("request_id")))
-    policies = {"max_producer_per_topic": 5, "retention_policies": {"retention_time_in_minutes": 10}}
+    policies = {"max_producer_per_topic": 5, "retention_policies": {"retention_time_in_minutes": 10, "retention_size_in_mb": "100"}}
+    document = {"topic": TOPIC, "scope": "SCOPE_LOCAL", "policies": policies, "version": updated["version"]}
     assert updated == {
-        "topic": TOPIC,
-        "scope": "SCOPE_LOCAL",
-        "policies": policies,
-        "version": "v1",
-        "previous_version": "v0",
+        "document": document,
+        "version": document["version"],
+        "previous_version": "0",
         "outcome": "UPDATE_OUTCOME_APPLIED",
     }
-    assert service.metadata["topicpolicies-actor"] == "tests"
-    assert terminal.json("get", TOPIC) == {
-        "topic": TOPIC,
-        "scope": "SCOPE_LOCAL",
-        "exists": True,
-        "policies": policies,
-        "version": "v1",
+    assert terminal.json("get", TOPIC) == document
+
+
+def test_both_scopes_at_once(terminal: Terminal) -> None:
+    assert terminal.run("get", TOPIC, "--scope", "both").exit_code == 4
+    version = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--scope", "global")["version"]
+    assert terminal.json("get", TOPIC, "--scope", "both") == {
+        "documents": [
+            {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"},
+            {"topic": TOPIC, "scope": "SCOPE_GLOBAL", "policies": {"max_producer_per_topic": 5}, "version": version},
+        ]
     }
+    result = terminal.run("get", TOPIC, "--scope", "both")
+    assert (result.exit_code, rows(result.stdout)) == (0, [["max_producer_per_topic", "5"]])
+    assert result.stderr == f"{TOPIC} has no LOCAL document (version 0).\n"
+
+
+def test_a_change_says_who_asks_and_why(recorded: Terminal) -> None:
+    recorded.json("update", TOPIC, "max_producer_per_topic=5", "--actor", "J\u00f6rg", "--reason", "f\u00fcr alle")
+    recorded.json("delete", TOPIC, "--reason", "not needed")
+    origins = [each["entry"]["origin"] for each in recorded.lines("history", TOPIC) if "actor" in each["entry"]["origin"]]
+    assert [(origin["actor"], origin["reason"]) for origin in origins] == [("tests", "not needed"), ("J\u00f6rg", "f\u00fcr alle")]
+
+
+def test_a_dry_run_says_what_would_be_and_writes_nothing(terminal: Terminal) -> None:
+    would = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--validate-only")
+    assert (would["outcome"], would["document"]["policies"]) == ("UPDATE_OUTCOME_WOULD_APPLY", {"max_producer_per_topic": 5})
+    assert "Would be applied; nothing was written" in terminal.run("update", TOPIC, "max_producer_per_topic=5", "--validate-only").stdout
+    version = terminal.json("update", TOPIC, "max_producer_per_topic=6")["version"]
+    assert terminal.json("delete", TOPIC, "--validate-only")["outcome"] == "DELETE_OUTCOME_WOULD_DELETE"
+    told = terminal.run("delete", TOPIC, "--validate-only").stdout
+    assert told == f"LOCAL: would be deleted; nothing was written (version {version})\n"
+    assert terminal.json("get", TOPIC)["version"] == version
+
+
+def test_the_document_before_is_told_where_that_is_asked_for(terminal: Terminal) -> None:
+    first = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--include-previous")
+    assert first["previous"] == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"}
+    told = terminal.run("update", TOPIC, "max_producer_per_topic=6", "--include-previous").stdout
+    assert "Changed: max_producer_per_topic: 5 -> 6\n" in told
+    assert "previous" not in terminal.json("update", TOPIC, "max_producer_per_topic=7")
+    assert terminal.json("delete", TOPIC, "--include-previous")["previous"]["policies"] == {"max_producer_per_topic": 7}
+
+
+def test_what_is_set_is_changed_and_what_is_masked_is_replaced(terminal: Terminal) -> None:
+    rate = 'subscription_policies={{"{}": {{"dispatch_rate": {{"dispatch_throttling_rate_in_msg": 1}}}}}}'
+    terminal.json("update", TOPIC, rate.format("a"), "max_producer_per_topic=5")
+
+    def subscriptions(*arguments: str) -> list[str]:
+        return sorted(terminal.json("update", TOPIC, *arguments)["document"]["policies"]["subscription_policies"])
+
+    assert subscriptions(rate.format("b")) == ["a", "b"]
+    assert subscriptions(rate.format("c"), "--mask", "subscription_policies", "--unset", "message_ttl_in_seconds") == ["c"]
+    assert terminal.json("get", TOPIC)["policies"]["max_producer_per_topic"] == 5
+    assert terminal.json("update", TOPIC, "message_ttl_in_seconds=9", "--mask", "*")["document"]["policies"] == {
+        "message_ttl_in_seconds": 9
+    }
+    code, error = terminal.failing("update", TOPIC, "max_producer_per_topic=1", rate.format("d"), "--mask", "subscription_policies")
+    assert (code, error["reason"]) == (2, "NOT_IN_MASK")
 
 
 def test_get_for_people(terminal: Terminal) -> None:
@@ -43,11 +101,14 @@ def test_get_for_people(terminal: Terminal) -> None:
     )
     result = terminal.run("get", TOPIC)
     assert result.exit_code == 0
-    rows = [line.strip("│ ").split() for line in result.stdout.splitlines() if line.startswith("│")]
-    assert result.stdout.splitlines()[0] == f"{TOPIC}  LOCAL  version v1"
-    assert [[name, value] for name, _, value in rows] == [
+    assert result.stdout.splitlines()[0] == f"{TOPIC}  LOCAL  version {terminal.json('get', TOPIC)['version']}"
+    rate = "subscription_policies.`my-sub`.dispatch_rate"
+    assert rows(result.stdout) == [
         ["max_producer_per_topic", "5"],
-        ["subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg", "9"],
+        [f"{rate}.dispatch_throttling_rate_in_byte", "-1"],
+        [f"{rate}.dispatch_throttling_rate_in_msg", "9"],
+        [f"{rate}.rate_period_in_second", "1"],
+        [f"{rate}.relative_to_publish_rate", "false"],
     ]
 
 
@@ -55,27 +116,32 @@ def test_a_document_that_is_not_there_is_exit_code_four(terminal: Terminal) -> N
     result = terminal.run("get", TOPIC, "--scope", "global")
     assert result.exit_code == 4
     assert result.stdout == ""
-    assert result.stderr == f"{TOPIC} has no GLOBAL document (version v0).\n"
+    assert result.stderr == f"{TOPIC} has no GLOBAL document (version 0).\n"
     result = terminal.run("get", TOPIC, "-o", "json")
     assert result.exit_code == 4
-    assert json.loads(result.stdout) == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "exists": False, "version": "v0"}
+    assert json.loads(result.stdout) == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"}
 
 
-def test_secrets_are_masked_for_people(terminal: Terminal) -> None:
-    terminal.json(
-        "update",
-        TOPIC,
-        "offload_policies.s3_managed_ledger_offload_credential_id=AKIA",
-        "offload_policies.s3_managed_ledger_offload_credential_secret=hush",
-        "offload_policies.managed_ledger_extra_configurations.`azure.accessKey`=hush",
-        "offload_policies.managed_ledger_offload_bucket=bucket",
-    )
-    for command in (("get", TOPIC), ("list", A), ("update", TOPIC, "max_producer_per_topic=1")):
-        shown = terminal.run(*command).output
-        assert "hush" not in shown
-        assert "AKIA" not in shown
-        assert shown.count("********") == 3
-        assert "bucket" in shown
+def test_secrets_are_masked_for_people_also_where_the_server_shows_them() -> None:
+    with running(None, show_secrets=True) as address:
+        terminal = Terminal(address)
+        told = terminal.json(
+            "update",
+            TOPIC,
+            "offload_policies.managed_ledger_offload_driver=aws-s3",
+            "offload_policies.managed_ledger_offload_region=r",
+            "offload_policies.s3_managed_ledger_offload_credential_id=AKIA",
+            "offload_policies.s3_managed_ledger_offload_credential_secret=hush",
+            "offload_policies.managed_ledger_extra_configurations.`azure.accessKey`=hush",
+            "offload_policies.managed_ledger_offload_bucket=bucket",
+        )
+        assert "hush" in json.dumps(told)
+        for command in (("get", TOPIC), ("list", A), ("update", TOPIC, "max_producer_per_topic=1")):
+            shown = terminal.run(*command).output
+            assert "hush" not in shown
+            assert "AKIA" not in shown
+            assert shown.count("********") == 3
+            assert "bucket" in shown
 
 
 def test_what_comes_from_outside_does_not_move_the_cursor(terminal: Terminal) -> None:
@@ -90,7 +156,7 @@ def test_the_global_options_may_stand_anywhere(terminal: Terminal) -> None:
     behind = terminal.run("get", "-ojson", TOPIC)
     between = terminal.run("get", "--output", "json", TOPIC, "--timeout=5")
     assert before.stdout == behind.stdout == between.stdout
-    assert json.loads(before.stdout)["exists"] is False
+    assert "policies" not in json.loads(before.stdout)
 
 
 def test_a_path_that_looks_like_an_option_goes_behind_two_dashes(terminal: Terminal) -> None:
@@ -100,9 +166,13 @@ def test_a_path_that_looks_like_an_option_goes_behind_two_dashes(terminal: Termi
 
 
 def test_conflict_is_exit_code_three(terminal: Terminal) -> None:
-    code, error = terminal.failing("update", TOPIC, "max_producer_per_topic=1", "--etag", "v7")
-    assert code == 3
-    assert error == {"code": "ABORTED", "reason": "ETAG_MISMATCH", "message": "Changed.", "metadata": {"version": "v0"}}
+    version = terminal.json("update", TOPIC, "max_producer_per_topic=1")["version"]
+    code, error = terminal.failing("update", TOPIC, "max_producer_per_topic=1", "--etag", "0")
+    assert (code, error["code"], error["reason"]) == (3, "ABORTED", "ETAG_MISMATCH")
+    assert error["metadata"] == {"topic": TOPIC, "scope": "LOCAL", "version": version, "etag": "0"}
+    code, error = terminal.failing("update", TOPIC, "max_producer_per_topic=1", "--must-not-exist")
+    assert (code, error["code"], error["reason"]) == (3, "ALREADY_EXISTS", "DOCUMENT_EXISTS")
+    assert terminal.json("update", TOPIC, "max_producer_per_topic=2", "--etag", version)["outcome"] == "UPDATE_OUTCOME_APPLIED"
 
 
 @pytest.mark.parametrize(
@@ -116,11 +186,11 @@ def test_conflict_is_exit_code_three(terminal: Terminal) -> None:
         (Refusal(Code.RESOURCE_EXHAUSTED, "No.", "TOO_MANY"), 1),
     ],
 )
-def test_every_kind_of_failure_has_its_exit_code(terminal: Terminal, service: FaultService, refusal: Refusal, code: int) -> None:
-    service.faults.append(Fault(refusal))
+def test_every_kind_of_failure_has_its_exit_code(terminal: Terminal, proxy: Proxy, refusal: Refusal, code: int) -> None:
+    proxy.faults.append(Fault(refusal))
     ended, error = terminal.failing("update", TOPIC, "max_producer_per_topic=1")
     assert (ended, error["code"], error["reason"]) == (code, refusal.code.name, refusal.reason)
-    assert service.met["UpdatePolicy"] == 1
+    assert proxy.met["UpdatePolicy"] == 1
 
 
 def test_without_a_server_it_says_where_it_looked(terminal: Terminal) -> None:
@@ -132,20 +202,35 @@ def test_without_a_server_it_says_where_it_looked(terminal: Terminal) -> None:
     )
 
 
-def test_an_unknown_outcome_is_exit_code_six_and_its_request_can_be_repeated(terminal: Terminal, service: FaultService) -> None:
-    service.faults.extend([LOST] * 50)
+def test_an_unknown_outcome_is_exit_code_six_and_its_request_can_be_repeated(terminal: Terminal, proxy: Proxy) -> None:
+    proxy.faults.extend([LOST] * 50)
     code, error = terminal.failing("update", TOPIC, "max_producer_per_topic=1", "--timeout", "0.3")
     assert code == 6
-    assert service.met["UpdatePolicy"] > 0
-    service.faults.clear()
+    assert proxy.met["UpdatePolicy"] > 0
+    proxy.faults.clear()
     repeat = terminal.json("update", TOPIC, "max_producer_per_topic=1", "--request-id", error["request_id"])
-    assert repeat["repeated"] is True
-    assert service.documents[TOPIC][1] == 1
+    assert (repeat["replayed"], repeat["request_id"]) == (True, error["request_id"])
+    assert terminal.json("get", TOPIC)["version"] == repeat["version"]
+    assert (
+        "Applied, as the first time"
+        in terminal.run(*("update", TOPIC, "max_producer_per_topic=1"), "--request-id", error["request_id"]).stdout
+    )
 
 
-def test_every_violation_is_told(terminal: Terminal, service: FaultService) -> None:
+def test_a_repeat_tells_its_version_also_when_its_document_is_not_known_any_more(terminal: Terminal) -> None:
+    first = terminal.json("update", TOPIC, "max_producer_per_topic=1")
+    terminal.json("update", TOPIC, "max_producer_per_topic=2")
+    again = ("update", TOPIC, "max_producer_per_topic=1", "--request-id", first["request_id"])
+    repeat = terminal.json(*again)
+    assert "document" not in repeat
+    assert (repeat["version"], repeat["replayed"]) == (first["version"], True)
+    (line,) = terminal.run(*again).stdout.splitlines()
+    assert line.startswith(f"Applied, as the first time (version {first['version']}, ")
+
+
+def test_every_violation_is_told(terminal: Terminal, proxy: Proxy) -> None:
     refusal = Refusal(Code.INVALID_ARGUMENT, "A. B.", "BAD", violations=[("policies.x", "X", "A."), ("policies.y", "Y", "B.")])
-    service.faults.extend([Fault(refusal)] * 2)
+    proxy.faults.extend([Fault(refusal)] * 2)
     result = terminal.run("update", TOPIC, "max_producer_per_topic=1")
     assert result.exit_code == 2
     assert result.stderr.splitlines() == ["Error: the request has 2 problems.", "  - policies.x: A.", "  - policies.y: B."]
@@ -156,12 +241,17 @@ def test_every_violation_is_told(terminal: Terminal, service: FaultService) -> N
     ]
 
 
-def test_a_wrong_value_is_refused_before_anything_is_sent(terminal: Terminal, service: FaultService) -> None:
+def test_a_wrong_value_is_refused_before_anything_is_sent(terminal: Terminal, proxy: Proxy) -> None:
+    proxy.faults.append(Fault())
     result = terminal.run("update", TOPIC, "max_producer_per_topic=many")
     assert result.exit_code == 2
     assert result.stderr == 'Error: max_producer_per_topic takes a whole number, not "many".\n'
-    assert terminal.run("update", TOPIC).exit_code == 2
-    assert not service.documents
+    assert len(proxy.faults) == 1
+
+
+def test_an_update_of_nothing_is_refused(terminal: Terminal) -> None:
+    code, error = terminal.failing("update", TOPIC)
+    assert (code, error["reason"]) == (2, "EMPTY_MASK")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +265,8 @@ def test_wrong_usage_is_exit_code_two_in_either_form(terminal: Terminal, argumen
 
 def test_contradicting_options_are_wrong_usage(terminal: Terminal) -> None:
     for arguments in (
-        ("delete", TOPIC, "--scope", "both", "--etag", "v1"),
+        ("delete", TOPIC, "--scope", "both"),
+        ("get", TOPIC, "--scope", "both", "--as-of", "11"),
         ("get", TOPIC, "--tls-certificate", "x"),
         ("get", TOPIC, "--no-tls", "--tls-server-name", "x"),
     ):
@@ -189,32 +280,46 @@ def test_a_file_that_can_not_be_read_is_named(terminal: Terminal) -> None:
     assert error["message"] == "no-such.pem: No such file or directory"
 
 
-def test_delete_says_what_became_of_each_scope(terminal: Terminal) -> None:
-    terminal.json("update", TOPIC, "max_producer_per_topic=1")
-    deleted = terminal.json("delete", TOPIC, "--scope", "both")
-    assert [result.get("outcome") for result in deleted["results"]] == ["DELETE_OUTCOME_DELETED", "DELETE_OUTCOME_ABSENT"]
+def test_delete_says_what_became_of_the_document(terminal: Terminal) -> None:
+    version = terminal.json("update", TOPIC, "max_producer_per_topic=1")["version"]
+    assert terminal.json("delete", TOPIC, "--scope", "global")["outcome"] == "DELETE_OUTCOME_ABSENT"
+    deleted = terminal.json("delete", TOPIC, "--etag", version)
+    assert (deleted["outcome"], deleted["previous_version"]) == ("DELETE_OUTCOME_DELETED", version)
+    assert deleted["document"] == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": deleted["version"]}
     result = terminal.run("delete", TOPIC)
-    assert result.exit_code == 0
-    assert "there was no document" in result.stdout
+    assert (result.exit_code, result.stdout) == (0, f"LOCAL: there was no document (version {deleted['version']})\n")
 
 
-def test_a_delete_that_fails_for_one_scope_fails(terminal: Terminal) -> None:
-    result = terminal.run("delete", TOPIC, "--etag", "v9", "--output", "json")
-    assert result.exit_code == 3
-    assert json.loads(result.stdout)["results"][0]["error"]["reason"] == "ETAG_MISMATCH"
-    result = terminal.run("delete", TOPIC, "--etag", "v9")
-    assert result.exit_code == 3
-    assert result.stderr.splitlines() == ["LOCAL: not deleted", "Error: Changed."]
+def test_a_delete_that_fails_fails(terminal: Terminal) -> None:
+    version = terminal.json("update", TOPIC, "max_producer_per_topic=1")["version"]
+    code, error = terminal.failing("delete", TOPIC, "--etag", "0")
+    assert (code, error["reason"], error["metadata"]["version"]) == (3, "ETAG_MISMATCH", version)
+    result = terminal.run("delete", TOPIC, "--etag", "0")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.startswith("Error: ")
 
 
 def test_list_goes_through_all_pages(terminal: Terminal) -> None:
-    for local in "edcba":
-        terminal.json("update", f"persistent://{A}/{local}", "max_producer_per_topic=1")
-    assert [entry["topic"][-1] for entry in terminal.json("list", A)["entries"]] == list("abcde")
+    names = [f"persistent://{A}/{number:03}" for number in range(250)]
+    with Client(terminal.address) as client:
+        for settled in client.update_many(Update(name, max_producer_per_topic=1) for name in reversed(names)):
+            settled.unwrap()
+    told = terminal.json("list", A)
+    assert [document["topic"] for document in told["documents"]] == names
+    assert told["token"]["positions"]
     shown = terminal.run("list", A)
-    assert shown.stdout.count("max_producer_per_topic=1") == 5
-    assert shown.stderr == f"5 documents in {A}\n"
-    assert terminal.json("list", "public/empty") == {"entries": []}
+    assert shown.stdout.count("max_producer_per_topic=1") == 250
+    assert shown.stderr == f"250 documents in {A}\n"
+    assert terminal.json("list", "public/empty")["documents"] == []
+
+
+def test_what_the_server_is(recorded: Terminal) -> None:
+    told = recorded.json("info")
+    assert (told["log"], told["writer_mode"], told["features"]) == ("LOG_KIND_EMBEDDED", "WRITER_MODE_SOLE", ["SERVER_FEATURE_HISTORY"])
+    assert int(told["limits"]["message_bytes"]) > 0 and told["limits"]["update_timeout"].endswith("s")
+    shown = dict(rows(recorded.run("info").stdout))
+    assert shown["version"] == told["version"]
+    assert shown["log"].startswith("embedded") and shown["features"] == "keeps a history"
 
 
 def test_version(terminal: Terminal) -> None:
@@ -222,7 +327,7 @@ def test_version(terminal: Terminal) -> None:
     assert set(terminal.json("version")) == {"version"}
 
 
-@pytest.mark.parametrize("command", ["get", "update", "delete", "list", "watch", "health", "serve", "demo"])
+@pytest.mark.parametrize("command", ["get", "update", "delete", "list", "watch", "info", "health", "serve", "demo"])
 def test_every_command_has_examples_and_names_its_exit_codes(terminal: Terminal, command: str) -> None:
     shown = terminal.run(command, "--help").stdout
     assert f"\n    topicpolicies {command}" in shown

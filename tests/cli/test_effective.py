@@ -72,7 +72,7 @@ def test_the_heading_names_both_versions(server: str) -> None:
 
 
 def test_what_the_admin_api_calls_applied(server: str) -> None:
-    shown = rows(run(server, "effective", TOPIC, "--applied", "--scope", "global"))
+    shown = rows(run(server, "effective", TOPIC, "--view", "applied-global"))
     assert shown["max_producer_per_topic"] == ("7", "topic, global")
     assert "subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg" not in shown
 
@@ -81,7 +81,7 @@ def test_for_programs(server: str) -> None:
     told = json.loads(run(server, "effective", TOPIC, "--output", "json").stdout)
     assert told["policies"]["max_producer_per_topic"] == 5
     assert {"path": "max_producer_per_topic", "source": "POLICY_SOURCE_TOPIC_LOCAL"} in told["sources"]
-    assert told["version"] != told["global_version"]
+    assert (told["topic"], told["local_version"] != told["global_version"]) == (TOPIC, True)
 
 
 def test_a_disabled_topic_is_said_to_be(server: str) -> None:

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-
-import pytest
 
 from tests.cli.conftest import Terminal
 from tests.cli.real_server import running
 
 TOPIC = "persistent://public/a/orders"
-
-
-@pytest.fixture
-def real(tmp_path: Path) -> Iterator[Terminal]:
-    with running(tmp_path) as address:
-        yield Terminal(address)
 
 
 def now() -> str:
@@ -29,14 +20,14 @@ def now() -> str:
     return told
 
 
-def test_the_history_of_a_topic_for_people(real: Terminal) -> None:
-    real.json("update", TOPIC, "max_producer_per_topic=1", "--actor", "ann")
-    real.json("update", TOPIC, "max_producer_per_topic=2", "message_ttl_in_seconds=60", "--actor", "")
-    real.json("delete", TOPIC)
-    result = real.run("history", TOPIC)
+def test_the_history_of_a_topic_for_people(recorded: Terminal) -> None:
+    recorded.json("update", TOPIC, "max_producer_per_topic=1", "--actor", "ann", "--reason", "it begins")
+    recorded.json("update", TOPIC, "max_producer_per_topic=2", "message_ttl_in_seconds=60", "--actor", "")
+    recorded.json("delete", TOPIC)
+    result = recorded.run("history", TOPIC)
     assert result.exit_code == 0
     shown = result.stdout
-    assert "ann (not authenticated)" in shown
+    assert "by ann (not authenticated), why: it begins" in shown
     assert "UNKNOWN" in shown
     assert "made: max_producer_per_topic=1" in shown
     assert "max_producer_per_topic: 1 -> 2, message_ttl_in_seconds: unset -> 60" in shown
@@ -45,50 +36,55 @@ def test_the_history_of_a_topic_for_people(real: Terminal) -> None:
     assert "Gap" not in result.stderr
 
 
-def test_the_history_for_programs(real: Terminal) -> None:
+def test_the_history_for_programs(recorded: Terminal) -> None:
     for number in (1, 2, 3):
-        real.json("update", TOPIC, f"max_producer_per_topic={number}", "--actor", f"actor-{number}")
-    middle = real.run("history", "public/a", "--by", "actor-2", "--output", "json")
-    (line,) = map(json.loads, middle.stdout.splitlines())
-    assert line["entry"]["actor"] == "actor-2"
-    assert line["entry"]["changed"] == ["max_producer_per_topic"]
-    assert line["entry"]["before"] == {"max_producer_per_topic": 1}
-    lines = real.run("history", TOPIC, "--oldest-first", "--limit", "2", "-o", "json").stdout.splitlines()
-    assert [json.loads(each)["entry"]["actor"] for each in lines] == ["actor-1", "actor-2"]
-    assert not real.run("history", TOPIC, "--since", "2099-01-01", "-o", "json").stdout
-    assert len(real.run("history", TOPIC, "--since", "1h-ago", "--until", "now", "-o", "json").stdout.splitlines()) == 3
+        recorded.json("update", TOPIC, f"max_producer_per_topic={number}", "--actor", f"actor-{number}")
+    (line,) = recorded.lines("history", "public/a", "--by", "actor-2")
+    entry = line["entry"]
+    assert (entry["origin"]["actor"], entry["origin"]["actor_standing"]) == ("actor-2", "ACTOR_STANDING_UNAUTHENTICATED")
+    assert entry["origin"]["update_mask"] == entry["changed"] == ["max_producer_per_topic"]
+    assert entry["previous"]["policies"] == {"max_producer_per_topic": 1}
+    assert entry["document"] == recorded.json("get", TOPIC, "--as-of", entry["document"]["version"])
+    assert (entry["kind"], entry["outcome"]) == ("HISTORY_KIND_UPDATE", "HISTORY_OUTCOME_APPLIED")
+    lines = recorded.lines("history", TOPIC, "--oldest-first", "--limit", "2")
+    assert [each["entry"]["origin"]["actor"] for each in lines] == ["actor-1", "actor-2"]
+    assert not recorded.run("history", TOPIC, "--since", "2099-01-01", "-o", "json").stdout
+    assert len(recorded.run("history", TOPIC, "--since", "1h-ago", "--until", "now", "-o", "json").stdout.splitlines()) == 3
 
 
-def test_a_document_as_it_was(real: Terminal) -> None:
+def test_a_document_as_it_was(recorded: Terminal) -> None:
     before = now()
-    first = real.json("update", TOPIC, "max_producer_per_topic=1")
+    first = recorded.json("update", TOPIC, "max_producer_per_topic=1")
     between = now()
-    real.json("update", TOPIC, "max_producer_per_topic=2")
+    recorded.json("update", TOPIC, "max_producer_per_topic=2")
     for moment in (between, first["version"]):
-        assert real.json("get", TOPIC, "--as-of", moment)["policies"] == {"max_producer_per_topic": 1}
-    assert real.run("get", TOPIC, "--as-of", before).exit_code == 4
-    assert real.run("get", TOPIC, "--as-of", "gibberish!").exit_code == 2
-    code, error = real.failing("get", TOPIC, "--as-of", "zz99")
+        assert recorded.json("get", TOPIC, "--as-of", moment)["policies"] == {"max_producer_per_topic": 1}
+    assert recorded.run("get", TOPIC, "--as-of", before).exit_code == 4
+    both = recorded.json("get", TOPIC, "--as-of", between, "--scope", "both")["documents"]
+    assert [document.get("policies") for document in both] == [{"max_producer_per_topic": 1}, None]
+    assert recorded.json("get", TOPIC, "--as-of", "now")["policies"] == {"max_producer_per_topic": 2}
+    assert recorded.run("get", TOPIC, "--as-of", "gibberish!").exit_code == 2
+    code, error = recorded.failing("get", TOPIC, "--as-of", "zz99")
     assert (code, error["reason"]) == (1, "NOT_IN_HISTORY")
 
 
-def test_the_difference_between_two_moments(real: Terminal) -> None:
-    first = real.json("update", TOPIC, "max_producer_per_topic=1", "message_ttl_in_seconds=60")
+def test_the_difference_between_two_moments(recorded: Terminal) -> None:
+    first = recorded.json("update", TOPIC, "max_producer_per_topic=1", "message_ttl_in_seconds=60")
     between = now()
-    real.json("update", TOPIC, "max_producer_per_topic=2", "--unset", "message_ttl_in_seconds", "compaction_threshold=9")
+    recorded.json("update", TOPIC, "max_producer_per_topic=2", "--unset", "message_ttl_in_seconds", "compaction_threshold=9")
     for moment in (first["version"], between):
-        result = real.run("diff", TOPIC, moment, "-o", "json")
+        result = recorded.run("diff", TOPIC, moment, "-o", "json")
         assert result.exit_code == 7
         assert json.loads(result.stdout)["differences"] == [
             {"path": "compaction_threshold", "before": None, "after": "9"},
             {"path": "max_producer_per_topic", "before": "1", "after": "2"},
             {"path": "message_ttl_in_seconds", "before": "60", "after": None},
         ]
-    people = real.run("diff", TOPIC, first["version"], "now")
+    people = recorded.run("diff", TOPIC, first["version"], "now")
     assert people.exit_code == 7
     rows = [line.strip("│ ").split() for line in people.stdout.splitlines() if line.startswith("│")]
     assert [row[0] for row in rows] == ["+", "~", "-"]
-    same = real.run("diff", TOPIC, first["version"], between)
+    same = recorded.run("diff", TOPIC, first["version"], between)
     assert same.exit_code == 0
     assert "no differences" in same.stderr
 

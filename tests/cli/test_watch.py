@@ -12,90 +12,153 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import A, Background, Terminal
-from tests.client.fault_service import Fault
+from tests.cli.conftest import A, Terminal
+from tests.cli.faults import Fault, Proxy
 from topicpolicies import ResumeToken
-from topicpolicies_server.cli.watch import sort_targets
-
-
-def documents(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
+from topicpolicies_server.cli.targets import sort_targets
 
 
 def kinds(told: list[dict[str, Any]]) -> list[str]:
-    return [next(iter(each)) for each in told]
+    return [next(kind for kind in each if kind != "namespace") for each in told]
 
 
-def test_each_line_is_one_json_document(terminal: Terminal, background: Background) -> None:
-    background.write(A, "t", 5)
-    background.write(A, "gone", 1)
-    background.write(A, "gone", None)
-    result = terminal.run("watch", A, "--once", "--output", "json")
-    assert result.exit_code == 0
-    told = documents(result.stdout)
-    assert kinds(told) == ["change", "bookmark"]
-    assert told[0]["change"] == {
+def told(lines: list[str]) -> list[str]:
+    """Lines without their times."""
+    return [line.rstrip().split("  ", 1)[1] for line in lines]
+
+
+def test_each_line_is_one_json_document(terminal: Terminal) -> None:
+    version = terminal.write(A, "t", 5)
+    terminal.write(A, "gone", 1)
+    terminal.write(A, "gone", None)
+    change, bookmark = terminal.lines("watch", A, "--until-synced")
+    origin = change["change"].pop("origin")
+    change["change"].pop("previous_version", None)
+    assert (origin["actor"], origin["actor_standing"]) == ("somebody", "ACTOR_STANDING_UNAUTHENTICATED")
+    assert origin["update_mask"] == ["max_producer_per_topic"]
+    assert change == {
         "namespace": A,
-        "topic": f"persistent://{A}/t",
-        "scope": "SCOPE_LOCAL",
-        "exists": True,
-        "policies": {"max_producer_per_topic": 5},
-        "version": "000001",
-        "partition": 1,
-        "position": "000001",
-        "origin": {"actor": "somebody"},
-        "snapshot": True,
+        "change": {
+            "document": {
+                "topic": f"persistent://{A}/t",
+                "scope": "SCOPE_LOCAL",
+                "policies": {"max_producer_per_topic": 5},
+                "version": version,
+            },
+            "position": version,
+            "snapshot": True,
+        },
     }
-    assert told[1]["bookmark"]["kind"] == "BOOKMARK_KIND_SYNCED"
+    assert (bookmark["namespace"], bookmark["bookmark"]["kind"]) == (A, "BOOKMARK_KIND_SYNCED")
+    assert bookmark["bookmark"]["token"]["positions"] and bookmark["bookmark"]["confirmed_time"].endswith("Z")
 
 
-def test_people_read_what_there_is_and_what_broke(terminal: Terminal, background: Background) -> None:
-    background.write(A, "t", 5)
-    background.service.faults.append(Fault(after=1))
-    lines = terminal.run("watch", A, "--once").stdout.splitlines()
-    assert [line.split("  ", 1)[1] for line in lines] == [
-        f"= persistent://{A}/t LOCAL 000001 by somebody  max_producer_per_topic=5",
-        lines[1].split("  ", 1)[1],
-        f"# The namespace {A} begins again with a snapshot: the watch was interrupted before the snapshot was complete.",
-        f"= persistent://{A}/t LOCAL 000001 by somebody  max_producer_per_topic=5",
+def test_masks_of_maps_are_lists_of_paths(terminal: Terminal) -> None:
+    path = "subscription_policies.`a b`.dispatch_rate.dispatch_throttling_rate_in_msg"
+    terminal.json("update", f"{A}/t", f"{path}=5", "--reason", "too fast")
+    change, _ = terminal.lines("watch", A, "--until-synced")
+    assert (change["change"]["origin"]["update_mask"], change["change"]["origin"]["reason"]) == ([path], "too fast")
+
+
+def test_people_read_what_there_is_and_what_broke(terminal: Terminal, proxy: Proxy) -> None:
+    version = terminal.write(A, "t", 5)
+    proxy.faults.append(Fault(after=1))
+    lines = told(terminal.run("watch", A, "--until-synced").stdout.splitlines())
+    document = f"= persistent://{A}/t LOCAL {version} by somebody  max_producer_per_topic=5"
+    assert lines == [
+        document,
+        lines[1],
+        f"# The namespace {A} begins again: the watch was interrupted before the snapshot was complete.",
+        document,
         f"# {A} is complete; changes follow",
     ]
-    assert "# interrupted, again in " in lines[1]
-    assert background.service.met["WatchPolicies"] == 1
+    assert lines[1].startswith("# interrupted, again in ")
+    assert proxy.met["WatchPolicies"] == 1
 
 
-def test_a_watch_goes_on_from_its_file(terminal: Terminal, background: Background, tmp_path: Path) -> None:
+def test_a_watch_goes_on_from_its_file(terminal: Terminal, tmp_path: Path) -> None:
     place = tmp_path / "token"
-    background.write(A, "t", 1)
-    arguments = ("watch", A, "--once", "--output", "json", "--resume-file", str(place))
-    assert kinds(documents(terminal.run(*arguments).stdout)) == ["change", "bookmark"]
+    terminal.write(A, "t", 1)
+    arguments = ("watch", A, "--until-synced", "--resume-file", str(place))
+    assert kinds(terminal.lines(*arguments)) == ["change", "bookmark"]
     assert ResumeToken.loads(place.read_text()).namespaces[A].positions
-    assert kinds(documents(terminal.run(*arguments).stdout)) == ["bookmark"]
-    background.write(A, "t", 2)
-    told = documents(terminal.run(*arguments).stdout)
-    assert kinds(told) == ["change", "bookmark"]
-    assert told[0]["change"]["snapshot"] is False
-    assert background.service.model.resumed == 2
+    assert kinds(terminal.lines(*arguments)) == ["bookmark"]
+    terminal.write(A, "t", 2)
+    events = terminal.lines(*arguments)
+    assert kinds(events) == ["change", "bookmark"]
+    assert events[0]["change"]["snapshot"] is False
     assert [path.name for path in tmp_path.iterdir()] == ["token"], "nothing is left behind"
 
 
-def test_a_token_that_is_too_old_begins_anew_and_says_so(terminal: Terminal, background: Background, tmp_path: Path) -> None:
+def test_a_token_that_does_not_serve_begins_anew_and_says_so(terminal: Terminal, tmp_path: Path) -> None:
     place = tmp_path / "token"
-    background.write(A, "t", 1)
-    arguments = ("watch", A, "--once", "--output", "json", "--resume-file", str(place))
-    terminal.run(*arguments)
-    background.write(A, "u", 2)
-    background.service.model.forget(A)
-    told = documents(terminal.run(*arguments).stdout)
-    assert kinds(told) == ["interrupted", "restarted", "change", "change", "bookmark"]
-    assert told[0]["interrupted"]["error"]["code"] == "OUT_OF_RANGE"
-    assert background.service.met["refused"] == 1
+    terminal.write(A, "t", 1)
+    arguments = ("watch", A, "--until-synced", "--resume-file", str(place))
+    terminal.lines(*arguments)
+    token = json.loads(place.read_text())
+    token["namespaces"][A]["log"] = "another"
+    place.write_text(json.dumps(token))
+    events = terminal.lines(*arguments)
+    assert kinds(events) == ["reset", "change", "bookmark"]
+    assert events[0]["reset"]["reason"] == "ERROR_REASON_TOKEN_OUT_OF_RANGE"
+    assert events[1]["change"]["snapshot"] is True
+    place.write_text(json.dumps(token))
+    shown = told(terminal.run(*arguments).stdout.splitlines())
+    assert shown[0].startswith(f"# The watch of {A} can't go on from its token: ")
+
+
+def test_states_are_told(terminal: Terminal) -> None:
+    status = terminal.lines("watch", f"{A}/t", "--until-synced", "--scope", "local")[0]
+    state = {"state": "NAMESPACE_STATE_LOADING", "reason": "ERROR_REASON_NAMESPACE_LOADING", "message": f"{A} is being read."}
+    assert status == {"namespace": A, "status": state}
+    shown = told(terminal.run("watch", "public/b/t", "--until-synced", "--scope", "local").stdout.splitlines())
+    assert shown == [
+        "# public/b is being read",
+        "# public/b is followed",
+        "- persistent://public/b/t LOCAL 0  no document",
+        "# public/b is complete; changes follow",
+    ]
+
+
+def test_every_change_from_the_beginning(recorded: Terminal) -> None:
+    for value in (1, 2, None):
+        recorded.write(A, "t", value)
+    arguments = ("watch", A, "--mode", "every", "--from-beginning", "--until-synced")
+    changes = [each["change"] for each in recorded.lines(*arguments, "--include-previous") if "change" in each]
+    assert [change["document"].get("policies", {}).get("max_producer_per_topic") for change in changes] == [1, 2, None]
+    assert [change["previous_version"] for change in changes[1:]] == [change["document"]["version"] for change in changes[:-1]]
+    assert [change["previous"].get("policies") for change in changes] == [
+        None,
+        *(change["document"]["policies"] for change in changes[:-1]),
+    ]
+    shown = told(recorded.run(*arguments).stdout.splitlines())
+    assert [line.rpartition("  ")[2] for line in shown] == [
+        "max_producer_per_topic=1",
+        "max_producer_per_topic: 1 -> 2",
+        "deleted",
+        f"# {A} is complete; changes follow",
+    ]
+    code, error = recorded.failing("watch", A, "--from-beginning")
+    assert (code, error["reason"]) == (2, "CONTRADICTION")
+
+
+def test_every_event_as_the_history_has_it(recorded: Terminal, tmp_path: Path) -> None:
+    place = str(tmp_path / "token")
+    for value in (1, 2):
+        recorded.write(A, "t", value)
+    arguments = ("watch", A, "--mode", "entries", "--until-synced")
+    entries = [each["entry"] for each in recorded.lines(*arguments, "--resume-file", place) if "entry" in each]
+    assert [entry["previous"].get("policies") for entry in entries] == [None, {"max_producer_per_topic": 1}]
+    assert entries == [each["entry"] for each in recorded.lines("history", A, "--oldest-first")]
+    assert kinds(recorded.lines(*arguments, "--resume-file", place)) == ["bookmark"]
+    shown = recorded.run(*arguments).stdout
+    assert shown.index("made: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
 
 
 def test_something_else_in_the_file_is_refused_and_kept(terminal: Terminal, tmp_path: Path) -> None:
     place = tmp_path / "token"
     place.write_text("precious")
-    code, error = terminal.failing("watch", A, "--once", "--resume-file", str(place))
+    code, error = terminal.failing("watch", A, "--until-synced", "--resume-file", str(place))
     assert (code, error["reason"]) == (2, "MALFORMED_TOKEN")
     assert place.read_text() == "precious"
 
@@ -117,9 +180,8 @@ def _interruptible() -> None:
 
 
 @pytest.mark.parametrize("output", ["json", "table"])
-def test_changes_come_as_they_happen_until_it_is_interrupted(
-    terminal: Terminal, background: Background, tmp_path: Path, output: str
-) -> None:
+def test_changes_come_as_they_happen_until_it_is_interrupted(terminal: Terminal, tmp_path: Path, output: str) -> None:
+    terminal.write(A, "t", None)  # the namespace is loaded
     place = tmp_path / "token"
     command = [sys.executable, "-m", "topicpolicies_server.cli", "watch", A, "--output", output, "--resume-file", str(place)]
     environment = {**terminal.environment, "PYTHONPATH": ":".join(sys.path)}
@@ -138,8 +200,9 @@ def test_changes_come_as_they_happen_until_it_is_interrupted(
         while not place.exists() and time.monotonic() < give_up:
             time.sleep(0.01)
         assert A in ResumeToken.loads(place.read_text()).namespaces, "the place is kept before the end, too"
+        versions = []
         for value in (5, 6, None):
-            background.write(A, "t", value)
+            versions.append(terminal.write(A, "t", value))
             lines.append(process.stdout.readline())
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=20)
@@ -148,10 +211,10 @@ def test_changes_come_as_they_happen_until_it_is_interrupted(
         assert kinds([json.loads(line) for line in lines]) == ["bookmark", "change", "change", "change"]
     else:
         topic = f"persistent://{A}/t LOCAL"
-        assert [line.rstrip().split("  ", 1)[1] for line in lines] == [
+        assert told(lines) == [
             f"# {A} is complete; changes follow",
-            f"~ {topic} 000001 by somebody  max_producer_per_topic=5",
-            f"~ {topic} 000002 by somebody  max_producer_per_topic: 5 -> 6",
-            f"- {topic} 000003 by somebody  deleted",
+            f"~ {topic} {versions[0]} by somebody  max_producer_per_topic=5",
+            f"~ {topic} {versions[1]} by somebody  max_producer_per_topic: 5 -> 6",
+            f"- {topic} {versions[2]} by somebody  deleted",
         ]
-    assert max(ResumeToken.loads(place.read_text()).namespaces[A].positions) == "000003"
+    assert max(ResumeToken.loads(place.read_text()).namespaces[A].positions) >= versions[2]

@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import grpc
+from google.rpc import status_pb2
 
-from tests.client.log_model import LogModel, Refused
+from tests.client.log_model import LogModel
 from tests.client.statuses import Code, Refusal
-from topicpolicies.v1 import events_pb2, service_pb2
+from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceServicer, add_TopicPoliciesServiceServicer_to_server
-from topicpolicies_server.core.masks import apply, read
+from topicpolicies_server.core.masks import apply, populated, read
 
 BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 
@@ -29,6 +30,14 @@ class Fault(NamedTuple):
     """Messages of a stream that are sent before; of a unary call, 1 means that it is done before."""
 
 
+class Refused(Exception):
+    """A change is refused."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
 class FaultService(TopicPoliciesServiceServicer):
     """Documents by topic, with versions, etags and remembered request ids; and the watch streams of a ``LogModel``."""
 
@@ -37,11 +46,14 @@ class FaultService(TopicPoliciesServiceServicer):
         self.faults: deque[Fault] = deque()
         """The next calls' faults, in order; None is none."""
         self.met: Counter[str] = Counter()
-        """Faults that happened, by the name of the call, and conflicts."""
+        """Faults that happened, by the name of the call; and conflicts."""
         self.documents: dict[str, tuple[TopicPolicies, int]] = {}
-        self.answers: dict[str, service_pb2.UpdatePolicyResponse] = {}
+        self.updates: dict[str, service_pb2.UpdatePolicyResponse] = {}
+        self.deletions: dict[str, service_pb2.DeletePolicyResponse] = {}
         self.metadata: dict[str, str] = {}
         self.most_unanswered = 0
+        self.batches: list[int] = []
+        """How many changes came together."""
         self._written = asyncio.Event()
 
     def write(self, namespace: str, local: str, value: int | None) -> None:
@@ -68,7 +80,7 @@ class FaultService(TopicPoliciesServiceServicer):
         if fault is not None and not fault.after:
             await self._happen(fault, context, "UpdatePolicy")
         try:
-            response = self._apply(request)
+            response = self._update(request)
         except Refused as refused:
             await self._happen(Fault(refused.refusal), context, "refused")
             raise
@@ -76,31 +88,66 @@ class FaultService(TopicPoliciesServiceServicer):
             await self._happen(fault, context, "UpdatePolicy")
         return response
 
-    def _apply(self, request: service_pb2.UpdatePolicyRequest) -> service_pb2.UpdatePolicyResponse:
-        known = self.answers.get(request.request_id)
-        if known is not None:
-            repeat = service_pb2.UpdatePolicyResponse(repeated=True)
-            repeat.MergeFrom(known)
-            return repeat
-        before, version = self.documents.get(request.topic, (TopicPolicies(), 0))
-        if request.etag and request.etag != f"v{version}":
+    def _check(self, topic: str, etag: str) -> None:
+        version = self._version(topic)
+        if etag not in ("", version):
             self.met["conflict"] += 1
-            raise Refused(Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH", {"version": f"v{version}"}))
+            raise Refused(Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH", {"version": version}))
+
+    def _version(self, topic: str) -> str:
+        return f"v{self.documents[topic][1]}" if topic in self.documents else "v0"
+
+    def _document(self, topic: str, scope: policies_pb2.Scope.ValueType) -> policies_pb2.PolicyDocument:
+        policies = self.documents[topic][0] if topic in self.documents else None
+        return policies_pb2.PolicyDocument(topic=topic, scope=scope, policies=policies, version=self._version(topic))
+
+    def _update(self, request: service_pb2.UpdatePolicyRequest) -> service_pb2.UpdatePolicyResponse:
+        if request.request_id in self.updates:
+            again = service_pb2.UpdatePolicyResponse(replayed=True)
+            again.MergeFrom(self.updates[request.request_id])
+            return again
+        self._check(request.topic, request.etag)
+        before, version = self.documents.get(request.topic, (TopicPolicies(), 0))
         after = TopicPolicies()
         after.CopyFrom(before)
-        apply(read(request.update_mask.paths, after.DESCRIPTOR)[0], after, request.policies)
-        self.documents[request.topic] = (after, version + 1)
+        mask = read(request.update_mask.paths, after.DESCRIPTOR)[0] if request.update_mask.paths else tuple(populated(request.policies))
+        apply(mask, after, request.policies)
         response = service_pb2.UpdatePolicyResponse(
-            topic=request.topic,
-            scope=request.scope,
-            policies=after,
-            version=f"v{version + 1}",
-            previous_version=f"v{version}",
+            previous_version=self._version(request.topic),
             outcome=service_pb2.UPDATE_OUTCOME_APPLIED,
             request_id=request.request_id,
         )
-        self.answers[request.request_id] = response
+        self.documents[request.topic] = (after, version + 1)
+        response.document.CopyFrom(self._document(request.topic, request.scope))
+        response.version = response.document.version
+        self.updates[request.request_id] = response
         return response
+
+    def _delete(self, request: service_pb2.DeletePolicyRequest) -> service_pb2.DeletePolicyResponse:
+        if request.request_id in self.deletions:
+            again = service_pb2.DeletePolicyResponse(replayed=True)
+            again.MergeFrom(self.deletions[request.request_id])
+            return again
+        self._check(request.topic, request.etag)
+        there = request.scope == policies_pb2.SCOPE_LOCAL and request.topic in self.documents
+        response = service_pb2.DeletePolicyResponse(previous_version=self._version(request.topic), request_id=request.request_id)
+        if there:
+            del self.documents[request.topic]
+        response.outcome = service_pb2.DELETE_OUTCOME_DELETED if there else service_pb2.DELETE_OUTCOME_ABSENT
+        response.document.CopyFrom(self._document(request.topic, request.scope))
+        response.version = response.document.version
+        self.deletions[request.request_id] = response
+        return response
+
+    def _change(self, change: service_pb2.PolicyChangeRequest) -> service_pb2.PolicyChangeResult:
+        try:
+            if change.HasField("update"):
+                return service_pb2.PolicyChangeResult(sequence=change.sequence, updated=self._update(change.update))
+            return service_pb2.PolicyChangeResult(sequence=change.sequence, deleted=self._delete(change.delete))
+        except Refused as refused:
+            refusal = refused.refusal
+            error = status_pb2.Status(code=refusal.code.value[0], message=refusal.message, details=refusal.details)
+            return service_pb2.PolicyChangeResult(sequence=change.sequence, error=error)
 
     async def GetPolicy(  # noqa: N802
         self, request: service_pb2.GetPolicyRequest, context: Any
@@ -108,29 +155,31 @@ class FaultService(TopicPoliciesServiceServicer):
         fault = self._fault()
         if fault is not None:
             await self._happen(fault, context, "GetPolicy")
-        policies, version = self.documents.get(request.topic, (None, 0))
-        return service_pb2.GetPolicyResponse(
-            topic=request.topic, scope=request.scope, exists=policies is not None, policies=policies, version=f"v{version}"
-        )
+        return service_pb2.GetPolicyResponse(documents=[self._document(request.topic, scope) for scope in request.scopes])
+
+    async def GetEffectivePolicy(  # noqa: N802
+        self, request: service_pb2.GetEffectivePolicyRequest, context: Any
+    ) -> service_pb2.GetEffectivePolicyResponse:
+        return service_pb2.GetEffectivePolicyResponse(topic=request.topic)
+
+    async def GetServerInfo(  # noqa: N802
+        self, request: service_pb2.GetServerInfoRequest, context: Any
+    ) -> service_pb2.GetServerInfoResponse:
+        return service_pb2.GetServerInfoResponse(version="0")
 
     async def DeletePolicy(  # noqa: N802
         self, request: service_pb2.DeletePolicyRequest, context: Any
     ) -> service_pb2.DeletePolicyResponse:
         fault = self._fault()
+        if fault is not None and not fault.after:
+            await self._happen(fault, context, "DeletePolicy")
+        try:
+            response = self._delete(request)
+        except Refused as refused:
+            await self._happen(Fault(refused.refusal), context, "refused")
+            raise
         if fault is not None:
             await self._happen(fault, context, "DeletePolicy")
-        response = service_pb2.DeletePolicyResponse(topic=request.topic, request_id=request.request_id)
-        for each in request.deletes:
-            _, version = self.documents.get(request.topic, (None, 0))
-            result = response.results.add(scope=each.scope, version=f"v{version}")
-            if each.etag not in ("", result.version):
-                refusal = Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH", {"version": result.version})
-                result.error.CopyFrom(service_pb2.Status(code=10, message=refusal.message, details=refusal.details))
-            elif each.scope == events_pb2.SCOPE_LOCAL and request.topic in self.documents:
-                del self.documents[request.topic]
-                result.outcome = service_pb2.DELETE_OUTCOME_DELETED
-            else:
-                result.outcome = service_pb2.DELETE_OUTCOME_ABSENT
         return response
 
     async def ListPolicies(  # noqa: N802
@@ -141,11 +190,12 @@ class FaultService(TopicPoliciesServiceServicer):
             await self._happen(fault, context, "ListPolicies")
         topics = sorted(topic for topic in self.documents if f"://{request.namespace}/" in topic and topic > request.page_token)
         page = topics[: request.page_size or 2]
-        response = service_pb2.ListPoliciesResponse(next_page_token=page[-1] if len(page) < len(topics) else "")
-        for topic in page:
-            policies, version = self.documents[topic]
-            response.entries.add(topic=topic, scope=events_pb2.SCOPE_LOCAL, exists=True, policies=policies, version=f"v{version}")
-        return response
+        token = service_pb2.WatchToken(log=request.namespace, positions=["1"]) if not request.page_token else None
+        return service_pb2.ListPoliciesResponse(
+            documents=[self._document(topic, policies_pb2.SCOPE_LOCAL) for topic in page],
+            next_page_token=page[-1] if len(page) < len(topics) else "",
+            token=token,
+        )
 
     async def ListHistory(  # noqa: N802
         self, request: service_pb2.ListHistoryRequest, context: Any
@@ -160,42 +210,37 @@ class FaultService(TopicPoliciesServiceServicer):
     ) -> AsyncIterator[service_pb2.UpdatePoliciesResponse]:
         fault = self._fault()
         answered = 0
-        unanswered: deque[service_pb2.UpdatePoliciesRequest] = deque()
+        unanswered: deque[service_pb2.PolicyChangeRequest] = deque()
         async for request in request_iterator:
-            unanswered.append(request)
+            self.batches.append(len(request.changes))
+            unanswered.extend(request.changes)
             self.most_unanswered = max(self.most_unanswered, len(unanswered))
-            if len(unanswered) > 2 or request.sequence % 5 == 0:
-                while unanswered:
-                    if fault is not None and answered == fault.after:
-                        self._apply(unanswered[0].update)  # done, but the answer is lost
-                        await self._happen(fault, context, "UpdatePolicies")
-                    each = unanswered.popleft()
-                    answered += 1
-                    yield service_pb2.UpdatePoliciesResponse(sequence=each.sequence, response=self._apply(each.update))
-        while unanswered:
-            each = unanswered.popleft()
-            yield service_pb2.UpdatePoliciesResponse(sequence=each.sequence, response=self._apply(each.update))
+            results: list[service_pb2.PolicyChangeResult] = []
+            while len(unanswered) > 2 or (unanswered and unanswered[0].sequence % 5 == 0):
+                if fault is not None and answered == fault.after:
+                    self._change(unanswered[0])  # done, but the answer is lost
+                    yield service_pb2.UpdatePoliciesResponse(results=results)
+                    await self._happen(fault, context, "UpdatePolicies")
+                answered += 1
+                results.append(self._change(unanswered.popleft()))
+            yield service_pb2.UpdatePoliciesResponse(results=results)
+        yield service_pb2.UpdatePoliciesResponse(results=[self._change(each) for each in unanswered])
 
     async def WatchPolicies(  # noqa: N802
         self, request: service_pb2.WatchPoliciesRequest, context: Any
     ) -> AsyncIterator[service_pb2.WatchPoliciesResponse]:
         fault = self._fault()
         sent = 0
-        try:
-            stream = self.model.stream(request)
-            while fault is None or sent < fault.after:
-                self._written.clear()
-                message = next(stream)
-                if message is None:
-                    await self._written.wait()
-                    continue
-                sent += 1
-                yield message
-            await self._happen(fault, context, "WatchPolicies")
-        except Refused as refused:
-            if fault is not None:
-                self.faults.appendleft(fault)
-            await self._happen(Fault(refused.refusal), context, "refused")
+        stream = self.model.stream(request, most=3)
+        while fault is None or sent < fault.after:
+            self._written.clear()
+            message = next(stream)
+            if message is None:
+                await self._written.wait()
+                continue
+            sent += 1
+            yield message
+        await self._happen(fault, context, "WatchPolicies")
 
 
 @asynccontextmanager

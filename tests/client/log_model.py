@@ -7,20 +7,12 @@ generator: it yields None when there is nothing to say for now, and goes on when
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from tests.client.statuses import Code, Refusal
-from topicpolicies.v1 import events_pb2, policies_pb2, service_pb2
+from topicpolicies.v1 import errors_pb2, policies_pb2, service_pb2
 
 PARTITIONS = 2
-
-
-class Refused(Exception):
-    """The stream is refused."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
 
 
 class Row(NamedTuple):
@@ -37,21 +29,18 @@ class Row(NamedTuple):
     def partition(self) -> int:
         return sum(self.topic.encode()) % PARTITIONS
 
-    def change(self, *, snapshot: bool) -> service_pb2.WatchPoliciesResponse:
+    def change(self, *, snapshot: bool) -> service_pb2.WatchEvent:
+        document = policies_pb2.PolicyDocument(topic=self.topic, scope=policies_pb2.SCOPE_LOCAL, version=position(self.number))
+        if self.value is not None:
+            document.policies.max_producer_per_topic = self.value
         change = service_pb2.PolicyChange(
-            namespace=self.namespace,
-            topic=self.topic,
-            scope=events_pb2.SCOPE_LOCAL,
-            exists=self.value is not None,
-            version=position(self.number),
+            document=document,
             previous_version="" if snapshot else position(self.previous),
             partition=self.partition,
             position=position(self.number),
+            origin=service_pb2.ChangeOrigin(actor="somebody"),
         )
-        if self.value is not None:
-            change.policies.CopyFrom(policies_pb2.TopicPolicies(max_producer_per_topic=self.value))
-        change.origin.actor = "somebody"
-        return service_pb2.WatchPoliciesResponse(change=change)
+        return service_pb2.WatchEvent(namespace=self.namespace, change=change)
 
 
 def position(number: int) -> str:
@@ -66,6 +55,8 @@ class LogModel:
         self.rows: dict[str, list[Row]] = {name: [] for name in namespaces}
         self.horizon: dict[str, int] = dict.fromkeys(namespaces, 0)
         """Rows up to here can't be resumed from."""
+        self.resets = 0
+        """Tokens that were too old."""
         self.resumed = 0
         """Streams that were resumed from a token."""
 
@@ -79,7 +70,7 @@ class LogModel:
         return row
 
     def forget(self, namespace: str) -> None:
-        """Moves the horizon to the end: every older token is out of range."""
+        """Moves the horizon to the end: every older token is answered with a reset."""
         self.horizon[namespace] = len(self.rows[namespace])
 
     def documents(self) -> dict[str, int]:
@@ -87,37 +78,42 @@ class LogModel:
         newest = {row.topic: row.value for rows in self.rows.values() for row in rows}
         return {topic: value for topic, value in newest.items() if value is not None}
 
-    def stream(self, request: service_pb2.WatchPoliciesRequest) -> Iterator[service_pb2.WatchPoliciesResponse | None]:
-        """The messages of a stream that is opened now; None when there is nothing to say for now.
-
-        Raises:
-            Refused: OUT_OF_RANGE.
-        """
+    def stream(self, request: service_pb2.WatchPoliciesRequest, *, most: int = 1) -> Iterator[service_pb2.WatchPoliciesResponse | None]:
+        """The messages of a stream that is opened now, each of so many events at most; None when there is nothing to say for now."""
         parts = [self._part(name, request) for name in [*request.namespaces]]
         while True:
             quiet = True
             for part in parts:
-                while (message := next(part)) is not None:
+                batch: list[service_pb2.WatchEvent] = []
+                while (event := next(part)) is not None:
+                    batch.append(event)
+                    if len(batch) == most:
+                        quiet = False
+                        yield service_pb2.WatchPoliciesResponse(events=batch)
+                        batch = []
+                if batch:
                     quiet = False
-                    yield message
+                    yield service_pb2.WatchPoliciesResponse(events=batch)
             if quiet:  # else a part that was asked first may have more by now
                 yield None
 
-    def _part(self, name: str, request: service_pb2.WatchPoliciesRequest) -> Iterator[service_pb2.WatchPoliciesResponse | None]:
+    def _part(self, name: str, request: service_pb2.WatchPoliciesRequest) -> Iterator[service_pb2.WatchEvent | None]:
         rows = self.rows[name]
-        if name in request.resume:
-            token = request.resume[name]
-            if any(each and int(each) < self.horizon[name] for each in token.positions) or token.log != name:
-                raise Refused(Refusal(Code.OUT_OF_RANGE, "The token is too old.", "TOKEN_TOO_OLD", {"namespace": name}))
+        at = len(rows)
+        token = request.resume.get(name)
+        if token is not None and (token.log != name or any(each and int(each) < self.horizon[name] for each in token.positions)):
+            token = None
+            self.resets += 1
+            reset = service_pb2.WatchReset(reason=errors_pb2.ERROR_REASON_EVENTS_GONE, message="The token is too old.")
+            yield service_pb2.WatchEvent(namespace=name, reset=reset)
+        if token is not None:
             self.resumed += 1
-            at = len(rows)
             for row in rows[:at]:
                 mine = token.positions[row.partition] if row.partition < len(token.positions) else ""
                 if position(row.number) > mine:
                     yield row.change(snapshot=False)
         else:
-            newest = {row.topic: row for row in rows}
-            at = len(rows)
+            newest = {row.topic: row for row in rows[:at]}
             for row in sorted((row for row in newest.values() if row.value is not None), key=lambda row: row.topic):
                 yield row.change(snapshot=True)
         yield self._bookmark(name, at, service_pb2.BOOKMARK_KIND_SYNCED)
@@ -130,6 +126,8 @@ class LogModel:
                 if at % 7 == 0:
                     yield self._bookmark(name, at, service_pb2.BOOKMARK_KIND_TIMER)
 
-    def _bookmark(self, name: str, at: int, kind: service_pb2.BookmarkKind.ValueType) -> service_pb2.WatchPoliciesResponse:
+    def _bookmark(self, name: str, at: int, kind: service_pb2.BookmarkKind.ValueType) -> service_pb2.WatchEvent:
         token = service_pb2.WatchToken(log=name, positions=[position(at)] * PARTITIONS)
-        return service_pb2.WatchPoliciesResponse(bookmark=service_pb2.Bookmark(namespace=name, kind=kind, token=token))
+        bookmark = service_pb2.Bookmark(kind=kind, token=token)
+        bookmark.confirmed_time.FromDatetime(datetime(2026, 1, 1, tzinfo=UTC))
+        return service_pb2.WatchEvent(namespace=name, bookmark=bookmark)

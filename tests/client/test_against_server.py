@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import topicpolicies as tp
 from tests.client.cutting_proxy import CuttingProxy
+from topicpolicies.v1 import service_pb2
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
@@ -39,6 +41,12 @@ async def client(server: Server) -> AsyncIterator[tp.AsyncClient]:
         yield client
 
 
+def _policies(result: tp.UpdateResult) -> tp.TopicPolicies:
+    assert result.document is not None
+    assert result.document.policies is not None
+    return result.document.policies
+
+
 def bump(policies: tp.TopicPolicies) -> None:
     policies.max_producer_per_topic += 1
 
@@ -56,31 +64,51 @@ async def test_a_document_through_its_life(client: tp.AsyncClient) -> None:
         TOPIC, {"subscription_policies.`a.b`": {"dispatch_rate": {"dispatch_throttling_rate_in_msg": 5}}}, etag=absent.version
     )
     assert first.outcome is tp.UpdateOutcome.APPLIED
-    assert first.policies is not None
-    assert first.policies.subscription_policies["a.b"].dispatch_rate.rate_period_in_second == 1, "Pulsar's own default"
-    second = await client.update(TOPIC, max_producer_per_topic=5, subscription_types_enabled=["shared"])
+    assert _policies(first).subscription_policies["a.b"].dispatch_rate.rate_period_in_second == 1, "Pulsar's own default"
+    second = await client.update(TOPIC, max_producer_per_topic=5, subscription_types_enabled=["shared"], include_previous=True)
+    assert second.previous == first.document
     assert second.previous_version == first.version
     union = {"subscription_types_enabled": tp.ListOperation.UNION}
     third = await client.update(TOPIC, subscription_types_enabled=["key_shared", "shared"], list_operations=union)
-    assert third.policies is not None
-    assert list(third.policies.subscription_types_enabled) == [2, 4]
+    assert list(_policies(third).subscription_types_enabled) == [2, 4]
     checked = await client.update(TOPIC, max_producer_per_topic=9, validate_only=True)
-    assert checked.version == third.version
+    assert (checked.outcome, checked.version) == (tp.UpdateOutcome.WOULD_APPLY, third.version)
+    assert _policies(checked).max_producer_per_topic == 9
     cleared = await client.update(TOPIC, {"subscription_policies.`a.b`": None, "max_producer_per_topic": None})
-    assert cleared.policies == tp.TopicPolicies(subscription_types_enabled=[2, 4])  # type: ignore[list-item]
+    assert _policies(cleared) == tp.TopicPolicies(subscription_types_enabled=[2, 4])  # type: ignore[list-item]
     assert (await client.update(TOPIC, max_producer_per_topic=None)).outcome is tp.UpdateOutcome.UNCHANGED
-    assert [document async for document in client.list(NAMESPACE)] == [await client.get(TOPIC, at_least=cleared.version)]
-    deletion = await client.delete(TOPIC, scopes={tp.Scope.LOCAL: cleared.version, tp.Scope.GLOBAL: ""})
-    assert [each.outcome for each in deletion.scopes.values()] == [tp.DeleteOutcome.DELETED, tp.DeleteOutcome.ABSENT]
+    assert [document async for document in client.list(NAMESPACE)] == [await client.get(TOPIC, at_least_version=cleared.version)]
+    with pytest.raises(tp.Conflict):
+        await client.delete(TOPIC, etag=third.version)
+    assert (await client.delete(TOPIC, etag=cleared.version, validate_only=True)).outcome is tp.DeleteOutcome.WOULD_DELETE
+    deleted = await client.delete(TOPIC, etag=cleared.version, include_previous=True)
+    assert (deleted.outcome, deleted.previous) == (tp.DeleteOutcome.DELETED, cleared.document)
+    assert (await client.delete(TOPIC, scope=tp.Scope.GLOBAL)).outcome is tp.DeleteOutcome.ABSENT
     skipped = await client.update(TOPIC, max_producer_per_topic=1, skip_if_absent=True)
     assert skipped.outcome is tp.UpdateOutcome.SKIPPED
     assert not (await client.get(TOPIC)).exists
+    await client.update(TOPIC, max_producer_per_topic=1, must_not_exist=True)
+    with pytest.raises(tp.AlreadyExists):
+        await client.update(TOPIC, max_producer_per_topic=1, must_not_exist=True)
+
+
+async def test_what_is_not_mentioned_stays_in_maps_too(client: tp.AsyncClient) -> None:
+    def entry(rate: int) -> tp.SubscriptionPolicies:
+        return tp.SubscriptionPolicies(dispatch_rate=tp.DispatchRate(dispatch_throttling_rate_in_msg=rate))
+
+    await client.update(TOPIC, subscription_policies={"one": entry(1)})
+    await client.update(TOPIC, subscription_policies={"two": entry(2)})
+    both = await client.update(TOPIC, tp.TopicPolicies(subscription_policies={"three": entry(3)}))
+    assert set(_policies(both).subscription_policies) == {"one", "two", "three"}
+    alone = await client.update(TOPIC, tp.TopicPolicies(subscription_policies={"four": entry(4)}), mask="subscription_policies")
+    assert set(_policies(alone).subscription_policies) == {"four"}
 
 
 async def test_refusals_say_what_is_wrong(client: tp.AsyncClient) -> None:
+    absent = await client.get(TOPIC)
     made = await client.update(TOPIC, max_producer_per_topic=1)
     with pytest.raises(tp.Conflict) as conflict:
-        await client.update(TOPIC, max_producer_per_topic=2, etag="0")
+        await client.update(TOPIC, max_producer_per_topic=2, etag=absent.version)
     assert conflict.value.metadata["version"] == made.version
     with pytest.raises(tp.InvalidArgument) as refused:
         await client.update("not a topic", mask=["no_such_field", "neither.this"])
@@ -89,7 +117,7 @@ async def test_refusals_say_what_is_wrong(client: tp.AsyncClient) -> None:
     with pytest.raises(tp.InvalidArgument):
         await client.update(TOPIC, max_producer_per_topic=3, request_id="not a uuid")
     again = await client.update(TOPIC, max_producer_per_topic=1, request_id=made.request_id)
-    assert again.repeated
+    assert again.replayed
     assert again.version == made.version
     with pytest.raises(tp.InvalidArgument):
         await client.update(TOPIC, max_producer_per_topic=4, request_id=made.request_id)
@@ -97,11 +125,11 @@ async def test_refusals_say_what_is_wrong(client: tp.AsyncClient) -> None:
 
 async def test_a_repeat_gets_the_first_answer_however_busy_the_topic_was_meanwhile(client: tp.AsyncClient) -> None:
     first = await client.update(TOPIC, max_producer_per_topic=1)
-    async for settled in client.update_many(tp.Update(TOPIC, {"max_consumer_per_topic": value}) for value in range(1, 201)):
+    async for settled in client.update_many(tp.Update(TOPIC, max_consumer_per_topic=value) for value in range(1, 201)):
         assert settled.unwrap().outcome is tp.UpdateOutcome.APPLIED
     await client.update(TOPIC, max_producer_per_topic=2)
     again = await client.update(TOPIC, max_producer_per_topic=1, request_id=first.request_id)
-    assert (again.repeated, again.version, again.previous_version) == (True, first.version, first.previous_version)
+    assert (again.replayed, again.version, again.previous_version) == (True, first.version, first.previous_version)
     assert (await client.get(TOPIC)).policies == tp.TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=200)
     with pytest.raises(tp.InvalidArgument):
         await client.update(TOPIC, max_producer_per_topic=3, request_id=first.request_id)
@@ -133,7 +161,7 @@ async def test_both_clients_read_what_the_other_wrote(server: Server, client: tp
             other.edit(TOPIC, bump)
             with other.edit(TOPIC) as policies:
                 bump(policies)
-            updates = [tp.Update(f"{TOPIC}-{number % 3}", {"max_producer_per_topic": number}) for number in range(60)]
+            updates = [tp.Update(f"{TOPIC}-{number % 3}", max_producer_per_topic=number) for number in range(60)]
             return list(other.update_many(updates, max_in_flight=16)), list(other.list(NAMESPACE, page_size=2))
 
     settled, documents = await asyncio.to_thread(synchronous)
@@ -146,21 +174,58 @@ async def test_both_clients_read_what_the_other_wrote(server: Server, client: tp
 async def test_a_watch_tells_every_version_and_who_made_it(client: tp.AsyncClient) -> None:
     async with client.watch(topics=[TOPIC], scopes=[tp.Scope.LOCAL], mode=tp.WatchMode.EVERY) as watch:
         absent = await anext(watch)
-        while isinstance(absent, tp.NamespaceLoading):
+        while isinstance(absent, tp.Status):
             absent = await anext(watch)
-        assert isinstance(absent, tp.Deleted)
+        assert isinstance(absent, tp.Changed)
         assert absent.snapshot
+        assert not absent.document.exists
         assert isinstance(await anext(watch), tp.Synced)
-        results = [await client.update(TOPIC, max_producer_per_topic=value) for value in range(1, 20)]
+        results = [await client.update(TOPIC, max_producer_per_topic=value, reason="why") for value in range(1, 20)]
         told: list[tp.Changed] = []
         while len(told) < len(results):
             event = await anext(watch)
             if isinstance(event, tp.Changed):
                 told.append(event)
-    assert [(event.version, event.previous_version, event.policies) for event in told] == [
-        (result.version, result.previous_version, result.policies) for result in results
-    ]
-    assert {(event.origin.actor, event.origin.update_mask) for event in told} == {("tests", ("max_producer_per_topic",))}
+    pairs = [(result.document, result.previous_version) for result in results]
+    assert [(event.document, event.previous_version) for event in told] == pairs
+    origins = [event.origin for event in told if event.origin is not None]
+    assert {(each.actor, each.reason, each.update_mask) for each in origins} == {("tests", "why", ("max_producer_per_topic",))}
+    assert [each.request_id for each in origins] == [result.request_id for result in results]
+
+
+async def test_a_watch_goes_on_from_where_a_list_was_read(client: tp.AsyncClient) -> None:
+    for number in range(5):
+        await client.update(f"{TOPIC}-{number}", max_producer_per_topic=1)
+    listing = client.list(NAMESPACE, page_size=2)
+    first = await anext(listing)
+    await client.update(first.topic, max_producer_per_topic=2)
+    listed = [first, *[document async for document in listing]]
+    assert [document.topic for document in listed] == [f"{TOPIC}-{number}" for number in range(5)]
+    async with client.watch(namespaces=[NAMESPACE], token=listing.token, end_when_synced=True) as watch:
+        events = [event async for event in watch if not isinstance(event, tp.Status)]
+    assert [type(event) for event in events] == [tp.Changed, tp.Synced]
+
+
+async def test_a_watch_that_ends_when_all_was_told_is_a_copy(client: tp.AsyncClient, server: Server) -> None:
+    for number in range(5):
+        await client.update(f"{TOPIC}-{number}", max_producer_per_topic=1)
+
+    def copy() -> list[str]:
+        with tp.Client(server.address) as other, other.watch(namespaces=[NAMESPACE], end_when_synced=True) as watch:
+            return [event.document.topic for event in watch if isinstance(event, tp.Changed)]
+
+    assert sorted(await asyncio.to_thread(copy)) == [f"{TOPIC}-{number}" for number in range(5)]
+
+
+async def test_the_stub_has_what_the_client_has_not(client: tp.AsyncClient) -> None:
+    request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=tp.TopicPolicies(max_producer_per_topic=1))
+    await client.stub.UpdatePolicy(request)
+    async with client.watch(topics=[TOPIC], mode=tp.WatchMode.EVERY) as watch:
+        while not isinstance(event := await anext(watch), tp.Changed):
+            pass
+    assert event.origin is not None
+    assert event.origin.actor == "tests"
+    assert (await client.server_info()).log in (tp.LogKind.MEMORY, tp.LogKind.EMBEDDED)
 
 
 class Traffic:
@@ -168,10 +233,15 @@ class Traffic:
 
     def __init__(self, topics: int) -> None:
         self._topics = topics
-        self.results: list[tp.UpdateResult] = []
+        self.results: dict[str, list[tp.UpdateResult]] = defaultdict(list)
+        """By topic."""
         self.interrupted: list[tp.Interrupted] = []
         self.told: list[tuple[str, str]] = []
         """Topics and versions that the watch told of."""
+
+    @property
+    def made(self) -> int:
+        return sum(map(len, self.results.values()))
 
     def topic(self, number: int) -> str:
         return f"{TOPIC}-{number % self._topics}"
@@ -184,24 +254,25 @@ class Traffic:
     async def _work(self, client: tp.AsyncClient, number: int) -> None:
         setting = f"subscription_policies.s{number}.dispatch_rate.dispatch_throttling_rate_in_msg"
         for value in range(1, 41):
-            self.results.append(await client.update(self.topic(number), {setting: value}))
+            self.results[self.topic(number)].append(await client.update(self.topic(number), {setting: value}))
 
     async def _stream(self, client: tp.AsyncClient, number: int) -> None:
-        updates = [tp.Update(self.topic(number), {"max_producer_per_topic": value}) for value in range(1, 301)]
+        updates = [tp.Update(self.topic(number), max_producer_per_topic=value) for value in range(1, 301)]
         async for settled in client.update_many(updates, max_in_flight=10):
-            self.results.append(settled.unwrap())
+            result = settled.unwrap()
+            assert isinstance(result, tp.UpdateResult)
+            self.results[self.topic(number)].append(result)
 
     async def follow(self, watch: tp.AsyncWatch) -> None:
         async for event in watch:
             if isinstance(event, tp.Interrupted):
                 self.interrupted.append(event)
             elif isinstance(event, tp.Changed) and not event.snapshot:
-                self.told.append((event.topic, event.version))
+                self.told.append((event.document.topic, event.document.version))
 
     def check(self) -> None:
         """No update was lost, each was applied once, and the watch missed and repeated nothing."""
-        for name in {result.topic for result in self.results}:
-            mine = [result for result in self.results if result.topic == name]
+        for name, mine in self.results.items():
             assert all(previous == before for previous, before in chain(mine))
             assert [version for topic, version in self.told if topic == name] == sorted(result.version for result in mine)
 
@@ -229,11 +300,11 @@ async def test_cut_connections_lose_and_repeat_nothing(server: Server, topics: i
         cutting.cancel()
         await asyncio.gather(cutting, return_exceptions=True)
         async with asyncio.timeout(30):
-            while len(traffic.told) < len(traffic.results):  # noqa: ASYNC110 - nobody could tell of it
+            while len(traffic.told) < traffic.made:  # noqa: ASYNC110 - nobody could tell of it
                 await asyncio.sleep(0.01)
         await watch.close()
         await following
-    assert len(traffic.results) == 500
+    assert traffic.made == 500
     traffic.check()
     for number in range(6):
         final = (await _read(server, traffic.topic(number))).policies
@@ -267,9 +338,9 @@ async def test_a_watch_and_an_update_outlive_a_restart_of_the_server(tmp_path: P
     assert after.previous_version == before.version
     change = events[-1]
     assert isinstance(change, tp.Changed)
-    assert change.version == after.version
+    assert change.document.version == after.version
     assert any(isinstance(event, tp.Interrupted) for event in events)
-    assert not any(isinstance(event, tp.Restarted) for event in events), "it was resumed, not begun anew"
+    assert not any(isinstance(event, tp.Reset) for event in events), "it was resumed, not begun anew"
 
 
 async def _read(server: Server, topic: str) -> tp.Document:

@@ -45,7 +45,7 @@ def bump(policies: tp.TopicPolicies) -> None:
 async def test_an_update_whose_answer_was_lost_is_made_once(client: tp.AsyncClient, service: FaultService) -> None:
     service.faults.extend([Fault(), LOST, Fault(Refusal(Code.CANCELLED), after=1), Fault(Refusal(Code.DEADLINE_EXCEEDED))])
     result = await client.update(TOPIC, max_producer_per_topic=5)
-    assert result.repeated
+    assert result.replayed
     assert result.version == "v1"
     assert service.documents[TOPIC][1] == 1
     assert service.met["UpdatePolicy"] == 4
@@ -108,7 +108,8 @@ async def test_an_edit_may_be_a_coroutine(client: tp.AsyncClient) -> None:
         policies.max_producer_per_topic = 3
 
     result = await client.edit(TOPIC, later)
-    assert result.policies == tp.TopicPolicies(max_producer_per_topic=3)
+    assert result.document is not None
+    assert result.document.policies == tp.TopicPolicies(max_producer_per_topic=3)
 
 
 async def test_a_block_sends_what_it_changed_unless_somebody_was_faster(client: tp.AsyncClient, service: FaultService) -> None:
@@ -149,7 +150,7 @@ async def test_many_updates_survive_broken_streams_and_are_made_once(client: tp.
     for topic, last in zip(topics, (198, 199, 197), strict=True):
         assert service.documents[f"persistent://{A}/{topic}"][0].max_producer_per_topic == last, "in order"
     assert service.met["UpdatePolicies"] == 5
-    assert any(each.unwrap().repeated for each in settled)
+    assert any(each.unwrap().replayed for each in settled)
     assert 1 <= service.most_unanswered <= 8
 
 
@@ -168,22 +169,37 @@ async def test_results_come_while_the_source_is_slow(client: tp.AsyncClient) -> 
     assert [each.sequence async for each in results] == [1]
 
 
+async def test_what_is_at_hand_is_sent_together(client: tp.AsyncClient, service: FaultService) -> None:
+    changes = [tp.Update(f"persistent://{A}/t{number % 9}", max_producer_per_topic=number) for number in range(500)]
+    settled = [each async for each in client.update_many([*changes, tp.Deletion(f"persistent://{A}/t0")])]
+    assert [type(each.unwrap()) for each in settled] == [tp.UpdateResult] * 500 + [tp.DeleteResult]
+    assert sum(service.batches) == 501
+    assert len(service.batches) <= 12
+    assert f"persistent://{A}/t0" not in service.documents
+
+
 async def test_a_list_goes_through_its_pages(client: tp.AsyncClient, service: FaultService) -> None:
     for local in "pqrst":
         await client.update(f"persistent://{A}/{local}", max_producer_per_topic=1)
     service.faults.append(Fault())
-    assert [each.topic[-1] async for each in client.list(A)] == list("pqrst")
+    listing = client.list(A)
+    assert listing.token == tp.ResumeToken(), "which begins with a snapshot"
+    assert [each.topic[-1] async for each in listing] == list("pqrst")
+    assert listing.token == tp.ResumeToken({A: tp.WatchToken(A, ("1",))})
     assert service.met["ListPolicies"] == 1
 
 
-async def test_a_deletion_gives_each_scope_its_result(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_a_deletion_whose_answer_was_lost_is_made_once_and_one_that_is_refused_raises(
+    client: tp.AsyncClient, service: FaultService
+) -> None:
     await client.update(TOPIC, max_producer_per_topic=1)
-    service.faults.append(Fault())
-    deletion = await client.delete(TOPIC, scopes=[tp.Scope.GLOBAL, tp.Scope.LOCAL])
-    assert [result.outcome for result in deletion.scopes.values()] == [tp.DeleteOutcome.ABSENT, tp.DeleteOutcome.DELETED]
-    refused = await client.delete(TOPIC, scopes={tp.Scope.LOCAL: "v9"})
-    assert isinstance(refused.scopes[tp.Scope.LOCAL].error, tp.Conflict)
-    assert service.met["DeletePolicy"] == 1
+    with pytest.raises(tp.Conflict):
+        await client.delete(TOPIC, etag="v9")
+    service.faults.extend([Fault(), LOST])
+    deletion = await client.delete(TOPIC)
+    assert (deletion.outcome, deletion.replayed, deletion.previous_version) == (tp.DeleteOutcome.DELETED, True, "v1")
+    assert (await client.delete(TOPIC)).outcome is tp.DeleteOutcome.ABSENT
+    assert service.met["DeletePolicy"] == 2
 
 
 async def test_many_updates_may_be_left_early(client: tp.AsyncClient) -> None:
@@ -210,7 +226,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
-def known(cache: tp.PolicyCache) -> dict[str, int]:
+def known(cache: tp.Mirror) -> dict[str, int]:
     return {document.topic: document.policies.max_producer_per_topic for document in cache if document.policies is not None}
 
 
@@ -219,7 +235,7 @@ async def test_a_watch_sees_everything_through_any_faults(client: tp.AsyncClient
     chance = random.Random(seed)
     codes = (Code.UNAVAILABLE, Code.CANCELLED, Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED)
     service.faults.extend(Fault(Refusal(chance.choice(codes)), after=chance.randrange(12)) for _ in range(25))
-    cache = tp.PolicyCache()
+    cache = tp.Mirror()
     versions: dict[str, list[str]] = {}
     interrupted = 0
 
@@ -228,8 +244,8 @@ async def test_a_watch_sees_everything_through_any_faults(client: tp.AsyncClient
         async for event in watch:
             cache.apply(event)
             interrupted += isinstance(event, tp.Interrupted)
-            if isinstance(event, (tp.Changed, tp.Deleted)) and not event.snapshot:
-                versions.setdefault(event.topic, []).append(event.version)
+            if isinstance(event, tp.Changed) and not event.snapshot:
+                versions.setdefault(event.document.topic, []).append(event.document.version)
 
     watch = client.watch(namespaces=[A, B], mode=tp.WatchMode.EVERY)
     following = asyncio.ensure_future(follow(watch))
@@ -242,7 +258,7 @@ async def test_a_watch_sees_everything_through_any_faults(client: tp.AsyncClient
         while service.met["WatchPolicies"] < 25:  # a fault waits for messages
             service.write(A, "t", chance.randrange(9))
             await asyncio.sleep(0.002)
-    await until(lambda: cache.synced(A) and cache.synced(B) and known(cache) == service.model.documents())
+    await until(lambda: interrupted >= 25 and cache.synced(A) and cache.synced(B) and known(cache) == service.model.documents())
     await watch.close()
     await following
     for told in versions.values():
@@ -260,9 +276,9 @@ async def test_a_token_that_is_too_old_begins_anew(client: tp.AsyncClient, servi
     service.write(A, "u", 2)
     service.model.forget(A)
     async with client.watch(namespaces=[A], token=token) as watch:
-        kinds = [type(await anext(watch)).__name__ for _ in range(5)]
-    assert kinds == ["Interrupted", "Restarted", "Changed", "Changed", "Synced"]
-    assert service.met["refused"] == 1
+        kinds = [type(await anext(watch)).__name__ for _ in range(4)]
+    assert kinds == ["Reset", "Changed", "Changed", "Synced"]
+    assert service.model.resets == 1
 
 
 async def test_giving_up_the_wait_for_an_event_loses_nothing(client: tp.AsyncClient, service: FaultService) -> None:
@@ -323,7 +339,7 @@ async def test_patience_ends_a_watch_of_nobody() -> None:
 
 async def test_the_synchronous_watch_sees_everything_through_faults(address: str, service: FaultService) -> None:
     service.faults.extend(Fault(after=count) for count in (0, 1, 2, 5, 3, 8, 1))
-    cache = tp.PolicyCache()
+    cache = tp.Mirror()
     interrupted: list[tp.Interrupted] = []
 
     def follow(watch: tp.Watch) -> None:

@@ -10,7 +10,8 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 import topicpolicies as tp
 from tests.client.statuses import Code, Refusal
-from topicpolicies.errors import TopicPoliciesError, Violation, from_rpc_error, from_status, outcome_unknown
+from topicpolicies.errors import TopicPoliciesError, Violation, from_rpc_error, from_status, outcome_unknown, reason_name
+from topicpolicies.v1 import errors_pb2
 
 
 class _Failed(grpc.RpcError):
@@ -34,6 +35,7 @@ class _Failed(grpc.RpcError):
         (Code.INVALID_ARGUMENT, tp.InvalidArgument),
         (Code.NOT_FOUND, tp.NotFound),
         (Code.ABORTED, tp.Conflict),
+        (Code.ALREADY_EXISTS, tp.AlreadyExists),
         (Code.FAILED_PRECONDITION, tp.FailedPrecondition),
         (Code.OUT_OF_RANGE, tp.OutOfRange),
         (Code.RESOURCE_EXHAUSTED, tp.ResourceExhausted),
@@ -65,6 +67,15 @@ def test_reason_metadata_and_every_violation_are_read_from_the_details() -> None
     assert error.from_service
 
 
+def test_the_domain_is_the_services_name_without_a_version() -> None:
+    assert Refusal(Code.ABORTED, reason="ETAG_MISMATCH", domain="topicpolicies").error.from_service
+    assert not Refusal(Code.ABORTED, reason="ETAG_MISMATCH", domain="topicpolicies.v1").error.from_service
+
+
+def test_a_reason_is_named_without_its_prefix_and_one_of_a_newer_service_by_its_number() -> None:
+    assert [reason_name(number) for number in (0, errors_pb2.ERROR_REASON_ETAG_MISMATCH, 9999)] == ["", "ETAG_MISMATCH", "9999"]
+
+
 def test_an_error_of_another_domain_is_not_the_services_own() -> None:
     refusal = Refusal(Code.UNAVAILABLE, reason="PROXY", domain="proxy.example")
     error = from_rpc_error(_Failed(refusal, refusal.trailing_metadata))
@@ -92,12 +103,12 @@ def test_a_code_that_this_client_does_not_know_is_unknown() -> None:
 
 
 def test_an_unknown_outcome_names_the_request_to_repeat() -> None:
-    cause = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "PLACE_UNKNOWN", {"a": "b"}).error
+    cause = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "OUTCOME_UNKNOWN", {"a": "b"}).error
     error = outcome_unknown(cause, "id-1")
     assert error.request_id == "id-1"
     assert "id-1" in str(error)
     assert error.__cause__ is cause
-    assert (error.code, error.reason, error.metadata) == (Code.DEADLINE_EXCEEDED, "PLACE_UNKNOWN", {"a": "b"})
+    assert (error.code, error.reason, error.metadata) == (Code.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN", {"a": "b"})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from topicpolicies import ActorStanding, AsyncClient, Client, HistoryEntry, HistoryKind, HistoryOutcome, OutOfRange, Scope
+from topicpolicies import ActorStanding, AsyncClient, Client, HistoryEntry, HistoryKind, HistoryOutcome, InvalidArgument, OutOfRange, Scope
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
@@ -31,26 +31,31 @@ async def test_the_history_and_documents_as_they_were(address: str) -> None:
         await asyncio.sleep(0.01)
         between = datetime.now(UTC)
         await asyncio.sleep(0.01)
-        await client.update(TOPIC, max_producer_per_topic=2)
+        second = await client.update(TOPIC, max_producer_per_topic=2, reason="busy")
         pages = [page async for page in client.history_pages(topic=TOPIC, page_size=1)]
         assert [len(page.entries) for page in pages] == [1, 1]
         newest, oldest = (page.entries[0] for page in pages)
-        assert (newest.kind, newest.outcome, newest.actor) == (HistoryKind.UPDATE, HistoryOutcome.APPLIED, "ann")
-        assert newest.actor_standing is ActorStanding.UNAUTHENTICATED
-        assert newest.previous_version == oldest.version == first.version
-        assert newest.changed == newest.update_mask == ("max_producer_per_topic",)
-        assert newest.before is not None
-        assert newest.before.max_producer_per_topic == 1
+        assert (newest.kind, newest.outcome, newest.origin.actor) == (HistoryKind.UPDATE, HistoryOutcome.APPLIED, "ann")
+        assert newest.origin.actor_standing is ActorStanding.UNAUTHENTICATED
+        assert newest.origin.reason == "busy"
+        assert newest.previous == oldest.document == first.document
+        assert newest.document == second.document
+        assert newest.changed == newest.origin.update_mask == ("max_producer_per_topic",)
         assert timedelta() <= newest.time - oldest.time < timedelta(minutes=1)
         assert pages[0].following
         assert pages[0].gaps == ()
-        for moment in (between, between.astimezone().replace(tzinfo=None), first.version):
-            then = await client.get_as_of(TOPIC, moment)
-            assert then.policies is not None
-            assert (then.policies.max_producer_per_topic, then.version) == (1, first.version)
-        assert not (await client.get_as_of(TOPIC, between, scope=Scope.GLOBAL)).exists
+        for document in (
+            await client.get(TOPIC, as_of_time=between),
+            await client.get(TOPIC, as_of_time=between.astimezone().replace(tzinfo=None)),
+            await client.get(TOPIC, as_of_version=first.version),
+        ):
+            assert document == first.document
+        then = await client.get_both(TOPIC, as_of_time=between)
+        assert {scope: document.exists for scope, document in then.items()} == {Scope.LOCAL: True, Scope.GLOBAL: False}
         with pytest.raises(OutOfRange):
-            await client.get_as_of(TOPIC, "nonsense")
+            await client.get(TOPIC, as_of_version="nonsense")
+        with pytest.raises(InvalidArgument, match="Give one of"):
+            await client.get(TOPIC, as_of_version=first.version, as_of_time=between)
 
 
 async def test_both_clients_tell_the_same(address: str) -> None:
@@ -58,11 +63,11 @@ async def test_both_clients_tell_the_same(address: str) -> None:
         with Client(address, actor="bob") as client:
             for number in (1, 2, 3):
                 client.update(TOPIC, max_producer_per_topic=number)
-            pages = client.history_pages(namespace="public/default", oldest_first=True, start=datetime(2020, 1, 1, tzinfo=UTC), actor="bob")
-            return [entry for page in pages for entry in page.entries]
+            since = datetime(2020, 1, 1, tzinfo=UTC)
+            return list(client.history(namespace="public/default", oldest_first=True, start=since, actor="bob", page_size=1))
 
     entries = await asyncio.to_thread(told)
-    assert [entry.after.max_producer_per_topic for entry in entries if entry.after is not None] == [1, 2, 3]
+    policies = [entry.document.policies for entry in entries if entry.document is not None]
+    assert [each.max_producer_per_topic for each in policies if each is not None] == [1, 2, 3]
     async with AsyncClient(address) as client:
-        pages = client.history_pages(namespace="public/default", oldest_first=True, page_size=2)
-        assert [entry async for page in pages for entry in page.entries] == entries
+        assert [entry async for entry in client.history(namespace="public/default", oldest_first=True, page_size=2)] == entries

@@ -17,4 +17,4 @@ def test_what_is_written_while_another_namespace_is_told_is_told_before_the_stre
     told = next(stream)
     model.write(A, "t", 2)
     later = [next(stream), next(stream)]
-    assert [each and each.change.namespace for each in (told, *later)] == [B, A, None]
+    assert [each and each.events[0].namespace for each in (told, *later)] == [B, A, None]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import grpc
 import pytest
+from google.rpc import status_pb2
 
 import topicpolicies as tp
 from tests.client.statuses import Code, Refusal
-from topicpolicies.pipelining import Pipeline
+from topicpolicies.pipelining import BATCH_BYTES, BYTES_IN_FLIGHT, Outbox, Pipeline
 from topicpolicies.retries import RetryPolicy
 from topicpolicies.routes import Routes
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import policies_pb2, service_pb2
 
 TOPIC = "persistent://public/default/orders"
 OTHER = "persistent://public/other/orders"
@@ -27,30 +29,42 @@ def update(value: int = 1, topic: str = TOPIC) -> tp.Update:
     return tp.Update(topic, {"max_producer_per_topic": value})
 
 
-def added(pipe: Pipeline, value: int = 1, topic: str = TOPIC) -> service_pb2.UpdatePoliciesRequest:
-    request = pipe.add(update(value, topic), 0.0)
-    assert isinstance(request, service_pb2.UpdatePoliciesRequest)
-    return request
+def added(pipe: Pipeline, value: int = 1, topic: str = TOPIC) -> service_pb2.PolicyChangeRequest:
+    change = pipe.add(update(value, topic), 0.0)
+    assert isinstance(change, service_pb2.PolicyChangeRequest)
+    return change
 
 
-def answer(request: service_pb2.UpdatePoliciesRequest) -> service_pb2.UpdatePoliciesResponse:
-    response = service_pb2.UpdatePolicyResponse(topic=TOPIC, scope=tp.Scope.LOCAL.number, request_id=request.update.request_id)
-    return service_pb2.UpdatePoliciesResponse(sequence=request.sequence, response=response)
+def results(*results: service_pb2.PolicyChangeResult) -> service_pb2.UpdatePoliciesResponse:
+    return service_pb2.UpdatePoliciesResponse(results=results)
 
 
-def failure(request: service_pb2.UpdatePoliciesRequest, refusal: Refusal) -> service_pb2.UpdatePoliciesResponse:
-    error = service_pb2.Status(code=refusal.code.value[0], message=refusal.message, details=refusal.details)
-    return service_pb2.UpdatePoliciesResponse(sequence=request.sequence, error=error)
+def answered(change: service_pb2.PolicyChangeRequest) -> service_pb2.PolicyChangeResult:
+    document = policies_pb2.PolicyDocument(topic=change.update.topic, scope=tp.Scope.LOCAL.number, version="v1")
+    response = service_pb2.UpdatePolicyResponse(document=document, version="v1", request_id=change.update.request_id)
+    return service_pb2.PolicyChangeResult(sequence=change.sequence, updated=response)
+
+
+def failed(change: service_pb2.PolicyChangeRequest, refusal: Refusal) -> service_pb2.PolicyChangeResult:
+    error = status_pb2.Status(code=refusal.code.value[0], message=refusal.message, details=refusal.details)
+    return service_pb2.PolicyChangeResult(sequence=change.sequence, error=error)
+
+
+def answer(change: service_pb2.PolicyChangeRequest) -> service_pb2.UpdatePoliciesResponse:
+    return results(answered(change))
+
+
+def failure(change: service_pb2.PolicyChangeRequest, refusal: Refusal) -> service_pb2.UpdatePoliciesResponse:
+    return results(failed(change, refusal))
 
 
 def test_updates_are_numbered_in_their_order_and_bounded() -> None:
     pipe = pipeline(most=2)
     assert [added(pipe).sequence, added(pipe).sequence] == [0, 1]
     room = [pipe.has_room]
-    settled = pipe.settle(answer(pipe.outstanding[0]), 0.0)
-    assert settled is not None
+    (settled,) = pipe.settle(answer(pipe.outstanding[0]), 0.0)
     assert settled.sequence == 0
-    assert settled.unwrap().topic == TOPIC
+    assert settled.unwrap().version == "v1"
     room.append(pipe.has_room)
     assert room == [False, True]
     assert not pipe.idle
@@ -59,8 +73,7 @@ def test_updates_are_numbered_in_their_order_and_bounded() -> None:
 def test_an_update_that_fails_fails_alone() -> None:
     pipe = pipeline()
     first, second = added(pipe), added(pipe)
-    settled = pipe.settle(failure(first, Refusal(Code.ABORTED, "changed", "ETAG_MISMATCH", {"version": "v2"})), 0.0)
-    assert settled is not None
+    (settled,) = pipe.settle(failure(first, Refusal(Code.ABORTED, "changed", "ETAG_MISMATCH", {"version": "v2"})), 0.0)
     assert isinstance(settled.error, tp.Conflict)
     assert settled.error.metadata == {"version": "v2"}
     with pytest.raises(tp.Conflict):
@@ -71,8 +84,7 @@ def test_an_update_that_fails_fails_alone() -> None:
 def test_an_update_without_a_place_in_time_is_unknown_and_names_its_id() -> None:
     pipe = pipeline()
     request = added(pipe)
-    settled = pipe.settle(failure(request, Refusal(Code.DEADLINE_EXCEEDED, "too late", "PLACE_UNKNOWN")), 0.0)
-    assert settled is not None
+    (settled,) = pipe.settle(failure(request, Refusal(Code.DEADLINE_EXCEEDED, "too late", "OUTCOME_UNKNOWN")), 0.0)
     assert isinstance(settled.error, tp.OutcomeUnknown)
     assert settled.error.request_id == settled.request_id == request.update.request_id
 
@@ -86,6 +98,71 @@ def test_an_update_that_can_not_be_sent_is_settled_at_once() -> None:
     assert added(pipe).sequence == 1
 
 
+@pytest.mark.parametrize(("code", "unknown"), [(Code.RESOURCE_EXHAUSTED, True), (Code.ABORTED, False), (Code.ALREADY_EXISTS, False)])
+def test_a_refusal_after_a_break_says_only_what_the_service_knows_of_the_first_attempt(code: grpc.StatusCode, unknown: bool) -> None:
+    pipe = pipeline()
+    sent = added(pipe)
+    pipe.connect()
+    pipe.broke(BROKEN.error, 0.0, 0.5)
+    fresh = added(pipe)
+    refusal = Refusal(code, reason="NO")
+    settled = pipe.settle(results(failed(sent, refusal), failed(fresh, refusal)), 0.0)
+    assert [isinstance(each.error, tp.OutcomeUnknown) for each in settled] == [unknown, False]
+
+
+def test_a_change_that_fails_inside_the_server_may_have_been_made() -> None:
+    pipe = pipeline()
+    (settled,) = pipe.settle(failure(added(pipe), Refusal(Code.INTERNAL, reason="INTERNAL")), 0.0)
+    assert isinstance(settled.error, tp.OutcomeUnknown)
+
+
+def test_a_deletion_is_a_change_like_another() -> None:
+    pipe = pipeline()
+    added(pipe)
+    change = pipe.add(tp.Deletion(TOPIC, etag="v1"), 0.0)
+    assert isinstance(change, service_pb2.PolicyChangeRequest)
+    assert (change.sequence, change.delete.etag) == (1, "v1")
+    outcome = service_pb2.DeletePolicyResponse(outcome=service_pb2.DELETE_OUTCOME_DELETED, request_id=change.delete.request_id)
+    (settled,) = pipe.settle(results(service_pb2.PolicyChangeResult(sequence=1, deleted=outcome)), 0.0)
+    assert settled.unwrap().outcome is tp.DeleteOutcome.DELETED
+    assert settled.request_id == change.delete.request_id
+
+
+def test_the_rest_of_a_batch_is_settled_though_one_is_to_be_made_elsewhere() -> None:
+    pipe = pipeline()
+    one, two = added(pipe, 1), added(pipe, 2, OTHER)
+    pipe.connect()
+    (settled,) = pipe.settle(results(failed(one, led_by("")), answered(two)), 0.0)
+    assert settled.sequence == 1
+    assert pipe.stuck is not None
+
+
+def test_what_is_on_its_way_is_bounded_in_bytes() -> None:
+    pipe = pipeline(most=10**6)
+    names = ["x" * 1_000_000]
+    count = 0
+    while pipe.has_room:
+        pipe.add(tp.Update(TOPIC, shadow_topics=names), 0.0)
+        count += 1
+    assert count == BYTES_IN_FLIGHT // 1_000_000 + 1
+    pipe.settle(answer(pipe.outstanding[0]), 0.0)
+    assert pipe.has_room
+
+
+def test_whatever_waits_is_one_batch_within_its_bounds() -> None:
+    pipe = pipeline(most=10**6)
+    small = [added(pipe) for _ in range(2_500)]
+    outbox = Outbox(small)
+    assert [len(batch.changes) for batch in iter(outbox.take, None)] == [1_000, 1_000, 500]
+    large = [pipe.add(tp.Update(TOPIC, shadow_topics=["x" * size]), 0.0) for size in (400_000, 400_000, 400_000, 2 * BATCH_BYTES, 1)]
+    for change in large:
+        assert isinstance(change, service_pb2.PolicyChangeRequest)
+        outbox.put(change)
+    batches = list(iter(outbox.take, None))
+    assert [len(batch.changes) for batch in batches] == [2, 1, 1, 1]
+    assert [change.sequence for batch in batches for change in batch.changes] == [2500, 2501, 2502, 2503, 2504]
+
+
 def test_after_a_break_what_is_outstanding_is_sent_again_with_the_same_ids() -> None:
     pipe = pipeline()
     requests = [added(pipe, value) for value in range(3)]
@@ -97,8 +174,8 @@ def test_after_a_break_what_is_outstanding_is_sent_again_with_the_same_ids() -> 
 def test_an_answer_to_nothing_is_passed_over() -> None:
     pipe = pipeline()
     request = added(pipe)
-    assert pipe.settle(answer(request), 0.0) is not None
-    assert pipe.settle(answer(request), 0.0) is None
+    assert pipe.settle(answer(request), 0.0)
+    assert pipe.settle(answer(request), 0.0) == []
 
 
 def test_patience_counts_from_the_last_answer() -> None:
@@ -123,6 +200,7 @@ def test_giving_up_settles_everything_and_says_whether_it_may_have_been_done(ref
     pipe = pipeline(patience=0.01)
     requests = [added(pipe), added(pipe)]
     for refusal in refusals:
+        pipe.connect()
         pipe.broke(refusal.error, 0.0, 0.5)
     abandoned = pipe.abandon(refusals[-1].error)
     assert [each.sequence for each in abandoned] == [request.sequence for request in requests]
@@ -144,16 +222,16 @@ def test_what_another_sidecar_writes_is_sent_there_in_order_when_all_else_is_ans
     pipe = pipeline()
     one, two, three = added(pipe, 1), added(pipe, 2, OTHER), added(pipe, 3)
     assert pipe.connect() == ("here", [one, two, three])
-    assert pipe.settle(failure(one, led_by("there")), 0.0) is None
-    assert pipe.settle(failure(three, led_by("there")), 0.0) is None
+    assert pipe.settle(failure(one, led_by("there")), 0.0) == []
+    assert pipe.settle(failure(three, led_by("there")), 0.0) == []
     done = [pipe.done_here]
-    assert pipe.settle(answer(two), 0.0) is not None
+    assert pipe.settle(answer(two), 0.0)
     assert [*done, pipe.done_here] == [False, True]
     assert pipe.connect() == ("there", [one, three])
     assert not pipe.goes_here(added(pipe, 4, OTHER))
     assert pipe.goes_here(added(pipe, 5))
     for sequence in (0, 2, 4):
-        assert pipe.settle(answer(pipe.outstanding[[each.sequence for each in pipe.outstanding].index(sequence)]), 0.0) is not None
+        assert pipe.settle(answer(pipe.outstanding[[each.sequence for each in pipe.outstanding].index(sequence)]), 0.0)
     assert pipe.done_here
     assert [request.sequence for request in pipe.connect()[1]] == [3]
 
@@ -163,9 +241,11 @@ def test_where_nobody_is_known_to_write_the_stream_ends_and_is_tried_again_later
     pipe = pipeline()
     request = added(pipe)
     pipe.connect()
-    with pytest.raises(tp.Unavailable) as refused:
-        pipe.settle(failure(request, led_by(leader)), 0.0)
-    assert pipe.broke(refused.value, 0.0, 0.5)
+    assert pipe.settle(failure(request, led_by(leader)), 0.0) == []
+    stuck = pipe.stuck
+    assert isinstance(stuck, tp.Unavailable)
+    assert pipe.broke(stuck, 0.0, 0.5)
+    assert pipe.stuck is not stuck
     assert pipe.connect() == ("here", [request])
 
 
@@ -173,10 +253,10 @@ def test_two_that_name_each_other_are_not_asked_in_a_circle_without_a_pause() ->
     pipe = pipeline()
     request = added(pipe)
     pipe.connect()
-    assert pipe.settle(failure(request, led_by("there")), 0.0) is None
+    assert pipe.settle(failure(request, led_by("there")), 0.0) == []
     assert pipe.connect() == ("there", [request])
-    with pytest.raises(tp.Unavailable):
-        pipe.settle(failure(request, led_by("here")), 0.0)
+    assert pipe.settle(failure(request, led_by("here")), 0.0) == []
+    assert isinstance(pipe.stuck, tp.Unavailable)
 
 
 def test_a_leader_that_is_gone_is_forgotten() -> None:
@@ -194,7 +274,7 @@ def test_every_update_gets_exactly_one_result_and_is_applied_once(seed: int) -> 
     """Streams break before, between and after answers; the service remembers ids."""
     chance = random.Random(seed)
     pipe = pipeline(most=5, patience=1e9)
-    remaining, applied, results, breaks = list(range(50)), Counter[str](), Counter[int](), 0
+    remaining, applied, counts, breaks = list(range(50)), Counter[str](), Counter[int](), 0
     while remaining or not pipe.idle:
         while remaining and pipe.has_room:
             added(pipe, remaining.pop())
@@ -204,13 +284,12 @@ def test_every_update_gets_exactly_one_result_and_is_applied_once(seed: int) -> 
             applied[request.update.request_id] = 1  # a repeat is recognized
             if chance.random() < 0.2:
                 break
-            settled = pipe.settle(answer(request), 0.0)
-            assert settled is not None
-            results[settled.sequence] += 1
+            (settled,) = pipe.settle(answer(request), 0.0)
+            counts[settled.sequence] += 1
         else:
             continue
         breaks += 1
         assert pipe.broke(BROKEN.error, 0.0, 0.5) is not None
-    assert results == Counter(range(50))
+    assert counts == Counter(range(50))
     assert len(applied) == 50
     assert breaks > 5

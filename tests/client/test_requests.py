@@ -1,7 +1,8 @@
-"""What callers say becomes a request with an explicit mask; what is wrong with it is said at once, all of it."""
+"""What callers say becomes a request, with a mask only if they name what is to be changed; what is wrong is said at once, all of it."""
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from collections.abc import Mapping
 from typing import Any, get_type_hints
@@ -14,36 +15,75 @@ import topicpolicies as tp
 from tests.core.policies import policies
 from topicpolicies.edits import edit_request
 from topicpolicies.fields import PolicyFields
-from topicpolicies.masks import format_path
-from topicpolicies.requests import Options, delete_request, update_request
+from topicpolicies.history import history_request
+from topicpolicies.masks import format_path, set_paths
+from topicpolicies.requests import delete_request, update_request
 from topicpolicies.v1 import policies_pb2, service_pb2
-from topicpolicies_server.core.masks import apply, read
+from topicpolicies.watching import WatchSession
+from topicpolicies_server.core.masks import apply, populated, read
 
 TOPIC = "persistent://public/default/orders"
 
 
-def request(values: Any = None, /, options: Options = Options(), **fields: Any) -> service_pb2.UpdatePolicyRequest:
-    return update_request(TOPIC, values, fields, options)
+def request(values: Any = None, /, **arguments: Any) -> service_pb2.UpdatePolicyRequest:
+    return update_request(TOPIC, values, **arguments)
 
 
-def refused(values: Any = None, /, options: Options = Options(), **fields: Any) -> dict[str, str]:
+def refused(values: Any = None, /, **arguments: Any) -> dict[str, str]:
     with pytest.raises(tp.InvalidArgument) as caught:
-        request(values, options, **fields)
+        request(values, **arguments)
     return {violation.field: violation.reason for violation in caught.value.violations}
 
 
-def test_fields_make_the_mask() -> None:
+def paths(made: service_pb2.UpdatePolicyRequest) -> list[str] | None:
+    """The mask; None if there is none."""
+    return list(made.update_mask.paths) if made.HasField("update_mask") else None
+
+
+def test_values_are_sent_without_a_mask() -> None:
     made = request(max_producer_per_topic=5, replication_clusters=["a", "b"])
     assert made.topic == TOPIC
-    assert list(made.update_mask.paths) == ["max_producer_per_topic", "replication_clusters"]
+    assert paths(made) is None
     assert made.policies == tp.TopicPolicies(max_producer_per_topic=5, replication_clusters=["a", "b"])
     assert made.scope == tp.Scope.LOCAL.number
+    assert paths(request(tp.TopicPolicies(max_producer_per_topic=0))) is None
+    assert paths(request({"retention_policies.retention_size_in_mb": 1})) is None
 
 
 def test_none_clears() -> None:
     made = request(max_producer_per_topic=None, subscription_policies=None)
-    assert list(made.update_mask.paths) == ["max_producer_per_topic", "subscription_policies"]
+    assert paths(made) == ["max_producer_per_topic", "subscription_policies"]
     assert made.policies == tp.TopicPolicies()
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [{"replication_clusters": []}, {"back_log_quota_map": {}}, {"dispatch_rate": {}}, {"subscription_policies.`a`": {}}],
+)
+def test_a_value_that_sets_nothing_is_named(nothing: Mapping[str, Any]) -> None:
+    assert paths(request(nothing)) == [next(iter(nothing)).replace("`", "")]
+
+
+def test_beside_what_is_named_all_is_named_as_the_service_would() -> None:
+    values = {"subscription_policies.`a.b`": {"dispatch_rate": {"rate_period_in_second": 2}}, "message_ttl_in_seconds": None}
+    made = request(values, retention_policies={"retention_size_in_mb": 1})
+    assert paths(made) == [
+        "retention_policies.retention_size_in_mb",
+        "subscription_policies.`a.b`.dispatch_rate.rate_period_in_second",
+        "message_ttl_in_seconds",
+    ]
+
+
+@given(policies(), policies())
+def test_what_is_set_is_what_the_service_changes_without_a_mask(before: tp.TopicPolicies, values: tp.TopicPolicies) -> None:
+    ours, theirs = tp.TopicPolicies(), tp.TopicPolicies()
+    ours.CopyFrom(before)
+    theirs.CopyFrom(before)
+    mask, violations = read(set_paths(values), values.DESCRIPTOR)
+    assert not violations
+    apply(mask, ours, values)
+    apply(tuple(populated(values)), theirs, values)
+    assert ours == theirs
 
 
 def test_paths_reach_below_fields_and_into_maps() -> None:
@@ -56,13 +96,14 @@ def test_paths_reach_below_fields_and_into_maps() -> None:
         },
         shadow_topics=["persistent://a/b/c"],
     )
-    assert list(made.update_mask.paths) == [
+    assert set(paths(made) or ()) == {
         "retention_policies.retention_time_in_minutes",
-        "subscription_policies.`my.sub`.dispatch_rate.dispatch_throttling_rate_in_msg",
-        "subscription_policies.gone",
-        "back_log_quota_map.message_age",
         "shadow_topics",
-    ]
+        "subscription_policies.`my.sub`.dispatch_rate.dispatch_throttling_rate_in_msg",
+        "back_log_quota_map.message_age.limit_time",
+        "back_log_quota_map.message_age.policy",
+        "subscription_policies.gone",
+    }
     expected = tp.TopicPolicies(shadow_topics=["persistent://a/b/c"])
     expected.retention_policies.retention_time_in_minutes = 10
     expected.subscription_policies["my.sub"].dispatch_rate.dispatch_throttling_rate_in_msg = 7
@@ -81,16 +122,15 @@ def test_paths_reach_below_fields_and_into_maps() -> None:
 def test_objects_are_messages_or_mappings(value: object) -> None:
     made = request(retention_policies=value)
     assert made.policies.retention_policies == tp.RetentionPolicies(retention_size_in_mb=100, retention_time_in_minutes=10)
-    assert list(made.update_mask.paths) == ["retention_policies"]
+    assert paths(made) is None
 
 
-def test_a_whole_map_is_replaced_by_the_given_one() -> None:
-    made = request(tp.TopicPolicies(shadow_topics=["x"]), subscription_policies={"a.b": {}, "c": tp.SubscriptionPolicies()})
-    assert list(made.update_mask.paths) == ["shadow_topics", "subscription_policies"]
-    assert set(made.policies.subscription_policies) == {"a.b", "c"}
-    before = tp.TopicPolicies()
+def test_a_map_beside_a_message_takes_the_place_of_the_messages_own() -> None:
+    before = tp.TopicPolicies(shadow_topics=["x"])
     before.subscription_policies["gone"].dispatch_rate.dispatch_throttling_rate_in_msg = 1
-    assert set(request(before, subscription_policies={"c": {}}).policies.subscription_policies) == {"c"}
+    made = request(before, subscription_policies={"c": {"dispatch_rate": {"rate_period_in_second": 2}}})
+    assert set(made.policies.subscription_policies) == {"c"}
+    assert paths(made) is None
     configured = request({"offload_policies.managed_ledger_extra_configurations": {"k": "v"}})
     assert configured.policies.offload_policies.managed_ledger_extra_configurations == {"k": "v"}
 
@@ -106,65 +146,80 @@ def test_enums_are_numbers_or_names_with_or_without_prefix(name: object) -> None
 
 
 def test_a_message_means_its_set_fields() -> None:
-    made = request(tp.TopicPolicies(max_producer_per_topic=0, shadow_topics=["x"]), max_consumer_per_topic=1)
-    assert list(made.update_mask.paths) == ["max_producer_per_topic", "shadow_topics", "max_consumer_per_topic"]
+    made = request(tp.TopicPolicies(max_producer_per_topic=0, shadow_topics=["x"]), max_consumer_per_topic=None)
+    assert paths(made) == ["max_producer_per_topic", "shadow_topics", "max_consumer_per_topic"]
     assert made.policies.HasField("max_producer_per_topic")
 
 
 def test_a_field_beside_a_message_wins_over_the_messages_own() -> None:
     made = request(tp.TopicPolicies(max_producer_per_topic=1, shadow_topics=["x"]), max_producer_per_topic=None, shadow_topics=["y"])
-    assert list(made.update_mask.paths) == ["max_producer_per_topic", "shadow_topics"]
+    assert paths(made) == ["shadow_topics", "max_producer_per_topic"]
     assert made.policies == tp.TopicPolicies(shadow_topics=["y"])
 
 
 @pytest.mark.parametrize("mask", ["*", ["*"], FieldMask(paths=["*"])])
 def test_an_explicit_mask_is_sent_as_it_is(mask: Any) -> None:
-    made = request(tp.TopicPolicies(max_producer_per_topic=1), Options(mask=mask))
+    made = request(tp.TopicPolicies(max_producer_per_topic=1), mask=mask)
     assert list(made.update_mask.paths) == ["*"]
 
 
 def test_a_mask_alone_clears() -> None:
-    made = request(None, Options(mask=["max_producer_per_topic", "dispatch_rate"]))
+    made = request(mask=["max_producer_per_topic", "dispatch_rate"])
     assert list(made.update_mask.paths) == ["max_producer_per_topic", "dispatch_rate"]
     assert made.policies == tp.TopicPolicies()
 
 
 def test_a_mask_of_entries_keeps_their_keys() -> None:
     mask = ["subscription_policies.`a.b`", "subscription_policies.`c``d`"]
-    assert list(request(None, Options(mask=mask)).update_mask.paths) == mask
+    assert list(request(mask=mask).update_mask.paths) == mask
 
 
 def test_a_value_that_the_mask_leaves_out_is_refused_instead_of_dropped() -> None:
-    mask = Options(mask=["max_consumer_per_topic", "retention_policies"])
-    assert refused(None, mask, max_producer_per_topic=1) == {"max_producer_per_topic": "NOT_IN_MASK"}
-    assert request({"retention_policies.retention_size_in_mb": 1}, mask).update_mask.paths == mask.mask
+    mask = ["max_consumer_per_topic", "retention_policies"]
+    assert refused(mask=mask, max_producer_per_topic=1) == {"max_producer_per_topic": "NOT_IN_MASK"}
+    assert paths(request({"retention_policies.retention_size_in_mb": 1}, mask=mask)) == mask
 
 
 def test_everything_else_is_passed_on() -> None:
-    options = Options(
+    made = request(
         scope=tp.Scope.GLOBAL,
         etag="v1",
+        must_not_exist=True,
         skip_if_absent=True,
         validate_only=True,
+        include_previous=True,
         request_id="id",
+        actor="Jürgen",
+        reason="why",
         list_operations={"shadow_topics": tp.ListOperation.UNION},
+        shadow_topics=["x"],
     )
-    made = request(None, options, shadow_topics=["x"])
-    assert (made.scope, made.etag, made.skip_if_absent, made.validate_only, made.request_id) == (2, "v1", True, True, "id")
-    assert made.list_operations == {"shadow_topics": service_pb2.LIST_OPERATION_UNION}
+    expected = service_pb2.UpdatePolicyRequest(
+        topic=TOPIC,
+        scope=policies_pb2.SCOPE_GLOBAL,
+        policies=tp.TopicPolicies(shadow_topics=["x"]),
+        list_operations={"shadow_topics": service_pb2.LIST_OPERATION_UNION},
+        etag="v1",
+        must_not_exist=True,
+        skip_if_absent=True,
+        validate_only=True,
+        include_previous=True,
+        request_id="id",
+        actor="Jürgen",
+        reason="why",
+    )
+    assert made == expected
 
 
 def test_every_update_has_an_id_of_its_own() -> None:
     ids = {request(max_producer_per_topic=1).request_id for _ in range(100)}
     assert len(ids) == 100
-    assert all(str(uuid.UUID(each)) == each for each in ids)
+    assert all(uuid.UUID(each).hex == each for each in ids)
 
 
-def test_nothing_to_change_is_refused() -> None:
-    assert refused() == {"update_mask": "EMPTY_MASK"}
-    assert refused({}) == {"update_mask": "EMPTY_MASK"}
-    assert refused(tp.TopicPolicies()) == {"update_mask": "EMPTY_MASK"}
-    assert refused(None, Options(mask=[])) == {"update_mask": "EMPTY_MASK"}
+@pytest.mark.parametrize("mask", [None, [], FieldMask()])
+def test_nothing_to_change_is_for_the_service_to_refuse(mask: Any) -> None:
+    assert paths(request(tp.TopicPolicies(), mask=mask)) is None
 
 
 @pytest.mark.parametrize(
@@ -228,7 +283,7 @@ def test_a_field_is_not_given_twice() -> None:
 
 
 def test_a_malformed_mask_is_refused() -> None:
-    assert refused(None, Options(mask=["a..b"]), max_producer_per_topic=1) == {"update_mask": "EMPTY_SEGMENT"}
+    assert refused(mask=["a..b"], max_producer_per_topic=1) == {"update_mask": "EMPTY_SEGMENT"}
 
 
 @given(policies(), policies())
@@ -259,25 +314,41 @@ def test_an_edit_of_an_absent_document_is_bound_to_its_absence() -> None:
     assert made.etag == "0"
 
 
-@pytest.mark.parametrize(
-    ("scopes", "expected"),
-    [
-        (tp.Scope.GLOBAL, [(2, "")]),
-        ([tp.Scope.GLOBAL, tp.Scope.LOCAL], [(2, ""), (1, "")]),
-        ({tp.Scope.LOCAL: "v1", tp.Scope.GLOBAL: ""}, [(1, "v1"), (2, "")]),
-    ],
-)
-def test_a_deletion_names_each_scope_once(scopes: Any, expected: list[tuple[int, str]]) -> None:
-    made = delete_request(TOPIC, scopes, "")
-    assert [(each.scope, each.etag) for each in made.deletes] == expected
-    assert str(uuid.UUID(made.request_id)) == made.request_id
-    assert delete_request(TOPIC, scopes, "id").request_id == "id"
+def test_a_deletion_is_of_one_scope_and_has_an_id() -> None:
+    made = delete_request(TOPIC)
+    assert made == service_pb2.DeletePolicyRequest(topic=TOPIC, scope=policies_pb2.SCOPE_LOCAL, request_id=made.request_id)
+    assert uuid.UUID(made.request_id).hex == made.request_id
+    options = tp.ChangeOptions(
+        scope=tp.Scope.GLOBAL, etag="v1", validate_only=True, include_previous=True, request_id="id", actor="Jürgen", reason="why"
+    )
+    assert delete_request(TOPIC, **options) == service_pb2.DeletePolicyRequest(
+        topic=TOPIC,
+        scope=policies_pb2.SCOPE_GLOBAL,
+        etag="v1",
+        validate_only=True,
+        include_previous=True,
+        request_id="id",
+        actor="Jürgen",
+        reason="why",
+    )
 
 
-def test_a_deletion_of_nothing_is_refused() -> None:
-    with pytest.raises(tp.InvalidArgument):
-        delete_request(TOPIC, [], "")
+def test_an_option_that_there_is_not_is_refused() -> None:
+    with pytest.raises(TypeError, match="etags"):
+        delete_request(TOPIC, etags="v1")  # type: ignore[call-arg]
 
 
 def test_the_keyword_arguments_are_the_fields_of_the_document() -> None:
     assert set(get_type_hints(PolicyFields)) == set(tp.TopicPolicies.DESCRIPTOR.fields_by_name)
+    assert not set(get_type_hints(PolicyFields)) & set(get_type_hints(tp.UpdateOptions)), "a field is no option"
+
+
+def test_the_options_are_the_arguments_of_what_they_are_for() -> None:
+    for options, function in (
+        (tp.UpdateOptions, update_request),
+        (tp.ChangeOptions, delete_request),
+        (tp.WatchOptions, WatchSession.__init__),
+        (tp.HistoryOptions, history_request),
+    ):
+        keywords = {name for name, each in inspect.signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY}
+        assert keywords - {"policy"} == set(get_type_hints(options)), options

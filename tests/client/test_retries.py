@@ -13,7 +13,7 @@ from topicpolicies.retries import NO_RETRIES, Attempts, RetryPolicy
 
 NEVER_SENT = Refusal(Code.UNAVAILABLE, "failed to connect to all addresses")
 BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
-TOO_LATE = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "PLACE_UNKNOWN")
+TOO_LATE = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "OUTCOME_UNKNOWN")
 REFUSED = Refusal(Code.UNAVAILABLE, "The log can't be reached.", "LOG_UNREACHABLE")
 CHANGE = "6b8f"
 
@@ -108,7 +108,10 @@ def test_a_change_that_was_certainly_not_made_ends_as_unavailable(refusals: list
     assert isinstance(error, tp.Unavailable)
 
 
-@pytest.mark.parametrize(("code", "kind"), [(Code.ABORTED, tp.Conflict), (Code.INVALID_ARGUMENT, tp.InvalidArgument)])
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(Code.ABORTED, tp.Conflict), (Code.ALREADY_EXISTS, tp.AlreadyExists), (Code.INVALID_ARGUMENT, tp.InvalidArgument)],
+)
 def test_a_verdict_on_the_repeated_request_counts_although_an_answer_was_lost(code: grpc.StatusCode, kind: type[Exception]) -> None:
     made, error = run([BROKEN, Refusal(code, reason="VERDICT")], change=CHANGE, deadline=10.0)
     assert made == 2
@@ -122,11 +125,17 @@ def test_a_refusal_that_says_nothing_of_the_lost_attempt_leaves_the_outcome_unkn
     assert isinstance(error, tp.OutcomeUnknown)
 
 
-@pytest.mark.parametrize("code", [Code.INTERNAL, Code.UNKNOWN])
-def test_a_change_that_broke_in_the_middle_is_unknown_at_once(code: grpc.StatusCode) -> None:
-    made, error = run([Refusal(code)], change=CHANGE, deadline=10.0)
+@pytest.mark.parametrize("refusal", [Refusal(Code.INTERNAL), Refusal(Code.UNKNOWN), Refusal(Code.INTERNAL, "Oh.", "INTERNAL")])
+def test_a_change_that_broke_in_the_middle_or_the_server_broke_on_is_unknown_at_once(refusal: Refusal) -> None:
+    made, error = run([refusal], change=CHANGE, deadline=10.0)
     assert made == 1
     assert isinstance(error, tp.OutcomeUnknown)
+
+
+def test_a_change_of_which_the_service_says_why_it_did_nothing_was_not_made() -> None:
+    made, error = run([Refusal(Code.INTERNAL, "The log can't be read.", "LOAD_BROKEN")], change=CHANGE, deadline=10.0)
+    assert made == 1
+    assert not isinstance(error, tp.OutcomeUnknown)
 
 
 def test_one_attempt_of_a_change_does_not_use_up_all_the_time() -> None:

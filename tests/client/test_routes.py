@@ -43,6 +43,15 @@ def test_addresses_take_turns_when_they_fail_and_only_then() -> None:
     assert routes.to("a/b") == "one"
 
 
+@pytest.mark.parametrize("reason", ["TOO_MANY_WATCHES", "TOO_MANY_NAMESPACES"])
+def test_a_sidecar_without_room_is_left_for_the_next(reason: str) -> None:
+    routes = Routes(("one", "two"))
+    assert not routes.failed("one", "", Refusal(Code.RESOURCE_EXHAUSTED, reason=reason).error)
+    assert routes.address == "two"
+    routes.failed("two", "", Refusal(Code.RESOURCE_EXHAUSTED, reason="TOO_MANY_UPDATES").error)
+    assert routes.address == "two"
+
+
 def test_a_namespace_goes_to_its_leader_until_that_fails() -> None:
     routes = Routes(("one", "two"))
     assert routes.failed("one", "a/b", led_by("three"))

@@ -24,6 +24,8 @@ def test_both_clients_do_the_same_with_the_same_arguments() -> None:
         return {name: list(inspect.signature(each).parameters) for name, each in functions.items()}
 
     assert public(Client) == public(AsyncClient)
+    properties = [{name for name, each in vars(kind).items() if isinstance(each, property)} for kind in (Client, AsyncClient)]
+    assert properties == [{"stub"}, {"stub"}]
     assert list(inspect.signature(Client).parameters) == list(inspect.signature(AsyncClient).parameters)
 
 

@@ -16,9 +16,10 @@ import topicpolicies as tp
 from tests.client.clocks import FakeClock
 from tests.client.log_model import LogModel
 from tests.client.statuses import Code, Refusal
+from topicpolicies.lines import Line
 from topicpolicies.routes import Routes
-from topicpolicies.streams import Line, Watch
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies.watches import Watch
 from topicpolicies.watching import WatchSession
 
 TOPIC = "persistent://public/default/orders"
@@ -95,55 +96,50 @@ def start(call: Callable[[], T]) -> Running[T]:
     return Running(call)
 
 
-def result(request: service_pb2.UpdatePolicyRequest, **fields: Any) -> service_pb2.UpdatePolicyResponse:
-    values: dict[str, Any] = {
-        "topic": request.topic,
-        "scope": request.scope,
-        "policies": request.policies,
-        "version": "v2",
-        "previous_version": "v1",
-        "outcome": service_pb2.UPDATE_OUTCOME_APPLIED,
-        "request_id": request.request_id,
-    }
-    return service_pb2.UpdatePolicyResponse(**(values | fields))
+def document(version: str, **fields: Any) -> policies_pb2.PolicyDocument:
+    return policies_pb2.PolicyDocument(topic=TOPIC, scope=1, policies=tp.TopicPolicies(**fields), version=version)  # type: ignore[arg-type]
 
 
-def document(version: str, **fields: Any) -> service_pb2.GetPolicyResponse:
-    return service_pb2.GetPolicyResponse(topic=TOPIC, scope=1, exists=True, policies=tp.TopicPolicies(**fields), version=version)  # type: ignore[arg-type]
+def got(version: str, **fields: Any) -> service_pb2.GetPolicyResponse:
+    return service_pb2.GetPolicyResponse(documents=[document(version, **fields)])
 
 
-def answer_update(calls: Calls, **fields: Any) -> service_pb2.UpdatePolicyRequest:
+def result(request: service_pb2.UpdatePolicyRequest, *, replayed: bool = False) -> service_pb2.UpdatePolicyResponse:
+    after = policies_pb2.PolicyDocument(topic=request.topic, scope=request.scope, policies=request.policies, version="v2")
+    return service_pb2.UpdatePolicyResponse(
+        document=after,
+        version="v2",
+        previous_version="v1",
+        outcome=service_pb2.UPDATE_OUTCOME_APPLIED,
+        request_id=request.request_id,
+        replayed=replayed,
+    )
+
+
+def answer_update(calls: Calls, *, replayed: bool = False) -> service_pb2.UpdatePolicyRequest:
     metadata, request, call = calls.unary("UpdatePolicy")
     calls.metadata = dict(metadata)
     call.send_initial_metadata(())
-    call.terminate(result(request, **fields), (), grpc.StatusCode.OK, "")
+    call.terminate(result(request, replayed=replayed), (), grpc.StatusCode.OK, "")
     assert isinstance(request, service_pb2.UpdatePolicyRequest)
     return request
 
 
-def test_an_update_is_sent_with_its_mask_and_actor_and_gives_what_became_of_it(client: tp.Client, calls: Calls) -> None:
+def test_an_update_is_sent_with_the_actor_and_gives_what_became_of_it(client: tp.Client, calls: Calls) -> None:
     running = start(lambda: client.update(TOPIC, max_producer_per_topic=5))
     request = answer_update(calls)
-    assert list(request.update_mask.paths) == ["max_producer_per_topic"]
+    assert not request.HasField("update_mask")
     assert calls.metadata["topicpolicies-actor"] == "tests"
-    expected = tp.UpdateResult(
-        TOPIC,
-        tp.Scope.LOCAL,
-        tp.TopicPolicies(max_producer_per_topic=5),
-        "v2",
-        "v1",
-        tp.UpdateOutcome.APPLIED,
-        request.request_id,
-        repeated=False,
-    )
-    assert running.result() == expected
+    after = tp.Document(TOPIC, tp.Scope.LOCAL, tp.TopicPolicies(max_producer_per_topic=5), "v2")
+    assert running.result() == tp.UpdateResult(after, "v2", "v1", None, tp.UpdateOutcome.APPLIED, request.request_id, replayed=False)
+    assert running.result().version == "v2"
 
 
 def test_a_change_whose_answer_was_lost_is_repeated_with_the_same_id(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
     running = start(lambda: client.update(TOPIC, max_producer_per_topic=5))
     sent = [calls.fail("UpdatePolicy", refusal) for refusal in (BROKEN, Refusal(Code.DEADLINE_EXCEEDED), Refusal(Code.CANCELLED))]
-    sent.append(answer_update(calls, repeated=True))
-    assert running.result().repeated
+    sent.append(answer_update(calls, replayed=True))
+    assert running.result().replayed
     assert len({request.request_id for request in sent}) == 1
     assert all(request == sent[0] for request in sent)
     assert clock.waits == pytest.approx([0.075, 0.15, 0.3])
@@ -171,46 +167,105 @@ def test_a_wrong_request_is_not_repeated(client: tp.Client, calls: Calls, clock:
     assert not clock.waits
 
 
-def test_a_check_is_a_read_and_its_outcome_is_never_unknown(client: tp.Client, calls: Calls) -> None:
-    running = start(lambda: client.update(TOPIC, max_producer_per_topic=5, validate_only=True))
-    calls.fail("UpdatePolicy", Refusal(Code.DEADLINE_EXCEEDED))
-    with pytest.raises(tp.DeadlineExceeded):
-        running.result()
-
-
 def test_a_read_is_repeated(client: tp.Client, calls: Calls) -> None:
-    running = start(lambda: client.get(TOPIC, scope=tp.Scope.GLOBAL, at_least="v1"))
+    running = start(lambda: client.get(TOPIC, scope=tp.Scope.GLOBAL, at_least_version="v1"))
     calls.fail("GetPolicy", BROKEN)
-    request = calls.answer("GetPolicy", service_pb2.GetPolicyResponse(topic=TOPIC, scope=GLOBAL, version="0"))
-    assert request == service_pb2.GetPolicyRequest(topic=TOPIC, scope=GLOBAL, at_least="v1")
+    absent = policies_pb2.PolicyDocument(topic=TOPIC, scope=GLOBAL, version="0")
+    request = calls.answer("GetPolicy", service_pb2.GetPolicyResponse(documents=[absent]))
+    assert request == service_pb2.GetPolicyRequest(topic=TOPIC, scopes=[GLOBAL], at_least_version="v1")
     assert running.result() == tp.Document(TOPIC, tp.Scope.GLOBAL, None, "0")
     assert not running.result().exists
     assert calls.faults == 1
 
 
-def test_a_list_goes_through_its_pages_as_it_is_read(client: tp.Client, calls: Calls) -> None:
-    running = start(lambda: list(client.list("public/default", scopes=[tp.Scope.LOCAL], page_size=1)))
-    first = calls.answer("ListPolicies", service_pb2.ListPoliciesResponse(entries=[document("v1")], next_page_token="next"))
+def test_both_scopes_are_read_at_once(client: tp.Client, calls: Calls) -> None:
+    running = start(lambda: client.get_both(TOPIC))
+    absent = policies_pb2.PolicyDocument(topic=TOPIC, scope=GLOBAL, version="0", disabled=True)
+    response = service_pb2.GetPolicyResponse(documents=[document("v1"), absent])
+    assert list(calls.answer("GetPolicy", response).scopes) == [1, 2]
+    both = running.result()
+    assert both[tp.Scope.LOCAL].exists
+    assert both[tp.Scope.GLOBAL].disabled
+
+
+def test_what_holds_is_asked_for_with_its_view(client: tp.Client, calls: Calls) -> None:
+    running = start(lambda: client.effective(TOPIC, view=tp.EffectiveView.APPLIED_GLOBAL, at_least_global_version="v1"))
+    source = service_pb2.FieldSource(path="max_producer_per_topic", source=service_pb2.POLICY_SOURCE_NAMESPACE)
+    request = calls.answer("GetEffectivePolicy", service_pb2.GetEffectivePolicyResponse(topic=TOPIC, sources=[source]))
+    assert request == service_pb2.GetEffectivePolicyRequest(
+        topic=TOPIC, view=service_pb2.EFFECTIVE_VIEW_APPLIED_GLOBAL, at_least_global_version="v1"
+    )
+    assert running.result().sources == {"max_producer_per_topic": tp.PolicySource.NAMESPACE}
+
+
+def test_the_server_says_what_it_is(client: tp.Client, calls: Calls) -> None:
+    running = start(client.server_info)
+    limits = service_pb2.ServerLimits(message_bytes=4, changes_per_stream=3, watch_selectors=2, watches=1)
+    limits.update_timeout.FromMilliseconds(1500)
+    response = service_pb2.GetServerInfoResponse(
+        version="0.1.0",
+        log=service_pb2.LOG_KIND_PULSAR,
+        cluster="us",
+        writer_mode=service_pb2.WRITER_MODE_SHARED,
+        features=[service_pb2.SERVER_FEATURE_HISTORY, 99],  # type: ignore[list-item]
+        limits=limits,
+    )
+    calls.answer("GetServerInfo", response)
+    features = frozenset({tp.ServerFeature.HISTORY})
+    expected = tp.ServerInfo("0.1.0", tp.LogKind.PULSAR, "us", tp.WriterMode.SHARED, features, tp.ServerLimits(4, 3, 2, 1, 1.5))
+    assert running.result() == expected
+
+
+def test_a_list_goes_through_its_pages_as_it_is_read_and_tells_where_to_watch_from(client: tp.Client, calls: Calls) -> None:
+    listing = client.list("public/default", scopes=[tp.Scope.LOCAL], page_size=1)
+    running = start(lambda: list(listing))
+    token = service_pb2.WatchToken(log="L", positions=["p1"], left_out="x")
+    strange = policies_pb2.PolicyDocument(topic=TOPIC, scope=77, version="v9")  # type: ignore[arg-type]
+    page = service_pb2.ListPoliciesResponse(documents=[document("v1"), strange], next_page_token="next", token=token)
+    first = calls.answer("ListPolicies", page)
     calls.fail("ListPolicies", BROKEN)
-    second = calls.answer("ListPolicies", service_pb2.ListPoliciesResponse(entries=[document("v2")]))
-    assert (first.namespace, list(first.scopes), first.page_size, first.page_token) == ("public/default", [1], 1, "")
+    second = calls.answer("ListPolicies", service_pb2.ListPoliciesResponse(documents=[document("v2")]))
+    assert (first.namespace, list(first.scopes), first.page_size) == ("public/default", [1], 1)
     assert second.page_token == "next"
     assert [each.version for each in running.result()] == ["v1", "v2"]
+    assert listing.token == tp.ResumeToken({"public/default": tp.WatchToken("L", ("p1",), "x")})
 
 
-def test_a_deletion_gives_each_scope_its_result(client: tp.Client, calls: Calls) -> None:
-    running = start(lambda: client.delete(TOPIC, scopes={tp.Scope.LOCAL: "v1", tp.Scope.GLOBAL: ""}))
-    failed = calls.fail("DeletePolicy", BROKEN)
-    conflict = Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH")
-    response = service_pb2.DeletePolicyResponse(topic=TOPIC, request_id=failed.request_id)
-    response.results.add(scope=1, error=service_pb2.Status(code=10, message="Changed.", details=conflict.details))
-    response.results.add(scope=2, outcome=service_pb2.DELETE_OUTCOME_DELETED, version="v3", previous_version="v2")
-    assert calls.answer("DeletePolicy", response) == failed
-    deletion = running.result()
-    assert deletion.scopes[tp.Scope.GLOBAL] == tp.DeleteResult(tp.Scope.GLOBAL, tp.DeleteOutcome.DELETED, "v3", "v2")
-    assert isinstance(deletion.scopes[tp.Scope.LOCAL].error, tp.Conflict)
+def test_a_deletion_is_repeated_with_the_same_id_and_gives_what_became_of_it(client: tp.Client, calls: Calls) -> None:
+    running = start(lambda: client.delete(TOPIC, etag="v1", include_previous=True))
+    lost = calls.fail("DeletePolicy", BROKEN)
+    response = service_pb2.DeletePolicyResponse(
+        document=policies_pb2.PolicyDocument(topic=TOPIC, scope=policies_pb2.SCOPE_LOCAL, version="v2"),
+        version="v2",
+        previous_version="v1",
+        previous=document("v1", max_producer_per_topic=1),
+        outcome=service_pb2.DELETE_OUTCOME_DELETED,
+        request_id=lost.request_id,
+    )
+    assert calls.answer("DeletePolicy", response) == lost
+    assert (lost.etag, lost.include_previous) == ("v1", True)
+    before = tp.Document(TOPIC, tp.Scope.LOCAL, tp.TopicPolicies(max_producer_per_topic=1), "v1")
+    absence = tp.Document(TOPIC, tp.Scope.LOCAL, None, "v2")
+    assert running.result() == tp.DeleteResult(absence, "v2", "v1", before, tp.DeleteOutcome.DELETED, lost.request_id)
+
+
+def test_a_deletion_that_is_refused_raises(client: tp.Client, calls: Calls) -> None:
+    running = start(lambda: client.delete(TOPIC, etag="v1"))
+    calls.fail("DeletePolicy", Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH"))
     with pytest.raises(tp.Conflict):
-        deletion.raise_for_errors()
+        running.result()
+
+
+@pytest.mark.parametrize("change", ["update", "delete"])
+def test_a_dry_run_whose_answer_is_late_is_no_unknown_outcome(client: tp.Client, calls: Calls, change: str) -> None:
+    running: Running[object]
+    if change == "update":
+        running = start(lambda: client.update(TOPIC, max_producer_per_topic=1, validate_only=True))
+    else:
+        running = start(lambda: client.delete(TOPIC, validate_only=True))
+    calls.fail("UpdatePolicy" if change == "update" else "DeletePolicy", Refusal(Code.DEADLINE_EXCEEDED))
+    with pytest.raises(tp.DeadlineExceeded):
+        running.result()
 
 
 def test_an_edit_is_made_again_on_the_fresh_document_until_nobody_was_faster(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
@@ -221,17 +276,17 @@ def test_an_edit_is_made_again_on_the_fresh_document_until_nobody_was_faster(cli
         policies.max_producer_per_topic += 1
 
     running = start(lambda: client.edit(TOPIC, change))
-    calls.answer("GetPolicy", document("v1", max_producer_per_topic=1))
+    calls.answer("GetPolicy", got("v1", max_producer_per_topic=1))
     first = calls.fail("UpdatePolicy", Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH", {"version": "v2"}))
-    again = calls.answer("GetPolicy", document("v2", max_producer_per_topic=5))
+    again = calls.answer("GetPolicy", got("v2", max_producer_per_topic=5))
     second = answer_update(calls)
     assert seen == [1, 5]
     assert (first.etag, first.policies.max_producer_per_topic) == ("v1", 2)
-    assert again.at_least == "v2", "another sidecar may be behind"
+    assert again.at_least_version == "v2", "another sidecar may be behind"
     assert (second.etag, second.policies.max_producer_per_topic) == ("v2", 6)
     assert list(second.update_mask.paths) == ["max_producer_per_topic"]
     assert first.request_id != second.request_id
-    assert running.result().policies == tp.TopicPolicies(max_producer_per_topic=6)
+    assert running.result().version == "v2"
     assert len(clock.waits) == 1
     assert calls.faults == 1
 
@@ -239,7 +294,7 @@ def test_an_edit_is_made_again_on_the_fresh_document_until_nobody_was_faster(cli
 def test_an_edit_gives_up_after_a_bounded_number_of_conflicts(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
     running = start(lambda: client.edit(TOPIC, lambda policies: policies.shadow_topics.append("x")))
     for _ in range(16):
-        calls.answer("GetPolicy", document("v1"))
+        calls.answer("GetPolicy", got("v1"))
         calls.fail("UpdatePolicy", Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH"))
     with pytest.raises(tp.Conflict):
         running.result()
@@ -250,7 +305,7 @@ def test_an_edit_gives_up_after_a_bounded_number_of_conflicts(client: tp.Client,
 
 def test_an_edit_that_changes_nothing_sends_nothing(client: tp.Client, calls: Calls) -> None:
     running = start(lambda: client.edit(TOPIC, lambda policies: policies.shadow_topics.extend([])))
-    calls.answer("GetPolicy", document("v1", max_producer_per_topic=1))
+    calls.answer("GetPolicy", got("v1", max_producer_per_topic=1))
     outcome = running.result()
     assert outcome.outcome is tp.UpdateOutcome.UNCHANGED
     assert outcome.version == outcome.previous_version == "v1"
@@ -265,7 +320,7 @@ def test_a_block_sends_what_it_changed(client: tp.Client, calls: Calls) -> None:
             policies.ClearField("max_producer_per_topic")
 
     running = start(block)
-    calls.answer("GetPolicy", document("v1", max_producer_per_topic=1, max_consumer_per_topic=2))
+    calls.answer("GetPolicy", got("v1", max_producer_per_topic=1, max_consumer_per_topic=2))
     request = answer_update(calls)
     running.result()
     assert set(request.update_mask.paths) == {"subscription_policies.`my-sub`", "max_producer_per_topic"}
@@ -280,7 +335,7 @@ def test_a_block_that_was_overtaken_raises_the_conflict(client: tp.Client, calls
             policies.max_producer_per_topic = 9
 
     running = start(block)
-    calls.answer("GetPolicy", document("v1"))
+    calls.answer("GetPolicy", got("v1"))
     calls.fail("UpdatePolicy", Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH", {"version": "v2"}))
     with pytest.raises(tp.Conflict) as caught:
         running.result()
@@ -296,7 +351,7 @@ def test_a_block_that_raises_sends_nothing(client: tp.Client, calls: Calls) -> N
             raise KeyError("mine")
 
     running = start(block)
-    calls.answer("GetPolicy", document("v1"))
+    calls.answer("GetPolicy", got("v1"))
     with pytest.raises(KeyError, match="mine"):
         running.result()
     assert edit.result is None
@@ -308,34 +363,61 @@ def stream_updates(calls: Calls) -> Any:
     return call
 
 
-def settle(call: Any, request: service_pb2.UpdatePoliciesRequest) -> None:
-    call.send_response(service_pb2.UpdatePoliciesResponse(sequence=request.sequence, response=result(request.update)))
+def settle(call: Any, *changes: service_pb2.PolicyChangeRequest) -> None:
+    results = [service_pb2.PolicyChangeResult(sequence=change.sequence, updated=result(change.update)) for change in changes]
+    call.send_response(service_pb2.UpdatePoliciesResponse(results=results))
 
 
-def test_many_updates_go_over_one_stream_and_survive_its_end(client: tp.Client, calls: Calls) -> None:
-    updates = (tp.Update(TOPIC, {"max_producer_per_topic": value}) for value in range(5))
-    running = start(lambda: list(client.update_many(updates, max_in_flight=3)))
+def taken(call: Any, count: int) -> list[service_pb2.PolicyChangeRequest]:
+    """So many changes, in however many batches."""
+    changes: list[service_pb2.PolicyChangeRequest] = []
+    while len(changes) < count:
+        changes += call.take_request().changes
+    assert len(changes) == count
+    return changes
+
+
+def test_many_changes_go_over_one_stream_and_survive_its_end(client: tp.Client, calls: Calls) -> None:
+    changes = (tp.Update(TOPIC, max_producer_per_topic=value) for value in range(5))
+    running = start(lambda: list(client.update_many(changes, max_in_flight=3)))
     first = stream_updates(calls)
-    requests = [first.take_request() for _ in range(3)]
-    settle(first, requests[0])
-    requests.append(first.take_request())
+    sent = taken(first, 3)
+    settle(first, sent[0])
+    sent += taken(first, 1)
     first.terminate((), BROKEN.code, BROKEN.message)
     second = stream_updates(calls)
-    again = [second.take_request() for _ in range(3)]
-    assert again == requests[1:]
-    for request in again:
-        settle(second, request)
-    settle(second, second.take_request())
+    again = taken(second, 3)
+    assert again == sent[1:]
+    settle(second, *again)
+    settle(second, *taken(second, 1))
     settled = running.result()
     assert [each.sequence for each in settled] == [0, 1, 2, 3, 4]
-    assert [each.unwrap().policies for each in settled] == [tp.TopicPolicies(max_producer_per_topic=value) for value in range(5)]
+    policies = [document.policies for each in settled if (document := each.unwrap().document) is not None]
+    assert policies == [tp.TopicPolicies(max_producer_per_topic=value) for value in range(5)]
+
+
+def test_what_is_at_hand_is_sent_though_more_is_waited_for(client: tp.Client, calls: Calls) -> None:
+    goes_on = threading.Event()
+
+    def changes() -> Iterator[tp.Update]:
+        yield tp.Update(TOPIC, max_producer_per_topic=1)
+        yield tp.Update(TOPIC, max_producer_per_topic=2)
+        goes_on.wait(20)
+        yield tp.Update(TOPIC, max_producer_per_topic=3)
+
+    running = start(lambda: list(client.update_many(changes())))
+    stream = stream_updates(calls)
+    sent = taken(stream, 2)
+    goes_on.set()
+    settle(stream, *sent, *taken(stream, 1))
+    assert len(running.result()) == 3
 
 
 def test_many_updates_without_a_service_give_each_its_error_and_then_raise(client: tp.Client, calls: Calls) -> None:
     taken: list[tp.Settled] = []
 
     def consume() -> None:
-        taken.extend(client.update_many([tp.Update(TOPIC, {"max_producer_per_topic": 1})] * 2, timeout=0.2))
+        taken.extend(client.update_many([tp.Update(TOPIC, max_producer_per_topic=1)] * 2, timeout=0.2))
 
     running = start(consume)
     for _ in range(2):
@@ -438,7 +520,7 @@ def test_closing_while_the_stream_is_being_opened_ends_it() -> None:
     class Opening:
         """A stub whose call takes so long that the watch is closed meanwhile."""
 
-        def WatchPolicies(self, request: object, metadata: object) -> Any:  # noqa: N802
+        def WatchPolicies(self, request: object) -> Any:  # noqa: N802
             watch.close()
             return self
 
@@ -456,9 +538,34 @@ def test_closing_while_the_stream_is_being_opened_ends_it() -> None:
     def unused(address: str) -> Any:
         raise AssertionError(address)
 
-    watch = Watch(Opened(unused, Routes(("target",)), (), FakeClock()), WatchSession(namespaces=[A]))
+    watch = Watch(Opened(unused, Routes(("target",)), lambda: (), FakeClock()), WatchSession(namespaces=[A]))
     assert list(watch) == []
     assert cancelled.is_set()
+
+
+def test_the_stub_says_what_all_calls_say(calls: Calls) -> None:
+    tokens = iter(["one", "two"])
+    with tp.Client(channel=calls.channel, actor="tests", token=lambda: next(tokens), metadata=[("x-more", "1")]) as client:
+        for token in ("one", "two"):
+            running = start(lambda: client.stub.GetServerInfo(service_pb2.GetServerInfoRequest(), metadata=(("x-own", "2"),)))
+            calls.answer("GetServerInfo", service_pb2.GetServerInfoResponse(version="1"))
+            assert running.result().version == "1"
+            said = {"topicpolicies-actor": "tests", "authorization": f"Bearer {token}", "x-more": "1", "x-own": "2"}
+            assert said.items() <= calls.metadata.items()
+
+
+@pytest.mark.parametrize("make", [tp.Client, tp.AsyncClient])
+def test_a_token_goes_to_no_other_machine_in_the_clear(make: type[tp.Client | tp.AsyncClient]) -> None:
+    make("policies.example:6680", token="secret")
+    make("localhost:6680", token="secret", tls=False)
+    for target in ("policies.example:6680", "localhost:6680,policies.example:6680"):
+        with pytest.raises(tp.InvalidArgument, match="without TLS"):
+            make(target, token="secret", tls=False)
+
+
+def test_nor_to_a_leader_that_is_named() -> None:
+    with tp.Client("localhost:6680", token="secret") as client, pytest.raises(tp.InvalidArgument, match="without TLS"):
+        client._line.stub("policies.example:6680")
 
 
 def test_a_field_of_another_name_or_type_is_refused_by_type_checkers_and_before_it_is_sent(client: tp.Client) -> None:

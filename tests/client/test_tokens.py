@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import topicpolicies as tp
 
-tokens = st.builds(tp.WatchToken, st.text(), st.lists(st.text(), max_size=4).map(tuple))
+tokens = st.builds(tp.WatchToken, st.text(), st.lists(st.text(), max_size=4).map(tuple), st.text())
 
 
 @given(st.dictionaries(st.text(), tokens, max_size=4))
@@ -29,9 +29,11 @@ def test_a_token_is_read_back_from_what_was_saved(namespaces: dict[str, tp.Watch
         "null",
         '{"namespaces":[]}',
         '{"namespaces":{"a/b":{}}}',
-        '{"namespaces":{"a/b":{"log":1,"positions":[]}}}',
-        '{"namespaces":{"a/b":{"log":"x","positions":[1]}}}',
-        '{"namespaces":{"a/b":{"log":"x","positions":null}}}',
+        '{"namespaces":{"a/b":{"log":"x","positions":[]}}}',
+        '{"namespaces":{"a/b":{"log":1,"positions":[],"left_out":""}}}',
+        '{"namespaces":{"a/b":{"log":"x","positions":[1],"left_out":""}}}',
+        '{"namespaces":{"a/b":{"log":"x","positions":null,"left_out":""}}}',
+        '{"namespaces":{"a/b":{"log":"x","positions":[],"left_out":1}}}',
         "[" * 100_000,
     ],
 )
@@ -44,7 +46,7 @@ def test_something_else_is_refused(text: str) -> None:
 @given(tokens, st.integers(0, 6), st.text())
 def test_folding_takes_the_greater_position_and_touches_no_other(token: tp.WatchToken, partition: int, position: str) -> None:
     folded = token.folded(partition, position)
-    assert folded.log == token.log
+    assert (folded.log, folded.left_out) == (token.log, token.left_out)
     assert folded.at(partition) == max(position, token.at(partition))
     assert all(folded.at(other) == token.at(other) for other in range(8) if other != partition)
     assert folded.folded(partition, position) == folded

@@ -10,10 +10,10 @@ import grpc
 import pytest
 
 import topicpolicies as tp
-from tests.client.log_model import LogModel, Refused, position
+from tests.client.log_model import LogModel, position
 from tests.client.statuses import Code, Refusal
-from topicpolicies.v1 import service_pb2
-from topicpolicies.watching import WatchSession, namespace_of
+from topicpolicies.v1 import errors_pb2, policies_pb2, service_pb2
+from topicpolicies.watching import WatchSession
 
 A, B = "public/a", "public/b"
 BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
@@ -26,8 +26,29 @@ def take(stream: Iterator[service_pb2.WatchPoliciesResponse | None], session: Wa
         message = next(stream, None)
         if message is None:
             break
-        events += session.received(message, 0.0)
+        events += told(session, *message.events)
     return events
+
+
+def told(session: WatchSession, *events: service_pb2.WatchEvent) -> list[tp.WatchEvent]:
+    """What events tell that come in one message."""
+    session.received(service_pb2.WatchPoliciesResponse(events=events), 0.0)
+    return list(session.rest())
+
+
+def connected(session: WatchSession) -> tuple[service_pb2.WatchPoliciesRequest, list[tp.WatchEvent]]:
+    """Opens a stream: what is sent, and what is told first."""
+    request = session.connect(0.0)
+    return request, list(session.rest())
+
+
+def broken(session: WatchSession, refusal: Refusal = BROKEN, now: float = 0.0) -> tp.Interrupted:
+    """Breaks the stream; gives what is told of it."""
+    pause = session.broke(refusal.error, now, 0.5)
+    (interrupted,) = session.rest()
+    assert isinstance(interrupted, tp.Interrupted)
+    assert interrupted.retry_in_seconds == pause
+    return interrupted
 
 
 def kinds(events: list[tp.WatchEvent]) -> list[str]:
@@ -35,46 +56,62 @@ def kinds(events: list[tp.WatchEvent]) -> list[str]:
 
 
 def values(events: list[tp.WatchEvent]) -> list[int]:
-    return [event.policies.max_producer_per_topic for event in events if isinstance(event, tp.Changed)]
+    return [
+        event.document.policies.max_producer_per_topic
+        for event in events
+        if isinstance(event, tp.Changed) and event.document.policies is not None
+    ]
 
 
 def test_a_watch_begins_with_a_snapshot_and_no_reset() -> None:
     model = LogModel(A)
     model.write(A, "t", 1)
     session = WatchSession(namespaces=[A])
-    request, events = session.connect(0.0)
+    request, events = connected(session)
     assert not events
     assert not request.resume
     stream = model.stream(request)
-    told = take(stream, session)
-    assert kinds(told) == ["Changed", "Synced"]
-    assert isinstance(told[0], tp.Changed)
-    assert told[0].snapshot
+    events = take(stream, session)
+    assert kinds(events) == ["Changed", "Synced"]
+    assert isinstance(events[0], tp.Changed)
+    assert events[0].snapshot
     model.write(A, "t", 2)
     model.write(A, "t", None)
-    later = take(model.stream(session.connect(0.0)[0]), session)
-    assert kinds(later)[:2] == ["Changed", "Deleted"]
-    change, gone = later[0], later[1]
+    change, gone = take(stream, session)[:2]
     assert isinstance(change, tp.Changed)
-    assert isinstance(gone, tp.Deleted)
+    assert isinstance(gone, tp.Changed)
+    assert (change.document.exists, gone.document.exists) == (True, False)
     assert not change.snapshot
-    assert (change.previous_version, change.version) == (position(1), position(2))
-    assert gone.previous_version == change.version
+    assert (change.previous_version, change.document.version) == (position(1), position(2))
+    assert gone.previous_version == change.document.version
+    assert change.origin is not None
     assert change.origin.actor == "somebody"
+
+
+def test_the_token_is_where_the_watch_is_after_the_events_that_were_taken() -> None:
+    model = LogModel(A)
+    session = WatchSession(namespaces=[A])
+    stream = model.stream(connected(session)[0])
+    take(stream, session)
+    rows = [model.write(A, "t", value) for value in range(3)]
+    session.received(service_pb2.WatchPoliciesResponse(events=[row.change(snapshot=False) for row in rows]), 0.0)
+    for row in rows:
+        assert session.next() is not None
+        assert session.token.namespaces[A].at(row.partition) == position(row.number)
 
 
 def test_a_stream_that_breaks_between_bookmarks_is_resumed_where_it_broke() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
-    stream = model.stream(session.connect(0.0)[0])
+    stream = model.stream(connected(session)[0])
     take(stream, session)
     for value in range(1, 6):
         model.write(A, "t", value)
     assert values(take(stream, session, 3)) == [1, 2, 3]
-    interrupted = session.broke(BROKEN.error, 0.0, 0.5)
+    interrupted = broken(session)
     assert interrupted.attempt == 1
     assert interrupted.retry_in_seconds > 0
-    request, events = session.connect(0.0)
+    request, events = connected(session)
     assert not events
     assert max(request.resume[A].positions) == position(3)
     assert values(take(model.stream(request), session)) == [4, 5]
@@ -86,120 +123,143 @@ def test_a_snapshot_that_breaks_is_begun_again_and_says_so() -> None:
     for each in "xyz":
         model.write(A, each, 1)
     session = WatchSession(namespaces=[A])
-    assert kinds(take(model.stream(session.connect(0.0)[0]), session, 2)) == ["Changed", "Changed"]
+    assert kinds(take(model.stream(connected(session)[0]), session, 2)) == ["Changed", "Changed"]
     assert not session.token.namespaces
-    session.broke(BROKEN.error, 0.0, 0.5)
-    request, events = session.connect(0.0)
+    broken(session)
+    request, events = connected(session)
     assert not request.resume
-    assert kinds(events) == ["Restarted"]
+    assert kinds(events) == ["Reset"]
     assert kinds(take(model.stream(request), session)) == ["Changed", "Changed", "Changed", "Synced"]
 
 
 def test_what_a_careless_service_repeats_is_told_once() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
-    stream = model.stream(session.connect(0.0)[0])
+    stream = model.stream(connected(session)[0])
     take(stream, session)
     rows = [model.write(A, "t", 1), model.write(A, "u", 2)]
     assert len(take(stream, session)) == 2
     for row in rows:
-        assert session.received(row.change(snapshot=False), 0.0) == []
-    session.broke(BROKEN.error, 0.0, 0.5)
+        assert told(session, row.change(snapshot=False)) == []
+    broken(session)
     session.connect(0.0)
     for row in rows:
-        assert session.received(row.change(snapshot=False), 0.0) == []
-    assert len(session.received(model.write(A, "t", 3).change(snapshot=False), 0.0)) == 1
+        assert told(session, row.change(snapshot=False)) == []
+    assert len(told(session, model.write(A, "t", 3).change(snapshot=False))) == 1
 
 
 def test_what_is_repeated_from_before_a_bookmark_is_told_once_and_needs_no_memory() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
-    stream = model.stream(session.connect(0.0)[0])
+    stream = model.stream(connected(session)[0])
     take(stream, session)
     rows = [model.write(A, f"t{number}", number) for number in range(7)]
-    told = take(stream, session)
-    assert kinds(told) == ["Changed"] * 7 + ["Bookmark"]
+    events = take(stream, session)
+    assert kinds(events) == ["Changed"] * 7 + ["Bookmark"]
     assert not session._places[A].recent, "what a bookmark covers is not remembered"
-    session.broke(BROKEN.error, 0.0, 0.5)
+    broken(session)
     session.connect(0.0)
     for row in rows:
-        assert session.received(row.change(snapshot=False), 0.0) == []
-    assert len(session.received(model.write(A, "t0", 9).change(snapshot=False), 0.0)) == 1
+        assert told(session, row.change(snapshot=False)) == []
+    assert len(told(session, model.write(A, "t0", 9).change(snapshot=False))) == 1
 
 
 def test_a_bookmark_within_a_snapshot_is_no_place_to_resume_from() -> None:
     model = LogModel(A)
     model.write(A, "t", 1)
     session = WatchSession(namespaces=[A])
-    stream = model.stream(session.connect(0.0)[0])
+    stream = model.stream(connected(session)[0])
     take(stream, session, 1)
     token = service_pb2.WatchToken(log=A, positions=[position(1)])
-    early = service_pb2.Bookmark(namespace=A, kind=service_pb2.BOOKMARK_KIND_TIMER, token=token)
-    assert session.received(service_pb2.WatchPoliciesResponse(bookmark=early), 0.0) == []
+    early = service_pb2.Bookmark(kind=service_pb2.BOOKMARK_KIND_TIMER, token=token)
+    assert told(session, service_pb2.WatchEvent(namespace=A, bookmark=early)) == []
     assert not session.token.namespaces
     assert kinds(take(stream, session)) == ["Synced"]
     assert set(session.token.namespaces) == {A}
 
 
-def test_a_token_that_is_too_old_starts_every_namespace_over() -> None:
+def test_a_token_that_is_too_old_resets_its_namespace_and_no_other() -> None:
     model = LogModel(A, B)
     model.write(A, "t", 1)
     model.write(B, "u", 1)
     session = WatchSession(namespaces=[A, B])
-    take(model.stream(session.connect(0.0)[0]), session)
-    assert set(session.token.namespaces) == {A, B}
+    take(model.stream(connected(session)[0]), session)
     model.write(A, "t", 2)
     model.forget(A)
-    session.broke(BROKEN.error, 0.0, 0.5)
-    with pytest.raises(Refused) as refused:
-        next(model.stream(session.connect(0.0)[0]))
-    session.broke(refused.value.refusal.error, 0.0, 0.5)
-    assert not session.token.namespaces
-    request, events = session.connect(0.0)
-    assert not request.resume
-    assert kinds(events) == ["Restarted", "Restarted"]
-    assert {event.namespace for event in events if isinstance(event, tp.Restarted)} == {A, B}
-    assert all("too old" in event.reason for event in events if isinstance(event, tp.Restarted))
-    assert values(take(model.stream(request), session)) == [2, 1]
-    session.broke(BROKEN.error, 0.0, 0.5)
-    assert session.connect(0.0)[1] == []
+    broken(session)
+    request, events = connected(session)
+    assert set(request.resume) == {A, B}
+    assert events == []
+    stream = model.stream(request)
+    (reset,) = take(stream, session, 1)
+    assert reset == tp.Reset(A, "EVENTS_GONE", "The token is too old.")
+    assert set(session.token.namespaces) == {B}
+    later = take(stream, session)
+    assert kinds(later) == ["Changed", "Synced", "Synced"]
+    assert set(session.token.namespaces) == {A, B}
 
 
-def test_a_snapshot_that_is_out_of_range_makes_no_sense_and_is_raised() -> None:
+def test_after_a_reset_smaller_versions_are_told() -> None:
+    model = LogModel(A)
     session = WatchSession(namespaces=[A])
-    session.connect(0.0)
-    with pytest.raises(tp.OutOfRange):
-        session.broke(Refusal(Code.OUT_OF_RANGE, reason="TOKEN_TOO_OLD").error, 0.0, 0.5)
+    take(model.stream(connected(session)[0]), session)
+    assert len(told(session, model.write(A, "u", 1).change(snapshot=False), model.write(A, "t", 2).change(snapshot=False))) == 2
+    reset = service_pb2.WatchEvent(namespace=A, reset=service_pb2.WatchReset(reason=errors_pb2.ERROR_REASON_LOG_REPLACED))
+    again = LogModel(A).write(A, "t", 7).change(snapshot=True)
+    assert kinds(told(session, reset, again)) == ["Reset", "Changed"]
 
 
 def test_a_token_goes_on_in_another_process() -> None:
     model = LogModel(A, B)
     model.write(A, "t", 1)
     session = WatchSession(namespaces=[A])
-    take(model.stream(session.connect(0.0)[0]), session)
+    take(model.stream(connected(session)[0]), session)
     model.write(A, "t", 2)
     saved = tp.ResumeToken.loads(session.token.dumps())
     successor = WatchSession(namespaces=[A, B], token=saved)
-    request, events = successor.connect(0.0)
+    request, events = connected(successor)
     assert list(request.resume) == [A]
-    assert kinds(events) == ["Restarted"], "the token does not know B, so what was kept of it is doubtful"
-    told = take(model.stream(request), successor)
-    assert values(told) == [2]
+    assert kinds(events) == ["Reset"], "the token does not know B, so what was kept of it is doubtful"
+    events = take(model.stream(request), successor)
+    assert values(events) == [2]
     assert set(successor.token.namespaces) == {A, B}
 
 
 @pytest.mark.parametrize(
-    "code", [Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNKNOWN]
+    "code",
+    [
+        Code.UNAVAILABLE,
+        Code.CANCELLED,
+        Code.DEADLINE_EXCEEDED,
+        Code.INTERNAL,
+        Code.UNKNOWN,
+        Code.ABORTED,
+        Code.OUT_OF_RANGE,
+        Code.NOT_FOUND,
+    ],
 )
-def test_a_broken_stream_is_replaced(code: grpc.StatusCode) -> None:
+def test_a_broken_stream_is_replaced_after_a_short_pause(code: grpc.StatusCode) -> None:
     session = WatchSession(namespaces=[A])
     session.connect(0.0)
-    assert session.broke(Refusal(code).error, 0.0, 0.5).retry_in_seconds > 0
+    assert 0 < broken(session, Refusal(code)).retry_in_seconds < 0.2
+
+
+def test_a_crowded_service_is_asked_again_after_a_long_pause() -> None:
+    session = WatchSession(namespaces=[A])
+    session.connect(0.0)
+    assert broken(session, Refusal(Code.RESOURCE_EXHAUSTED, reason="TOO_MANY_WATCHES")).retry_in_seconds == 7.5
+
+
+def test_without_retries_a_broken_stream_is_raised() -> None:
+    session = WatchSession(namespaces=[A], policy=tp.NO_RETRIES)
+    session.connect(0.0)
+    with pytest.raises(tp.Unavailable):
+        session.broke(BROKEN.error, 0.0, 0.5)
 
 
 @pytest.mark.parametrize(
     "code",
-    [Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.PERMISSION_DENIED, Code.UNAUTHENTICATED, Code.UNIMPLEMENTED, Code.FAILED_PRECONDITION],
+    [Code.INVALID_ARGUMENT, Code.PERMISSION_DENIED, Code.UNAUTHENTICATED, Code.UNIMPLEMENTED, Code.FAILED_PRECONDITION],
 )
 def test_a_refused_watch_is_not_repeated(code: grpc.StatusCode) -> None:
     session = WatchSession(namespaces=[A])
@@ -210,24 +270,24 @@ def test_a_refused_watch_is_not_repeated(code: grpc.StatusCode) -> None:
     assert caught.value is error
 
 
-def test_pauses_grow_until_a_bookmark_shows_that_it_works() -> None:
+def test_pauses_grow_until_a_snapshot_shows_that_it_works() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     pauses = []
     for _ in range(4):
         session.connect(0.0)
-        pauses.append(session.broke(BROKEN.error, 0.0, 0.5).retry_in_seconds)
+        pauses.append(broken(session).retry_in_seconds)
     assert pauses == sorted(pauses)
     assert len(set(pauses)) == 4
-    take(model.stream(session.connect(0.0)[0]), session)
-    assert session.broke(BROKEN.error, 0.0, 0.5).retry_in_seconds == pauses[0]
+    take(model.stream(connected(session)[0]), session)
+    assert broken(session).retry_in_seconds == pauses[0]
 
 
 def test_patience_ends_when_nothing_is_heard_for_so_long() -> None:
-    session = WatchSession(namespaces=[A], patience_seconds=10.0)
+    session = WatchSession(namespaces=[A], patience=10.0)
     session.connect(100.0)
     session.broke(BROKEN.error, 105.0, 0.5)
-    session.received(service_pb2.WatchPoliciesResponse(status=service_pb2.NamespaceStatus(namespace=A)), 106.0)
+    session.received(service_pb2.WatchPoliciesResponse(), 106.0)
     session.broke(BROKEN.error, 115.0, 0.5)
     with pytest.raises(tp.Unavailable):
         session.broke(BROKEN.error, 116.0, 0.5)
@@ -236,32 +296,88 @@ def test_patience_ends_when_nothing_is_heard_for_so_long() -> None:
 def test_states_of_a_namespace_are_told_and_lose_nothing() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
-    stream = model.stream(session.connect(0.0)[0])
+    stream = model.stream(connected(session)[0])
     take(stream, session)
     token = session.token
-    for state, reason, told in [
-        (service_pb2.NAMESPACE_STATE_FAILED, "WHY", tp.NamespaceUnavailable(A, "so it is", "WHY")),
-        (service_pb2.NAMESPACE_STATE_LOADING, "", tp.NamespaceLoading(A, "so it is")),
+    for state, name in [
+        (service_pb2.NAMESPACE_STATE_FAILED, tp.NamespaceState.FAILED),
+        (service_pb2.NAMESPACE_STATE_LOADING, tp.NamespaceState.LOADING),
+        (service_pb2.NAMESPACE_STATE_DISABLED, tp.NamespaceState.DISABLED),
     ]:
-        status = service_pb2.NamespaceStatus(namespace=A, state=state, message="so it is", reason=reason)
-        assert session.received(service_pb2.WatchPoliciesResponse(status=status), 0.0) == [told]
+        status = service_pb2.NamespaceStatus(state=state, message="so it is", reason=errors_pb2.ERROR_REASON_LOG_LOST)
+        assert told(session, service_pb2.WatchEvent(namespace=A, status=status)) == [tp.Status(A, name, "LOG_LOST", "so it is")]
+    ready = service_pb2.NamespaceStatus(state=service_pb2.NAMESPACE_STATE_READY)
+    assert told(session, service_pb2.WatchEvent(namespace=A, status=ready)) == [tp.Status(A, tp.NamespaceState.READY, "", "")]
     assert session.token == token
 
 
-def test_content_of_a_newer_service_is_passed_over() -> None:
+def test_what_a_newer_service_tells_is_passed_over_and_ends_nothing() -> None:
+    model = LogModel(A)
     session = WatchSession(namespaces=[A])
-    session.connect(0.0)
-    assert session.received(service_pb2.WatchPoliciesResponse(), 0.0) == []
+    take(model.stream(connected(session)[0]), session)
+    strange = model.write(A, "t", 1).change(snapshot=False)
+    strange.change.document.scope = 77  # type: ignore[assignment]
+    kind = service_pb2.WatchEvent(namespace=A, bookmark=service_pb2.Bookmark(kind=9, token=service_pb2.WatchToken(log=A)))  # type: ignore[arg-type]
+    state = service_pb2.WatchEvent(namespace=A, status=service_pb2.NamespaceStatus(state=9, reason=9999))  # type: ignore[arg-type]
+    content = service_pb2.WatchEvent(namespace=A)
+    elsewhere = service_pb2.WatchEvent(namespace="not/watched", reset=service_pb2.WatchReset())
+    known = model.write(A, "t", 2).change(snapshot=False)
+    events = told(session, strange, content, elsewhere, state, known)
+    assert kinds(events) == ["Status", "Changed"]
+    assert events[0] == tp.Status(A, tp.NamespaceState.UNSPECIFIED, "9999", "")
+    assert max(session.token.namespaces[A].positions) == position(2), "the position of what was passed over is folded too"
+    assert kinds(told(session, kind)) == ["Bookmark"]
 
 
 def test_an_absent_topic_that_was_asked_for_is_said_to_be_absent() -> None:
     topic = f"persistent://{A}/t"
     session = WatchSession(topics=[topic])
     session.connect(0.0)
-    change = service_pb2.PolicyChange(namespace=A, topic=topic, scope=tp.Scope.LOCAL.number, version="0")
-    (told,) = session.received(service_pb2.WatchPoliciesResponse(change=change), 0.0)
-    assert isinstance(told, tp.Deleted)
-    assert told.snapshot
+    document = policies_pb2.PolicyDocument(topic=topic, scope=tp.Scope.LOCAL.number, version="0")
+    (event,) = told(session, service_pb2.WatchEvent(namespace=A, change=service_pb2.PolicyChange(document=document)))
+    assert isinstance(event, tp.Changed)
+    assert not event.document.exists
+    assert event.snapshot
+
+
+def test_entries_and_gaps_are_told_and_their_positions_folded() -> None:
+    session = WatchSession(namespaces=[A], mode=tp.WatchMode.ENTRIES)
+    assert connected(session)[0].mode == service_pb2.WATCH_MODE_ENTRIES
+    document = policies_pb2.PolicyDocument(topic=f"persistent://{A}/t", scope=tp.Scope.LOCAL.number, version="v1")
+    entry = service_pb2.HistoryEntry(document=document, kind=service_pb2.HISTORY_KIND_UPDATE, position="p6")
+    unreadable = service_pb2.HistoryEntry(kind=service_pb2.HISTORY_KIND_UNREADABLE, position="p7", problem="not Avro")
+    gap = service_pb2.HistoryGap(reason=service_pb2.HISTORY_GAP_REASON_TRIMMED)
+    synced = service_pb2.Bookmark(kind=service_pb2.BOOKMARK_KIND_SYNCED, token=service_pb2.WatchToken(log="L", positions=["p5"]))
+    batch = [
+        service_pb2.WatchEvent(namespace=A, gap=gap),
+        service_pb2.WatchEvent(namespace=A, bookmark=synced),
+        service_pb2.WatchEvent(namespace=A, entry=entry),
+        service_pb2.WatchEvent(namespace=A, entry=unreadable),
+    ]
+    events = told(session, *batch)
+    assert kinds(events) == ["Gap", "Synced", "Entry", "Entry"]
+    assert session.token.namespaces[A] == tp.WatchToken("L", ("p7",))
+    first, second = events[2:]
+    assert isinstance(first, tp.Entry)
+    assert isinstance(second, tp.Entry)
+    assert first.entry.document is not None
+    assert (second.entry.document, second.entry.problem) == (None, "not Avro")
+    broken(session)
+    connected(session)
+    assert told(session, batch[3]) == [], "it was told before"
+
+
+def test_a_stream_that_ends_in_order_is_over_only_if_all_was_told_that_was_asked_for() -> None:
+    model = LogModel(A, B)
+    session = WatchSession(namespaces=[A, B], end_when_synced=True)
+    stream = model.stream(connected(session)[0])
+    take(stream, session, 1)
+    assert session.ended(0.0, 0.5), "B is missing"
+    take(stream, session)
+    assert session.ended(0.0, 0.5) is None
+    endless = WatchSession(namespaces=[A])
+    take(model.stream(connected(endless)[0]), endless)
+    assert endless.ended(0.0, 0.5)
 
 
 def test_the_selection_is_sent() -> None:
@@ -270,9 +386,13 @@ def test_the_selection_is_sent() -> None:
         namespaces=[B],
         scopes=[tp.Scope.GLOBAL],
         mode=tp.WatchMode.EVERY,
-        bookmark_interval_seconds=1.5,
+        bookmark_interval=1.5,
+        from_beginning=True,
+        end_when_synced=True,
+        include_previous=True,
     )
-    request, _ = session.connect(0.0)
+    request, _ = connected(session)
+    assert request.from_beginning and request.end_when_synced and request.include_previous
     assert (list(request.topics), list(request.namespaces), list(request.scopes)) == (["public/a/t"], [B], [2])
     assert request.mode == service_pb2.WATCH_MODE_EVERY
     assert request.bookmark_interval.ToNanoseconds() == 1_500_000_000
@@ -283,11 +403,6 @@ def test_nothing_selected_is_refused() -> None:
         WatchSession()
 
 
-@pytest.mark.parametrize("topic", ["persistent://public/a/t", "public/a/t", "persistent://public/a/t/with/slashes"])
-def test_the_namespace_of_a_topic(topic: str) -> None:
-    assert namespace_of(topic) == A
-
-
 def run(seed: int) -> Counter[str]:
     """One watch of two namespaces whose streams break anywhere, whose tokens expire, and which moves to other processes.
 
@@ -296,52 +411,49 @@ def run(seed: int) -> Counter[str]:
     chance = random.Random(seed)
     model = LogModel(A, B)
     session = WatchSession(namespaces=[A, B])
-    cache = tp.PolicyCache()
+    mirror = tp.Mirror([A, B])
     faults: Counter[str] = Counter()
-    told: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
 
     def deliver(events: list[tp.WatchEvent]) -> None:
         for event in events:
-            cache.apply(event)
-            faults["restarted"] += isinstance(event, tp.Restarted)
-            if isinstance(event, (tp.Changed, tp.Deleted)) and not event.snapshot:
-                told[event.topic, event.version] += 1
+            mirror.apply(event)
+            faults["begun anew"] += isinstance(event, tp.Reset) and not event.reason
+            if isinstance(event, tp.Changed) and not event.snapshot:
+                counts[event.document.topic, event.document.version] += 1
 
     def follow(most: int) -> bool:
         """Opens a stream and takes from it; tells whether the service had nothing more to say."""
-        request, events = session.connect(0.0)
+        request, events = connected(session)
         deliver(events)
-        stream = model.stream(request)
-        try:
-            for _ in range(most):
-                message = next(stream)
-                if message is None:
-                    return True
-                deliver(session.received(message, 0.0))
-        except Refused as refused:
-            faults["refused"] += 1
-            session.broke(refused.refusal.error, 0.0, 0.5)
+        stream = model.stream(request, most=chance.choice((1, 1, 4)))
+        for _ in range(most):
+            message = next(stream)
+            if message is None:
+                return True
+            deliver(told(session, *message.events))
         return False
 
     for _ in range(40):
         for _ in range(chance.randrange(12)):
             model.write(chance.choice([A, B]), chance.choice("pqrs"), chance.choice([None, *range(5)]))
-        follow(chance.randrange(25))
+        follow(chance.choice((chance.randrange(3), chance.randrange(25))))
         faults["broken"] += 1
-        session.broke(BROKEN.error, 0.0, 0.5)
-        if chance.random() < 0.1:
+        broken(session)
+        if chance.random() < 0.3:
             model.forget(chance.choice([A, B]))
         if chance.random() < 0.1:
             faults["moved"] += 1
             session = WatchSession(namespaces=[A, B], token=tp.ResumeToken.loads(session.token.dumps()))
     while not follow(10**6):
         pass
-    known = {document.topic: document.policies.max_producer_per_topic for document in cache if document.policies is not None}
+    known = {document.topic: document.policies.max_producer_per_topic for document in mirror if document.policies is not None}
     assert known == model.documents()
-    assert cache.synced(A)
-    assert cache.synced(B)
-    assert all(count == 1 for count in told.values()), "told twice"
+    assert mirror.synced(A)
+    assert mirror.synced(B)
+    assert all(count == 1 for count in counts.values()), "told twice"
     faults["resumed"] += model.resumed
+    faults["reset"] += model.resets
     return faults
 
 
@@ -354,4 +466,4 @@ def test_a_cache_agrees_with_the_service_after_any_faults(seed: int) -> None:
 
 def test_the_runs_above_meet_every_kind_of_fault() -> None:
     faults = sum((run(seed) for seed in range(60)), Counter[str]())
-    assert min(faults[kind] for kind in ("broken", "resumed", "refused", "restarted", "moved")) > 50, faults
+    assert min(faults[kind] for kind in ("broken", "resumed", "reset", "begun anew", "moved")) > 50, faults

@@ -10,8 +10,8 @@ import grpc
 from grpc import aio
 
 from topicpolicies.channels import ACTOR_KEY
+from topicpolicies.names import namespace_of
 from topicpolicies.v1 import service_pb2, service_pb2_grpc
-from topicpolicies.watching import namespace_of
 from topicpolicies_server.logs.change_log import Leadership, NotLeader
 from topicpolicies_server.rpc import errors
 

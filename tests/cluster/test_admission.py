@@ -201,38 +201,6 @@ async def test_nonsense_is_warned_of_once(admission: Admission, source: FakeSour
     ]
 
 
-async def test_a_disabled_namespace_is_watched_only_for_a_topic_that_says_otherwise(admission: Admission, source: FakeSource) -> None:
-    source.properties = {NAMESPACE: {PROPERTY: "true"}, OTHER: {PROPERTY: "false"}}
-    await admission.watch("acme/elsewhere", None)
-    for topics in (None, frozenset({TOPIC})):
-        with pytest.raises(PolicyError) as error:
-            await admission.watch(NAMESPACE, topics)
-        assert error.value.reason == "TOPIC_POLICIES_DISABLED"
-    await admission.watch(NAMESPACE, frozenset({TOPIC, OTHER}))
-
-
-async def test_a_topic_that_nobody_can_tell_of_is_watched_as_its_namespace_says(
-    admission: Admission, source: FakeSource, clock: Clock
-) -> None:
-    source.properties[TOPIC] = {PROPERTY: "true"}
-    await admission.watch(NAMESPACE, frozenset({OTHER}))
-    source.down = True
-    clock.now += 1000
-    await admission.watch(NAMESPACE, frozenset({OTHER}))
-    await admission.watch(NAMESPACE, frozenset({TOPIC}))
-    source.down = False
-    with pytest.raises(PolicyError) as raised:
-        await admission.watch(NAMESPACE, frozenset({TOPIC}))
-    assert raised.value.reason == "TOPIC_POLICIES_DISABLED"
-    source.properties[NAMESPACE] = {PROPERTY: "true"}
-    clock.now += 1000
-    await admission.namespace_said(NAMESPACE)
-    source.down = True
-    with pytest.raises(PolicyError) as raised:
-        await admission.watch(NAMESPACE, frozenset({f"{TOPIC}-3"}))
-    assert raised.value.kind is Kind.UNAVAILABLE
-
-
 async def test_answers_that_are_kept_are_bounded(source: FakeSource, clock: Clock) -> None:
     admission = Admission(source, clock, most=10)
     for number in range(50):

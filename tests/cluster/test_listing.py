@@ -7,6 +7,7 @@ import asyncio
 from topicpolicies_server.cluster import listing
 from topicpolicies_server.cluster.listing import Lists, TopicQuestions
 from topicpolicies_server.cluster.source import TopicFacts
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 
 NAMESPACE = "acme/orders"
@@ -41,7 +42,7 @@ class Brokers:
         self.listed.append(namespace)
         await asyncio.sleep(0)
         if self.refused:
-            raise LogError("ADMIN_REFUSED", "You may not.")
+            raise LogError(Reason.PULSAR_ADMIN_REFUSED, "You may not.")
         partitioned = {topic for topic in TOPICS if truth(topic) is SWITCHED}
         return Lists(
             frozenset(topic for topic in TOPICS if truth(topic) == PLAIN) | {f"{topic}-partition-0" for topic in partitioned},

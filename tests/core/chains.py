@@ -13,12 +13,13 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.core.recent import RecentRequests
 from topicpolicies_server.core.sequencer import Append, Confirm, Effect, Request, Result, Sequencer
 
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
 OTHER = PolicyKey("persistent://acme/orders/two", Scope.LOCAL)
-LOST = PolicyError(Kind.UNAVAILABLE, "APPEND_FAILED", "The change log did not acknowledge the event.")
+LOST = PolicyError(Kind.UNAVAILABLE, Reason.APPEND_FAILED, "The change log did not acknowledge the event.")
 FIELD = "max_producer_per_topic"
 
 
@@ -78,10 +79,11 @@ class Bench:
         event = event or self.wanted.popleft()
         self.log.append(event)
         state = self.states.setdefault(event.key, KeyState())
+        before = state.document
         folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
         if event.stamp is not None:
             self.recent.note(event.key, event.stamp, folded, state)
-        self.perform(self.sequencer.folded(event, folded))
+        self.perform(self.sequencer.folded(event, folded, before))
         return folded
 
     def land_all(self) -> None:

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from hypothesis import strategies as st
 
 from topicpolicies.masks import format_path
-from topicpolicies.v1.policies_pb2 import BacklogQuota, TopicPolicies
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.completion import KINDS, MAP_KEYS
 from topicpolicies_server.core.documents import EXTRAS_FIELD, GROUPS, Settings, split
 from topicpolicies_server.core.shapes import Form, fields
@@ -59,8 +59,6 @@ def objects(draw: st.DrawFn, descriptor: Descriptor, *, complete: bool, extras: 
             value.update(draw(entries))
         else:
             setattr(message, field.name, draw(_values(field, unspecified=not complete)))
-    if isinstance(message, BacklogQuota) and (complete or (message.HasField("limit") and message.HasField("limit_size"))):
-        message.limit = message.limit_size
     if extras and draw(st.integers(0, 3)) == 0:
         message.MergeFromString(EXTRAS + b"\x07" + b'{"x":%d}' % draw(st.integers(0, 9)))
     return message

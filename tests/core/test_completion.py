@@ -54,7 +54,7 @@ def documented() -> dict[tuple[str, str], str]:
 
 def nested() -> list[Descriptor]:
     """All types of objects inside a document."""
-    return [message for message in pb.DESCRIPTOR.message_types_by_name.values() if message.name != "TopicPolicies"]
+    return [message for message in pb.DESCRIPTOR.message_types_by_name.values() if message.name not in ("TopicPolicies", "PolicyDocument")]
 
 
 def test_the_table_has_every_type_of_object() -> None:
@@ -66,7 +66,7 @@ def test_the_table_says_what_the_proto_comments_say(descriptor: Descriptor) -> N
     kind = KINDS[descriptor]
     for name, field in fields(descriptor).items():
         comment = documented()[descriptor.name, name]
-        left_out = re.search(r"Left out in an update: (?:limit_size, else |limit, else )?([-\w]+)", comment)
+        left_out = re.search(r"Left out in an update: ([-\w]+)", comment)
         assert (name in kind.required) == ("Must be given in an update" in comment), name
         assert (name in kind.defaults) == (left_out is not None), name
         if left_out is not None:
@@ -180,54 +180,17 @@ def test_leaves_of_a_newer_broker_say_something() -> None:
     assert set(document.subscription_policies) == {"s"}
 
 
-# The two names of a quota's limit
-
-
-@pytest.mark.parametrize("leaves", [{"limit": 5}, {"limit_size": 5}, {"limit": 5, "limit_size": 5}])
-def test_both_limits_are_the_one_that_is_given(leaves: dict[str, int]) -> None:
-    document = a_quota(**leaves)
-    assert completed(document, "back_log_quota_map") == []
-    assert document == a_quota(limit=5, limit_size=5, limit_time=-1)
-
-
-def test_without_a_limit_both_are_unlimited() -> None:
-    document = a_quota(limit_time=3)
-    assert completed(document, "back_log_quota_map.message_age") == []
-    assert document == a_quota(limit=-1, limit_size=-1, limit_time=3)
-
-
-@pytest.mark.parametrize(
-    ("paths", "leaves", "figure"),
-    [
-        (["limit"], {"limit": 7, "limit_size": 5}, 7),
-        (["limit_size"], {"limit": 7, "limit_size": 5}, 5),
-        (["limit"], {"limit_size": 5}, -1),
-        (["limit_size"], {"limit": 7}, -1),
-        (["limit", "limit_size"], {"limit": 7}, 7),
-        (["limit", "limit_size"], {"limit_size": 7}, 7),
-        (["limit", "limit_size"], {}, -1),
-        (["limit_time"], {"limit": 7}, 7),
-        (["limit_time"], {"limit": 7, "limit_size": 5}, 5),
-    ],
-)
-def test_the_limit_that_is_masked_wins_else_the_one_that_pulsar_reads(paths: list[str], leaves: dict[str, int], figure: int) -> None:
-    document = a_quota(limit_time=1, **leaves)
-    assert completed(document, *(f"back_log_quota_map.message_age.{path}" for path in paths)) == []
-    assert document == a_quota(limit=figure, limit_size=figure, limit_time=1)
-
-
 # Values
 
 
 def test_values_that_cannot_stand_are_refused_all_at_once() -> None:
-    document = a_quota(limit=1, limit_size=2)
+    document = a_quota(limit_size=2)
     document.back_log_quota_map["other"].policy = 77  # type: ignore[assignment]
     document.schema_compatibility_strategy = 99  # type: ignore[assignment]
     document.inactive_topic_policies.inactive_topic_delete_mode = -1  # type: ignore[assignment]
     document.subscription_types_enabled.extend([0, 1, 42])  # type: ignore[list-item]
     document.subscription_policies[""].dispatch_rate.rate_period_in_second = 1
     assert sorted((violation.field, violation.reason) for violation in check(document)) == [
-        ("policies.back_log_quota_map.message_age", "CONFLICTING_LIMITS"),
         ("policies.back_log_quota_map.other", "INVALID_MAP_KEY"),
         ("policies.back_log_quota_map.other.policy", "UNKNOWN_ENUM_VALUE"),
         ("policies.inactive_topic_policies.inactive_topic_delete_mode", "UNKNOWN_ENUM_VALUE"),

@@ -9,10 +9,11 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.events import ABSENT, Action, Event, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.core.sequencer import Outcome, Request, Result
 
 CONSUMERS = "max_consumer_per_topic"
-UNKNOWN = PolicyError(Kind.UNAVAILABLE, "NOT_CONFIRMED", "Nobody tells where the log ends.")
+UNKNOWN = PolicyError(Kind.UNAVAILABLE, Reason.NOT_CONFIRMED, "Nobody tells where the log ends.")
 
 
 @pytest.fixture
@@ -78,13 +79,13 @@ def test_a_dry_run_tells_what_would_be_of_what_was_there_when_it_came(bench: Ben
     assert bench.open(changing) and bench.open(same)
     bench.elsewhere(2)
     bench.confirm()
-    assert (bench.result(changing).outcome, bench.result(changing).version) == (Outcome.APPLIED, "0002")
-    assert bench.result(same).outcome is Outcome.APPLIED
+    assert (bench.result(changing).outcome, bench.result(changing).version) == (Outcome.WOULD_APPLY, "0002")
+    assert bench.result(same).outcome is Outcome.WOULD_APPLY
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
 def test_a_document_that_may_have_been_deleted_is_no_conflict_yet(bench: Bench) -> None:
-    create = bench.set(7, etag=ABSENT)
+    create = bench.set(7, must_not_exist=True)
     assert bench.open(create) and bench.doubted == [create]
     bench.land(Event(KEY, Action.UPDATE, {}, Stamp("theirs", StampKind.DELETE, "their-request")))
     bench.confirm()
@@ -130,7 +131,7 @@ def test_a_repeat_of_what_another_sidecar_applied_meanwhile_gets_its_answer(benc
 def test_where_nobody_else_writes_nothing_is_asked() -> None:
     bench = Bench()
     assert bench.result(bench.submit(bench.deletion())).outcome is Outcome.UNCHANGED
-    assert bench.result(bench.set(1, validate_only=True)).outcome is Outcome.APPLIED
+    assert bench.result(bench.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
     assert not bench.doubted
 
 

@@ -163,7 +163,7 @@ def test_clearing_below_an_absent_parent_creates_nothing() -> None:
     mask = read_all(
         "retention_policies.retention_size_in_mb",
         "subscription_policies.t.dispatch_rate.rate_period_in_second",
-        "back_log_quota_map.message_age.limit",
+        "back_log_quota_map.message_age.limit_size",
         "offload_policies.managed_ledger_extra_configurations.k",
         "offload_policies.managed_ledger_extra_configurations.other",
     )

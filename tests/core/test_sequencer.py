@@ -13,7 +13,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.events import ABSENT, Action, Event, Placed, Remembered, StampKind
 from topicpolicies_server.core.fold import FoldContext, KeyState, Status, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.sequencer import ATTEMPTS, Outcome, Request, Result
+from topicpolicies_server.core.sequencer import ATTEMPTS, Outcome, Request, Result, Told
 
 
 @pytest.fixture
@@ -116,17 +116,49 @@ def test_where_an_etag_is_to_hold_in_other_clusters_too_the_event_names_the_whol
         bench.land()
 
 
-def test_an_absence_is_demanded_by_its_own_version_or_by_that_of_no_document_at_all(bench: Bench) -> None:
+def test_an_etag_means_exactly_its_version_also_of_an_absence(bench: Bench) -> None:
     first = bench.set(1, etag=ABSENT)
     bench.land()
     again = bench.set(2, etag=ABSENT)
     bench.submit(bench.deletion())
     bench.land_all()
     gone = bench.states[KEY].version
-    anew = bench.set(3, etag=gone)
+    never = bench.set(3, etag=ABSENT)
+    anew = bench.set(4, etag=gone)
     bench.land_all()
     assert bench.result(first).outcome is bench.result(anew).outcome is Outcome.APPLIED
-    assert bench.error(again).reason == "ETAG_MISMATCH"
+    assert bench.error(again).reason == bench.error(never).reason == "ETAG_MISMATCH"
+
+
+def test_a_document_that_must_not_exist_is_made_whatever_the_version_of_its_absence_is(bench: Bench) -> None:
+    first, second = bench.set(1, must_not_exist=True), bench.set(2, must_not_exist=True)
+    bench.land_all()
+    assert bench.result(first).outcome is Outcome.APPLIED
+    assert (bench.error(second).kind, bench.error(second).reason) == (Kind.ALREADY_EXISTS, "DOCUMENT_EXISTS")
+    assert bench.error(second).metadata["version"] == "0001"
+    bench.submit(bench.deletion())
+    bench.land_all()
+    anew = bench.set(3, must_not_exist=True)
+    bench.land_all()
+    assert bench.result(anew).outcome is Outcome.APPLIED
+
+
+def test_a_document_that_another_writer_made_first_is_not_made_again(bench: Bench) -> None:
+    mine = bench.set(1, must_not_exist=True)
+    event = bench.wanted.popleft()
+    bench.land(Event(KEY, Action.UPDATE, {FIELD: b"\x80\x01\x09"}))
+    bench.land(event)
+    assert bench.error(mine).reason == "DOCUMENT_EXISTS"
+
+
+def test_an_answer_tells_what_was_there_before(bench: Bench) -> None:
+    one, two, same, dry = bench.set(1), bench.set(2), bench.set(2), bench.set(3, validate_only=True)
+    bench.land_all()
+    assert bench.result(one).before is None and bench.result(one).before_known
+    assert bench.result(two).before == bench.result(one).document
+    assert bench.result(same).before == bench.result(same).document == bench.result(two).document == bench.result(dry).before
+    repeat = bench.set(2, request_id=two.request_id)
+    assert not bench.result(repeat).before_known and bench.result(repeat).document == bench.result(two).document
 
 
 def test_skip_if_absent_does_nothing_where_there_is_no_document(bench: Bench) -> None:
@@ -337,7 +369,7 @@ def test_a_repeat_of_what_is_in_flight_gets_its_answer(bench: Bench) -> None:
     assert len(bench.wanted) == 1 and not told
     bench.land()
     (answer,) = told
-    assert isinstance(answer, Result) and answer.repeated and answer.version == "0001"
+    assert isinstance(answer, Result) and answer.replayed and answer.version == "0001"
     assert first.repeats == []
 
 
@@ -347,7 +379,7 @@ def test_a_repeat_of_what_was_applied_gets_the_first_answer_whatever_came_since(
     bench.set(2)
     bench.land()
     repeat = bench.set(1, request_id="same")
-    assert bench.result(repeat)[2:] == ("0001", ABSENT, True, False)
+    assert bench.result(repeat)[2:6] == ("0001", ABSENT, True, False)
     assert not bench.wanted
 
 
@@ -464,7 +496,7 @@ def test_after_a_reopening_what_the_log_tells_is_answered_and_what_it_does_not_i
     state = bench.states.setdefault(KEY, KeyState())
     folded = fold(state, Placed(0, "0001", events[0], 1), FoldContext())
     assert events[0].stamp is not None
-    bench.perform(bench.sequencer.reopened({events[0].stamp.event_id: (folded, state.document)}))
+    bench.perform(bench.sequencer.reopened({events[0].stamp.event_id: Told(folded, None, state.document)}))
     assert bench.result(told).version == "0001"
     assert list(bench.wanted) == events[1:]
     bench.log.append(events[0])
@@ -480,7 +512,7 @@ def test_after_a_reopening_what_a_later_one_has_overtaken_is_not_in_the_log(benc
     state = bench.states.setdefault(KEY, KeyState())
     folded = fold(state, Placed(0, "0001", events[1], 1), FoldContext())
     assert events[1].stamp is not None
-    bench.perform(bench.sequencer.reopened({events[1].stamp.event_id: (folded, state.document)}))
+    bench.perform(bench.sequencer.reopened({events[1].stamp.event_id: Told(folded, None, state.document)}))
     assert bench.error(lost).reason == "NOT_APPENDED"
     assert bench.result(there).version == "0001"
     assert not bench.wanted

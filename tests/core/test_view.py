@@ -119,6 +119,16 @@ def test_an_absence_that_was_shown_stays_known_although_the_log_tells_of_it_no_m
     assert change is not None and change.previous == "0002"
 
 
+def test_a_view_of_another_log_knows_nothing_of_the_one_before_although_its_versions_are_smaller() -> None:
+    older = view_of(update(A, 1004, 1), update(B, 1005, 1), deletion(C, 1006))
+    newer = view_of(update(A, 3, 2))
+    newer.supersede(older)
+    assert [(head.key, head.version, head.number) for head in newer.heads()] == [(A, "0003", 4)] and newer.number == 4
+    assert newer.version(B) == newer.version(C) == ABSENT
+    _, change = newer.take(update(C, 5, 1))
+    assert change is not None and (change.version, change.previous, change.number) == ("0005", ABSENT, 5)
+
+
 # Beginnings that were compacted
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 import pytest
 
+from topicpolicies_server.core import watch as watch_module
 from topicpolicies_server.core.events import ABSENT, Placed
 from topicpolicies_server.core.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.view import View
+from topicpolicies_server.core.view import Change, View
 from topicpolicies_server.core.watch import Batch, Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
 
 from .test_view import GLOBAL_A, A, B, C, deletion, update
@@ -296,6 +298,21 @@ def test_a_token_of_a_faster_sidecar_is_waited_for_and_nothing_before_it_is_told
     assert versions(drained(watcher).changes) == [("a", "0004")]
 
 
+def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "RING_BYTES", 2_500)
+    bench = Bench(ring=100)
+    watcher = bench.watch(mode=Mode.EVERY)
+    drained(watcher)
+    for _ in range(10):
+        bench.change(A)
+    assert bench.hub.ring_start == 7, "four changes of some 520 bytes"
+    with pytest.raises(Lagged):
+        watcher.take(1)
+    bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0006",)))
+    with pytest.raises(OutOfRange):
+        bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0005",)))
+
+
 # The log was opened anew
 
 
@@ -330,3 +347,33 @@ def test_a_new_view_never_makes_old_tokens_valid_again_however_many_changes_it_b
     bench.hub.succeed(newer, Token(LOG, ("0009",)), newer.succeed(bench.view, ("0009",)))
     with pytest.raises(OutOfRange):
         bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0003",)))
+
+
+class Counting(deque[Change]):
+    """A ring that counts what is looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[Change]:
+        return self._counted(super().__iter__())
+
+    def __reversed__(self) -> Iterator[Change]:
+        return self._counted(super().__reversed__())
+
+    def _counted(self, changes: Iterator[Change]) -> Iterator[Change]:
+        for change in changes:
+            self.looked_at += 1
+            yield change
+
+
+def test_a_watcher_of_every_change_looks_at_what_is_new_and_not_at_the_whole_ring() -> None:
+    bench = Bench(ring=1_000)
+    watcher = bench.watch(mode=Mode.EVERY)
+    for _ in range(400):
+        bench.change(A, B)
+    drained(watcher)
+    ring = bench.hub._ring = Counting(bench.hub._ring, maxlen=1_000)
+    ring.looked_at = 0
+    bench.change(A, B, C)
+    assert [topic for topic, _ in versions(drained(watcher).changes)] == ["a", "b", "c"]
+    assert ring.looked_at == 3

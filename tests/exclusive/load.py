@@ -88,6 +88,6 @@ class Load:
         assert result.outcome is UpdateOutcome.APPLIED, f"{result.outcome.name}: each update sets another value, and is applied once"
         self.links[topic].append(Link(request_id, result.previous_version, result.version))
         self.last[topic, name] = value
-        self.repeated += result.repeated
+        self.repeated += result.replayed
         self.answered += 1
         self._news.set()

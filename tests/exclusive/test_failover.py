@@ -17,10 +17,11 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from tests.promises.server_process import ServerProcess
+from tests.stubs import one, reading
 from tests.validators.links import chain
 from topicpolicies import AsyncClient
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 
 from .conftest import SESSION_SECONDS, Cluster
 from .load import RETRIES, Load
@@ -89,7 +90,7 @@ async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, take
     leader = await cluster.leader()
     topic = load.topics[0]
     async with leader.stub() as stub, AsyncClient(cluster.targets, retries=RETRIES) as client:
-        await stub.GetPolicy(GetPolicyRequest(topic=topic), timeout=10)  # connected
+        await stub.GetPolicy(reading(topic), timeout=10)  # connected
         began = time.monotonic()
         leader.pause()
         request = held_update(topic, value)
@@ -103,7 +104,7 @@ async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, take
         await load.update(client, topic, HELD, value, request.request_id)  # the repeat settles it, once
         code, told = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
         assert (code.name, told.reason, told.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
-        read = await stub.GetPolicy(GetPolicyRequest(topic=topic, at_least=load.links[topic][-1].version), timeout=30)
+        read = one(await stub.GetPolicy(reading(topic, at_least_version=load.links[topic][-1].version), timeout=30))
         assert read.policies.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg == value, "a follower serves reads"
     return str(info.reason)
 
@@ -150,7 +151,7 @@ async def no_update_was_lost(cluster: Cluster, load: Load) -> None:
         assert not found.loose
         for server in cluster.servers:
             async with server.stub() as stub:
-                final = await stub.GetPolicy(GetPolicyRequest(topic=topic, at_least=found.links[-1].version), timeout=30)
+                final = one(await stub.GetPolicy(reading(topic, at_least_version=found.links[-1].version), timeout=30))
             assert final.version == found.links[-1].version
             entries = final.policies.subscription_policies.items()
             values = {name: entry.dispatch_rate.dispatch_throttling_rate_in_msg for name, entry in entries}

@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 
 from topicpolicies import AsyncClient, WatchMode
-from topicpolicies.events import Changed, Restarted, Synced
+from topicpolicies.events import Changed, Reset, Synced
 from topicpolicies_server.logs.pulsar.origins import leader_of
 
 
@@ -32,10 +32,11 @@ class Witness:
             async for event in client.watch(namespaces=[self._namespace], mode=WatchMode.EVERY):
                 if isinstance(event, Synced):
                     self.synced.set()
-                elif isinstance(event, Restarted):
+                elif isinstance(event, Reset):
                     self.restarted = True
                 elif isinstance(event, Changed) and not event.snapshot:
-                    self.shown[event.topic].append((event.previous_version, event.version))
+                    self.shown[event.document.topic].append((event.previous_version, event.document.version))
+                    assert event.origin is not None, "a change of the log"
                     self.leaders.add(leader_of(event.origin.producer_name))
                 self._news.set()
 

@@ -6,12 +6,12 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter
 
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE
 
 BROKER = "broker:8080"
-UNREACHABLE = LogError(ADMIN_UNREACHABLE, "No answer.")
-REFUSED = LogError(ADMIN_REFUSED, "Not for you.")
+UNREACHABLE = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "No answer.")
+REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "Not for you.")
 
 
 class FakeBrokers:

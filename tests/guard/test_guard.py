@@ -13,6 +13,7 @@ from topicpolicies_server.core.documents import split
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.guard import Guard, tell_of_healing
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
@@ -47,7 +48,7 @@ def test_an_unforeseen_error_while_finding_out_lets_nothing_go_and_it_is_begun_a
         guard.start()
         await asyncio.sleep(1)
         told.fail(ValueError("nobody thought of it"))
-        told.fail(LogError("PULSAR_ADMIN_UNREACHABLE", "No answer."))
+        told.fail(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "No answer."))
         told.tell("acme/b")
         await asyncio.sleep(9)
         assert guard.guarded == 1

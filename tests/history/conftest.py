@@ -53,7 +53,7 @@ def update(
 ) -> Placed:
     """An update of a sidecar; its time is a second for each row unless it is said."""
     document = documents.split(TopicPolicies(max_producer_per_topic=value))
-    stamp = Stamp(f"event-{next(_ids)}", StampKind.UPDATE, f"request-{row}", "", actor, ("max_producer_per_topic",))
+    stamp = Stamp(f"event-{next(_ids)}", StampKind.UPDATE, f"request-{row}", "", actor, mask=("max_producer_per_topic",))
     event = Event(PolicyKey(topic(name), scope), Action.UPDATE, document, stamp)
     return Placed(partition, position(row), event, BEGIN + row * 1000 if at is None else at)
 

@@ -9,7 +9,7 @@ from topicpolicies_server.core.events import Placed
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.view import Change
 from topicpolicies_server.history.as_of import Past, of_time, of_version
-from topicpolicies_server.history.entries import BEFORE_KNOWN, Gap, Reason
+from topicpolicies_server.history.entries import BEFORE_KNOWN, Gap, GapReason
 from topicpolicies_server.history.questions import Entry
 
 KEY = PolicyKey("persistent://a/b/c", Scope.LOCAL)
@@ -18,7 +18,7 @@ NOW = 1_000
 
 def entry(at: int, version: str, previous: str, *, before: bytes | None = None, after: bytes | None = None) -> Entry:
     flags = BEFORE_KNOWN if previous else 0
-    return Entry(1, KEY.topic, 1, at, at, 1, 1, "", 1, "", "[]", "", version, previous, flags, before, after, '["x"]', "", version, 1)
+    return Entry(1, KEY.topic, 1, at, at, 1, 1, "", 1, "", "", "[]", "", version, previous, flags, before, after, '["x"]', "", version, 1)
 
 
 def head(version: str, at: int, document: dict[str, bytes] | None) -> Change:
@@ -26,7 +26,7 @@ def head(version: str, at: int, document: dict[str, bytes] | None) -> Change:
 
 
 def gap(since: int | None, until: int) -> Gap:
-    return Gap("a/b", since, until, Reason.COMPACTED)
+    return Gap("a/b", since, until, GapReason.COMPACTED)
 
 
 FIRST = entry(100, "v1", "0", after=b"one")

@@ -17,7 +17,7 @@ import pytest
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.history import Bounds, History, file, open_history, questions
-from topicpolicies_server.history.entries import Reason
+from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.history.questions import Entry, Place, Question
 from topicpolicies_server.history.writer import Writer, trim
 
@@ -107,7 +107,7 @@ async def test_a_gap_is_told_with_its_reason(path: Path, now: list[int]) -> None
     reader.scribe.caught_up()
     page = await second.page(Question(NAMESPACE))
     assert rows(page.entries) == [9, 8, 3, 2, 1]
-    assert [(gap.since, gap.until, gap.reason) for gap in page.gaps] == [(BEGIN + 3_500, BEGIN + 9_000, Reason.COMPACTED)]
+    assert [(gap.since, gap.until, gap.reason) for gap in page.gaps] == [(BEGIN + 3_500, BEGIN + 9_000, GapReason.COMPACTED)]
     assert (await second.page(Question(NAMESPACE, start=BEGIN + 9_001))).gaps == []
     assert (await second.page(Question(NAMESPACE, end=BEGIN + 3_000))).gaps == []
     await second.close()
@@ -145,7 +145,7 @@ async def test_what_is_too_old_is_dropped_and_said(path: Path, history: History)
     connection.close()
     page = await history.page(Question(NAMESPACE))
     assert rows(page.entries) == [10, 9, 8, 7, 6]
-    assert [(gap.since, gap.until, gap.reason) for gap in page.gaps] == [(None, BEGIN + 5_000, Reason.TRIMMED)]
+    assert [(gap.since, gap.until, gap.reason) for gap in page.gaps] == [(None, BEGIN + 5_000, GapReason.TRIMMED)]
     key = update(1, 1).event
     assert key is not None
     past = await history.past(NAMESPACE, key.key, None, at=BEGIN + 5_000)
@@ -179,7 +179,7 @@ async def test_a_writer_that_can_not_keep_up_refuses_instead_of_growing(
     missing = 1_001 - len(page.entries)
     assert missing > 500
     assert rows(page.entries)[0] == 1_001
-    assert [gap.reason for gap in page.gaps] == [Reason.OVERRUN]
+    assert [gap.reason for gap in page.gaps] == [GapReason.OVERRUN]
     assert page.gaps[0].since == BEGIN + 1000 * (rows(page.entries)[1])
     await history.close()
 

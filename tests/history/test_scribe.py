@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topicpolicies_server.core.events import Placed
-from topicpolicies_server.history.entries import Followed, Gap, Marks, Noted, Reason, Stream
+from topicpolicies_server.history.entries import Followed, Gap, GapReason, Marks, Noted, Stream
 from topicpolicies_server.history.scribe import Scribe
 
 from .conftest import BEGIN, NAMESPACE, Log, Reader, position, update
@@ -34,7 +34,7 @@ class Book:
         return [int(each.placed.position) for each in self.noted]
 
     @property
-    def gaps(self) -> list[tuple[int | None, int, Reason]]:
+    def gaps(self) -> list[tuple[int | None, int, GapReason]]:
         return [(each.since, each.until, each.reason) for each in self.told if isinstance(each, Gap)]
 
 
@@ -70,17 +70,17 @@ def test_what_is_recorded_already_is_not_recorded_again() -> None:
 def test_a_log_that_was_compacted_before_it_was_first_read_has_a_gap_from_its_beginning() -> None:
     book = read(Book(), NOTHING, Log(complete=position(4)), 2, 4, 5, 6)
     assert book.rows == [2, 4, 5, 6]
-    assert book.gaps == [(None, BEGIN + 5_000, Reason.COMPACTED)]
+    assert book.gaps == [(None, BEGIN + 5_000, GapReason.COMPACTED)]
 
 
 def test_a_compaction_that_took_events_away_while_nobody_read_leaves_a_gap_from_when_to_when() -> None:
     book = read(Book(), marks(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
     assert book.rows == [8, 9, 10]
-    assert book.gaps == [(BEGIN + 5_500, BEGIN + 10_000, Reason.COMPACTED)]
+    assert book.gaps == [(BEGIN + 5_500, BEGIN + 10_000, GapReason.COMPACTED)]
 
 
 def test_a_gap_ends_now_if_nothing_stands_behind_the_compacted_part() -> None:
-    assert read(Book(), marks(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, Reason.COMPACTED)]
+    assert read(Book(), marks(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
 def test_a_compaction_that_took_nothing_away_leaves_none() -> None:
@@ -90,13 +90,13 @@ def test_a_compaction_that_took_nothing_away_leaves_none() -> None:
 
 
 def test_of_a_log_whose_compaction_is_not_known_a_gap_is_told_at_each_opening() -> None:
-    assert read(Book(), marks(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, Reason.COMPACTED)]
+    assert read(Book(), marks(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
 def test_another_log_of_the_same_name_is_told() -> None:
     book = read(Book(), marks(5, log="older"), Log("newer", complete=""), 1, 2)
     assert book.rows == [1, 2]
-    assert book.gaps == [(BEGIN + 5_500, NOW, Reason.LOG_REPLACED)]
+    assert book.gaps == [(BEGIN + 5_500, NOW, GapReason.LOG_REPLACED)]
 
 
 def test_a_log_that_gets_its_name_when_it_is_created_is_recorded_under_that_name() -> None:
@@ -131,7 +131,7 @@ def test_more_than_can_be_written_is_a_gap_and_delays_nobody() -> None:
     book.room = 10
     opening.read(update(6, 6), update(7, 7))
     assert book.rows == [1, 2, 6, 7]
-    assert book.gaps == [(BEGIN + 2_000, BEGIN + 6_000, Reason.OVERRUN)]
+    assert book.gaps == [(BEGIN + 2_000, BEGIN + 6_000, GapReason.OVERRUN)]
 
 
 def test_an_overrun_that_lasts_to_the_end_is_told_at_the_end() -> None:
@@ -139,7 +139,7 @@ def test_an_overrun_that_lasts_to_the_end_is_told_at_the_end() -> None:
     opening = reader(book, NOTHING, Log())
     opening.read(update(1, 1), update(2, 2))
     opening.scribe.closed()
-    assert book.gaps == [(BEGIN + 1_000, NOW, Reason.OVERRUN)]
+    assert book.gaps == [(BEGIN + 1_000, NOW, GapReason.OVERRUN)]
 
 
 def test_entries_of_others_take_their_place_and_unreadable_ones_are_recorded() -> None:

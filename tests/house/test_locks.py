@@ -13,6 +13,9 @@ _LOCKS = sorted((_ROOT / "requirements").glob("*.txt"))
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[^ ;\\]+)(?: ; (?P<marker>[^\\]+))? \\")
 _HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?")
 
+with (_ROOT / "pyproject.toml").open("rb") as _file:
+    _NAME = tomllib.load(_file)["project"]["name"]
+
 Pins = dict[str, str]
 
 
@@ -45,7 +48,7 @@ def _unmet(wanted: list[str], pins: Pins) -> list[str]:
     return [
         str(requirement)
         for requirement in requirements
-        if requirement.name != "topicpolicies" and not requirement.specifier.contains(pins.get(canonicalize_name(requirement.name), "0"))
+        if requirement.name != _NAME and not requirement.specifier.contains(pins.get(canonicalize_name(requirement.name), "0"))
     ]
 
 
@@ -96,5 +99,5 @@ def test_a_planted_fault_in_a_lock_is_found(text: str, complaint: str) -> None:
 
 
 def test_a_dependency_missing_from_a_lock_is_found() -> None:
-    assert _unmet(["grpcio>=1.85", "Typer", "topicpolicies[cli]"], {"grpcio": "1.84.0", "typer": "1"}) == ["grpcio>=1.85"]
+    assert _unmet(["grpcio>=1.85", "Typer", f"{_NAME}[cli]"], {"grpcio": "1.84.0", "typer": "1"}) == ["grpcio>=1.85"]
     assert _unmet(["rich>=13"], {}) == ["rich>=13"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proto import generate
+from proto import buf, descriptors, generate
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROTO = _ROOT / "proto"
@@ -16,9 +16,9 @@ _FOUND = 100
 """How buf ends when it has found something, as opposed to when it could not do its work."""
 
 
-def _buf(*arguments: str) -> subprocess.CompletedProcess[str]:
-    buf = Path(sys.executable).with_name("buf")
-    return subprocess.run([buf, *arguments], capture_output=True, text=True, check=False, cwd=_ROOT)
+def _judged(command: str, definitions: Path = _PROTO) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, str(_PROTO / "buf.py"), command, str(definitions)]
+    return subprocess.run(program, capture_output=True, text=True, check=False, cwd=_ROOT)
 
 
 @pytest.fixture
@@ -35,15 +35,16 @@ def _spoil(definitions: Path, file: str, before: str, after: str) -> None:
 
 
 def test_the_definitions_pass_lint_and_format() -> None:
-    lint = _buf("lint", "proto")
-    assert (lint.returncode, lint.stdout) == (0, "")
-    layout = _buf("format", "proto", "--diff", "--exit-code")
+    lint = _judged("lint")
+    assert (lint.returncode, lint.stdout, lint.stderr) == (0, "", "")
+    command = [str(Path(sys.executable).with_name("buf")), "format", "proto", "--diff", "--exit-code"]
+    layout = subprocess.run(command, capture_output=True, text=True, check=False, cwd=_ROOT)
     assert (layout.returncode, layout.stdout) == (0, "")
 
 
 def test_the_definitions_are_compatible_with_the_last_release() -> None:
-    answer = _buf("breaking", "proto", "--against", "proto/baseline.binpb")
-    assert (answer.returncode, answer.stdout) == (0, "")
+    answer = _judged("breaking")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -57,16 +58,43 @@ def test_the_definitions_are_compatible_with_the_last_release() -> None:
 )
 def test_an_incompatible_change_is_refused(copy: Path, file: str, before: str, after: str, complaint: str) -> None:
     _spoil(copy, file, before, after)
-    answer = _buf("breaking", str(copy), "--against", "proto/baseline.binpb")
+    answer = _judged("breaking", copy)
     assert answer.returncode == _FOUND
     assert complaint in answer.stdout
 
 
 def test_a_definition_without_comments_is_refused(copy: Path) -> None:
-    _spoil(copy, "service.proto", "// Reads one document.\n", "")
-    answer = _buf("lint", str(copy))
+    _spoil(copy, "service.proto", "  // Reads the documents of one topic.\n", "")
+    answer = _judged("lint", copy)
     assert answer.returncode == _FOUND
     assert "GetPolicy" in answer.stdout
+
+
+@pytest.mark.parametrize("command", ["lint", "breaking", "baseline"])
+def test_an_import_that_is_not_there_is_an_error_that_names_it(copy: Path, command: str) -> None:
+    _spoil(copy, "service.proto", "google/rpc/status.proto", "google/rpc/no_such.proto")
+    before = buf.BASELINE.read_bytes()
+    answer = _judged(command, copy)
+    assert answer.returncode not in {0, _FOUND}
+    assert "google/rpc/no_such.proto" in answer.stderr
+    assert buf.BASELINE.read_bytes() == before
+
+
+def test_what_is_imported_from_others_is_not_judged(copy: Path) -> None:
+    imported = {file.name for file in descriptors.read(copy).file} - {file.name for file in descriptors.ours(descriptors.read(copy))}
+    assert "google/rpc/status.proto" in imported
+    theirs = copy / "google" / "rpc" / "status.proto"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text('syntax = "proto3";\npackage google.rpc;\nmessage Status {\n  string other = 1;\n}\n')
+    assert [_judged(command, copy).returncode for command in ("lint", "breaking")] == [0, 0]
+
+
+def test_a_baseline_that_is_taken_anew_is_what_changes_are_compared_with(copy: Path, tmp_path: Path) -> None:
+    _spoil(copy, "service.proto", "rpc GetPolicy(", "rpc FetchPolicy(")
+    taken = tmp_path / "baseline.binpb"
+    assert buf.baseline(copy, taken) == 0
+    assert buf.breaking(copy, taken) == 0
+    assert buf.breaking(_PROTO, taken) == _FOUND
 
 
 def test_the_committed_code_is_what_the_definitions_generate(tmp_path: Path) -> None:

@@ -102,9 +102,14 @@ def test_the_shipped_schema_and_our_definition_cover_each_other() -> None:
     assert Codec().known is None
 
 
+_SECOND_NAMES = {"BacklogQuota": {"limit"}}
+"""Older names of a figure that Avro has twice."""
+
+
 def _covers(message: Descriptor, record: Any, beside: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
     """Compares the names of all fields and symbols, and says which messages and enums it has looked at."""
     types = {field["name"]: _present(field["type"]) for field in record["fields"]}
+    beside = beside | _SECOND_NAMES.get(message.name, set())
     assert {avro_name(field) for field in message.fields} == types.keys() - beside, message.name
     checked = [message.name]
     for field in message.fields:
@@ -266,7 +271,7 @@ def test_what_an_older_brokers_schema_lacks_is_refused_not_dropped(policies: Top
 
 
 def test_an_older_schema_takes_everything_else() -> None:
-    quota = BacklogQuota(limit=5, limit_size=5, limit_time=-1, policy=BacklogQuotaPolicy.BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION)
+    quota = BacklogQuota(limit_size=5, limit_time=-1, policy=BacklogQuotaPolicy.BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION)
     policies = TopicPolicies(
         back_log_quota_map={"destination_storage": quota},
         persistence=PersistencePolicies(

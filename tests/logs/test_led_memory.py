@@ -14,6 +14,7 @@ from tests.logs.samples import a_key, an_update
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
 from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryStorage, Outcome
 from topicpolicies_server.logs.memory.led import WAIT_SECONDS, LedMemoryLog, LedNamespaceLog
@@ -219,7 +220,7 @@ def test_what_a_leader_has_sent_when_it_steps_down_stands_before_the_next_term()
         await asyncio.sleep(0.1)
         one.faults.fates = [Fate(), Fate(delay=1.0)]
         one.append("stored", "on its way")
-        one.log.candidate.step_down(LogError("LOG_FENCED", "It is told to."))
+        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "It is told to."))
         await two.recorder.until(lambda: two.leads)
         assert stored(storage) == ["one:1", "stored", "on its way", "two:2"]
         assert [error.outcome_unknown for _, error in one.recorder.failures] == [True, True]
@@ -295,7 +296,7 @@ def test_a_process_that_ends_while_it_steps_down_keeps_nothing() -> None:
         await asyncio.sleep(0.1)
         one.faults.fates = [Fate(delay=1.0)]
         one.append("before the closing")
-        one.log.candidate.step_down(LogError("LOG_FENCED", "It is told to."))
+        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "It is told to."))
         one.owner.crash()
         await two.recorder.until(lambda: two.leads)
         assert stored(storage) == ["one:1", "two:2"]

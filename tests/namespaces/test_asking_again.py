@@ -10,6 +10,7 @@ import pytest
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.core.watch import Mode, Selection
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Phase
@@ -17,7 +18,7 @@ from topicpolicies_server.namespaces.retrying import ASKED_SECONDS
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, error_of, simulate
 
-GONE = LogError("NAMESPACE_NOT_FOUND", "The namespace does not exist.", kind=Kind.NOT_FOUND)
+GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
 SLOW = {"load_retry_seconds": 600.0, "namespace_idle_seconds": 10_000.0}
 """Nobody but whoever asks has it tried again: the pauses are from three seconds to ten minutes."""
 
@@ -196,7 +197,7 @@ def test_what_was_under_way_when_its_namespace_was_deleted_is_told_so_and_is_not
 
 def test_what_was_under_way_when_its_log_can_not_be_reached_is_settled_when_it_is_there_again() -> None:
     async def scenario(bench: Bench) -> None:
-        unreachable = LogError("LOG_UNREACHABLE", "The change log can't be reached.")
+        unreachable = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
         await bench.set(1)
         bench.opened.appends[0].hold()
         under_way = bench.setting(2)

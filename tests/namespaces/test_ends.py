@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.events import ABSENT, Position
+from topicpolicies_server.core.events import Position
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.core.sequencer import Outcome, Request
 from topicpolicies_server.logs.change_log import LogError, LogSink
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog, MemoryStorage
@@ -117,11 +118,11 @@ def test_dry_runs_and_conflicts_tell_of_what_was_there_when_they_came() -> None:
         both.hold()
         deleted = await both.theirs.namespace.update(Request(KEY, None, "deletion", "delete"))
         dry = both.mine.setting(1, validate_only=True)
-        creating = both.mine.setting(1, etag=ABSENT)
+        creating = both.mine.setting(1, must_not_exist=True)
         await asyncio.sleep(0.1)
         assert not dry.done() and not creating.done()
         both.release()
-        assert (await dry).outcome is Outcome.APPLIED, "it would set the value again"
+        assert (await dry).outcome is Outcome.WOULD_APPLY, "it would set the value again"
         assert (await dry).version == deleted.version
         assert (await creating).outcome is Outcome.APPLIED
 
@@ -226,7 +227,7 @@ def test_an_end_that_is_never_read_is_asked_for_again() -> None:
 
 
 def unconfirmed(error: PolicyError) -> bool:
-    return (error.kind, error.reason) == (Kind.UNAVAILABLE, ends.NOT_CONFIRMED) and "Nothing was done" in error.message
+    return (error.kind, error.reason) == (Kind.UNAVAILABLE, Reason.NOT_CONFIRMED) and "Nothing was done" in error.message
 
 
 def test_where_nobody_tells_the_end_nothing_is_done_and_that_is_said_in_time() -> None:
@@ -248,7 +249,7 @@ def test_a_log_that_can_not_tell_its_end_is_named_and_the_next_one_may_ask_again
         await both.mine.set(1)
         log = both.mine.opened
         original = log.end
-        for failure in (LogError("LOG_UNREACHABLE", "No broker answers."), RuntimeError("nobody thought of it")):
+        for failure in (LogError(Reason.LOG_UNREACHABLE, "No broker answers."), RuntimeError("nobody thought of it")):
 
             async def end(partition: int, failure: Exception = failure) -> Position:
                 raise failure
@@ -282,7 +283,10 @@ def test_after_a_question_without_an_answer_it_is_asked_again_for_whoever_still_
         version = (await both.mine.set(1)).version
         log = both.mine.opened
         original = log.end
-        answers: list[Position | LogError] = [LogError("LOG_UNREACHABLE", "No broker answers."), "~"]  # the last one first: it never comes
+        answers: list[Position | LogError] = [
+            LogError(Reason.LOG_UNREACHABLE, "No broker answers."),
+            "~",
+        ]  # the last one first: it never comes
 
         async def end(partition: int) -> Position:
             answer = answers.pop() if answers else await original(partition)
@@ -314,7 +318,7 @@ def test_dry_runs_whose_callers_gave_up_are_not_kept_until_the_view_comes_to_the
         await asyncio.sleep(2 * ends._AGAIN_SECONDS)
         assert not told.get(0)
         both.release()
-        assert (await both.mine.set(1, validate_only=True)).outcome is Outcome.APPLIED
+        assert (await both.mine.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
 
     pair(scenario)
 
@@ -388,7 +392,7 @@ def test_what_waits_when_the_log_is_lost_is_asked_of_the_next_opening() -> None:
         assert not dry.done()
         both.mine.storage.lose(NAMESPACE)
         results = await asyncio.gather(asking, reading, dry)
-        assert [result.outcome for result in results] == [Outcome.UNCHANGED, Outcome.APPLIED, Outcome.APPLIED]
+        assert [result.outcome for result in results] == [Outcome.UNCHANGED, Outcome.APPLIED, Outcome.WOULD_APPLY]
 
     pair(scenario)
 
@@ -419,7 +423,7 @@ def test_an_id_that_the_other_sidecar_used_for_another_body_is_refused() -> None
         assert (error.kind, error.reason) == (Kind.INVALID_ARGUMENT, "REQUEST_ID_REUSED")
         assert await both.mine.value() == 2
         again = await both.mine.set(2, request_id="same")
-        assert again.repeated and again.outcome is Outcome.APPLIED
+        assert again.replayed and again.outcome is Outcome.APPLIED
 
     pair(scenario)
 
@@ -435,7 +439,7 @@ def test_a_request_that_both_are_sent_while_nothing_is_to_be_done_is_applied_onc
         await asyncio.sleep(0.1)
         both.release()
         result = await repeat
-        assert (result.outcome, result.version, result.repeated) == (Outcome.APPLIED, applied.version, True)
+        assert (result.outcome, result.version, result.replayed) == (Outcome.APPLIED, applied.version, True)
         assert await both.mine.value() == 3
 
     pair(scenario)
@@ -480,7 +484,7 @@ def test_who_is_the_only_writer_is_not_asked() -> None:
         bench.registry._log = UnaskableLogs(bench.storage)
         await bench.set(1)
         assert (await bench.set(1)).outcome is Outcome.UNCHANGED
-        assert (await bench.set(2, validate_only=True)).outcome is Outcome.APPLIED
+        assert (await bench.set(2, validate_only=True)).outcome is Outcome.WOULD_APPLY
         absent = await bench.namespace.update(Request(PolicyKey(KEY.topic + "-2", KEY.scope), None, "deletion", "delete"))
         assert absent.outcome is Outcome.UNCHANGED
 

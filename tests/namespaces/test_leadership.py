@@ -7,6 +7,7 @@ from typing import cast
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog, MemoryStorage, StoredNamespace
 
@@ -41,7 +42,7 @@ class LedLog(MemoryNamespaceLog):
         """The leader changes; what a leader has in flight fails."""
         self._now = leadership
         if not leadership.leads:
-            self._abandon(LogError("LOG_FENCED", "Another one leads.", kind=Kind.FAILED_PRECONDITION, outcome_unknown=True))
+            self._abandon(LogError(Reason.LOG_FENCED, "Another one leads.", kind=Kind.FAILED_PRECONDITION, outcome_unknown=True))
         self._sink.led()
 
 
@@ -145,7 +146,7 @@ def test_a_leader_that_is_deposed_answers_what_it_holds_at_once_and_a_repeat_set
         log.become(OURS)
         await asyncio.sleep(0.1)
         repeats = [await bench.set(2, request_id="stored"), await bench.set(3, request_id="sent")]
-        assert [repeat.repeated for repeat in repeats] == [True, False]
+        assert [repeat.replayed for repeat in repeats] == [True, False]
         assert repeats[1].previous == repeats[0].version
         assert await bench.value() == 3
 

@@ -10,6 +10,7 @@ import pytest
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.events import Event, Placed
 from topicpolicies_server.core.keystate import REMEMBERED_REQUESTS
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.core.watch import Mode, Selection
 from topicpolicies_server.logs.change_log import ANYBODY, LogError
 from topicpolicies_server.namespaces.namespace import Phase
@@ -17,7 +18,7 @@ from topicpolicies_server.namespaces.retrying import ASKED_SECONDS
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
 
-UNREACHABLE = LogError("LOG_UNREACHABLE", "The change log can't be reached.")
+UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
 
 
 def test_however_many_ask_it_is_loaded_once() -> None:
@@ -135,7 +136,7 @@ class Opening:
         return ""
 
     def append(self, event: Event) -> None:
-        raise LogError("LOG_CLOSED", "closed")
+        raise LogError(Reason.LOG_CLOSED, "closed")
 
     async def close(self) -> None:
         self.closed = True
@@ -182,7 +183,7 @@ def test_a_superseded_load_can_neither_tear_down_nor_serve_for_its_successor() -
         second.read([stale, fresh])  # type: ignore[attr-defined]
         second.caught_up()  # type: ignore[attr-defined]
         assert await reading == 2
-        first.lost(LogError("LOG_LOST", "late"))  # type: ignore[attr-defined]
+        first.lost(LogError(Reason.LOG_LOST, "late"))  # type: ignore[attr-defined]
         first.read([stale])  # type: ignore[attr-defined]
         assert await bench.value() == 2 and namespace.phase is Phase.READY and len(log.openings) == 2
 
@@ -315,7 +316,7 @@ def test_a_restart_forgets_no_request_that_the_log_tells_of() -> None:
         await bench.registry.close()
         again = Bench(storage=bench.storage)
         repeated = await again.namespace.update(again.request(1, request_id="interrupted"))
-        assert (repeated.repeated, repeated.version, repeated.previous) == (True, first.version, first.previous)
+        assert (repeated.replayed, repeated.version, repeated.previous) == (True, first.version, first.previous)
         assert await again.value() == 1 + 3 * REMEMBERED_REQUESTS, "it was not applied once more"
         await again.registry.close()
 

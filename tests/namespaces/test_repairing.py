@@ -12,6 +12,7 @@ import pytest
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.fold import repair_due
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryNamespaceLog
 from topicpolicies_server.namespaces.activity import Activity, Repair
@@ -19,7 +20,7 @@ from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
 
-GONE = LogError("NAMESPACE_NOT_FOUND", "The namespace does not exist.", kind=Kind.NOT_FOUND)
+GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
 
 
 def written(bench: Bench, kind: StampKind = StampKind.REPAIR) -> int:
@@ -179,10 +180,10 @@ def test_a_read_only_server_refuses_updates_and_only_tells_of_repairs() -> None:
         entries = len(bench.ids())
         error = await error_of(bench.set(5))
         assert error.kind is Kind.FAILED_PRECONDITION and error.reason == "READ_ONLY" and error.metadata == {"namespace": NAMESPACE}
-        assert (await bench.set(5, validate_only=True)).outcome.name == "APPLIED"
+        assert (await bench.set(5, validate_only=True)).outcome.name == "WOULD_APPLY"
         assert len(bench.ids()) == entries and await bench.value() == 3
         activity = bench.registry.activity
-        assert activity.repairs == {"withheld": 1} and activity.updates == {"READ_ONLY": 1, "APPLIED": 1}
+        assert activity.repairs == {"withheld": 1} and activity.updates == {"READ_ONLY": 1, "WOULD_APPLY": 1}
 
     simulate(scenario, sole_writer=False, read_only=True)
 
@@ -193,7 +194,7 @@ def test_a_repair_that_the_log_will_never_take_is_not_tried_again(monkeypatch: p
     def refuse(self: MemoryNamespaceLog, event: Event) -> None:
         nonlocal tries
         tries += 1
-        raise LogError("DIALECT", "Not in this dialect.", kind=Kind.FAILED_PRECONDITION)
+        raise LogError(Reason.DIALECT_CANNOT_EXPRESS, "Not in this dialect.", kind=Kind.FAILED_PRECONDITION)
 
     monkeypatch.setattr(MemoryNamespaceLog, "append", refuse)
 
@@ -215,7 +216,7 @@ def test_a_repair_that_finds_the_log_busy_is_tried_again(monkeypatch: pytest.Mon
         nonlocal tries
         tries += 1
         if tries < 5:
-            raise LogError("LOG_BUSY", "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
+            raise LogError(Reason.LOG_BUSY, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
         append(self, event)
 
     monkeypatch.setattr(MemoryNamespaceLog, "append", busy)
@@ -272,7 +273,7 @@ def test_who_is_held_stays_loaded_and_is_repaired_although_nobody_asks() -> None
 
 def test_who_is_held_goes_on_trying_to_be_loaded() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.log.refusals = [LogError("LOG_UNREACHABLE", "Not now.")] * 5
+        bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "Not now.")] * 5
         bench.namespace.hold(bench)
         await asyncio.sleep(20)
         assert bench.registry.activity.loads == {"failed": 5, "loaded": 1} and len(bench.registry) == 1
@@ -327,7 +328,7 @@ def test_a_repair_that_waits_while_a_log_is_opened_anew_is_counted_once() -> Non
         bench.storage.compact(NAMESPACE)  # so the old view can't be continued
         bench.elsewhere(5, max_consumer_per_topic=6)
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
-        bench.opened.lose(LogError("LOG_LOST", "It can't be followed any more."))
+        bench.opened.lose(LogError(Reason.LOG_LOST, "It can't be followed any more."))
         await asyncio.sleep(0.5)
         assert namespace.phase is Phase.LOADING and namespace._read.done(), "the case: it was read, and does not answer yet"
         assert namespace.repairs_due == 1

@@ -9,6 +9,7 @@ import pytest
 
 from tests.plugin.enforcement import soon
 from tests.plugin.pair import Pair
+from tests.stubs import one, reading
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -53,7 +54,7 @@ def test_eight_threads_and_another_writer_lose_nothing(pair: Pair, topic: str) -
             done.set()
         writes = beside.result()
     expected = TopicPolicies(message_ttl_in_seconds=writes, **dict.fromkeys(_FIELDS.values(), _ROUNDS))  # type: ignore[arg-type]
-    assert pair.stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), timeout=30).policies == expected
+    assert one(pair.stub.GetPolicy(reading(topic), timeout=30)).policies == expected
     with pair.admin as admin:
         soon(lambda: bool(admin.call("GET", f"persistent/{topic}/messageTTL") == writes), "the broker has the other writer's last change")
         assert {path: admin.call("GET", f"persistent/{topic}/{path}") for path in _FIELDS} == dict.fromkeys(_FIELDS, _ROUNDS)

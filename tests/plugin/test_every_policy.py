@@ -13,8 +13,8 @@ from tests.broker.admin import Admin, AdminError
 from tests.broker.policy_case import Call, Case, Need, comparable, prepare, replicated_namespace, stop_replicating
 from tests.broker.policy_cases import CASES
 from tests.plugin.pair import Pair
-from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.events_pb2 import Scope as ScopeNumber
+from tests.stubs import one, reading
+from topicpolicies.v1.policies_pb2 import Scope as ScopeNumber
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.names import Scope
 
@@ -55,8 +55,7 @@ def test_the_broker_answers_what_a_stock_broker_answers(
         for example in here.examples:
             said[name] += [_answer(call, client, topic) for call in (here.setting_call(example, scope), here.reading_call(scope))]
             if name == "own":
-                request = service_pb2.GetPolicyRequest(topic=topic, scope=ScopeNumber.ValueType(scope))
-                held.append(pair.stub.GetPolicy(request, timeout=_SECONDS).policies)
+                held.append(one(pair.stub.GetPolicy(reading(topic, ScopeNumber.ValueType(scope)), timeout=_SECONDS)).policies)
         said[name] += [_answer(call, client, topic) for call in (here.removing_call(scope), here.reading_call(scope))]
         said[name] = [json.loads(json.dumps(answer).replace(namespace, "NAMESPACE")) for answer in said[name]]
     assert said["own"] == said["stock"]

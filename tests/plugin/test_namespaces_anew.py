@@ -15,6 +15,7 @@ import pytest
 from tests.broker.admin import Admin, AdminError
 from tests.plugin.enforcement import soon
 from tests.plugin.pair import Pair
+from tests.stubs import each, one, reading
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -52,7 +53,7 @@ class Watching:
     """A watch of a namespace that stays open throughout, as brokers' are."""
 
     def __init__(self, pair: Pair, namespace: str) -> None:
-        self.told: list[service_pb2.WatchPoliciesResponse] = []
+        self.told: list[service_pb2.WatchEvent] = []
         self.ended: grpc.RpcError | None = None
         self._call = pair.stub.WatchPolicies(service_pb2.WatchPoliciesRequest(namespaces=[namespace]))
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -61,13 +62,14 @@ class Watching:
     @property
     def values(self) -> Sequence[int]:
         """The changes that were told of the first topic."""
-        changes = [message.change for message in list(self.told) if message.WhichOneof("content") == "change"]
-        return [change.policies.max_producer_per_topic for change in changes if change.exists and change.topic.endswith("/topic-0")]
+        documents = [event.change.document for event in list(self.told) if event.HasField("change")]
+        shown = [document for document in documents if document.HasField("policies") and document.topic.endswith("/topic-0")]
+        return [document.policies.max_producer_per_topic for document in shown]
 
     @property
     def failures(self) -> int:
         """How often the namespace could not be loaded, as far as it was told."""
-        states = [message.status.state for message in list(self.told) if message.WhichOneof("content") == "status"]
+        states = [event.status.state for event in list(self.told) if event.HasField("status")]
         return states.count(service_pb2.NAMESPACE_STATE_FAILED)
 
     def close(self) -> None:
@@ -77,8 +79,7 @@ class Watching:
 
     def _read(self) -> None:
         try:
-            for message in self._call:
-                self.told.append(message)
+            self.told.extend(each(self._call))
         except grpc.RpcError as error:
             self.ended = error
 
@@ -118,7 +119,7 @@ class Life:
                 self._admin.call("POST", f"persistent/{topic}/{kind}", value)
             assert self._admin.call("GET", f"persistent/{topic}/{kind}") == value
         with self._timed("read at the sidecar"):
-            answer = self._pair.stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), timeout=_CALL_SECONDS)
+            answer = one(self._pair.stub.GetPolicy(reading(topic), timeout=_CALL_SECONDS))
         assert answer.policies == TopicPolicies(max_producer_per_topic=value, max_consumer_per_topic=value)
         update = service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(message_ttl_in_seconds=value))
         with self._timed("change at the sidecar"):

@@ -13,9 +13,9 @@ from proto.tools import ROOT, go
 from tests.broker.admin import Admin
 from tests.plugin.enforcement import admits_another_producer, soon
 from tests.plugin.pair import Pair
+from tests.stubs import one, reading
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.events_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope
-from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope, TopicPolicies
 
 pytestmark = pytest.mark.broker
 
@@ -32,7 +32,7 @@ def limit(pair: Pair, topic: str, scope: Scope.ValueType) -> None:
 
 def exists(pair: Pair, topic: str, scope: Scope.ValueType) -> bool:
     """Whether the sidecar has a document."""
-    return pair.stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic, scope=scope), timeout=_SECONDS).exists
+    return one(pair.stub.GetPolicy(reading(topic, scope), timeout=_SECONDS)).HasField("policies")
 
 
 @both_scopes
@@ -54,7 +54,7 @@ def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
     assert admits_another_producer(client, topic)
     limit(pair, topic, scope)
     soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
-    pair.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic, deletes=[service_pb2.ScopedDelete(scope=scope)]), timeout=_SECONDS)
+    pair.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic, scope=scope), timeout=_SECONDS)
     soon(lambda: admits_another_producer(client, topic), "the second producer is admitted")
     publishers = own.call("GET", f"persistent/{topic}/stats")["publishers"]
     assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was never reloaded"
@@ -107,7 +107,7 @@ def test_a_partitioned_topic_that_leaves_the_cluster_leaves_its_global_policies_
     own.call("POST", f"persistent/{topic}/replication", ["abroad"], isGlobal="true")
     soon(lambda: not exists(pair, topic, SCOPE_LOCAL), "the local policies are gone")
     assert own.call("GET", f"persistent/{namespace}") == [], "and the partitions"
-    kept = pair.stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic, scope=SCOPE_GLOBAL), timeout=_SECONDS)
+    kept = one(pair.stub.GetPolicy(reading(topic, SCOPE_GLOBAL), timeout=_SECONDS))
     assert kept.policies == TopicPolicies(max_producer_per_topic=1, replication_clusters=["abroad"])
 
 

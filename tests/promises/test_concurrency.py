@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.stubs import one, reading
 from tests.validators.links import Link, chain
 from topicpolicies.v1.policies_pb2 import INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS, TopicPolicies
-from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest, UpdatePolicyResponse
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest, UpdatePolicyResponse
 
 from .conftest import Place
 
@@ -74,7 +75,7 @@ async def test_64_clients_on_one_topic_lose_nothing(place: Place, seed: int) -> 
     for number, put in enumerate(SETTINGS):
         put(expected, ROUNDS * 100 + number)
     async with place.server.stub() as stub:
-        final = await stub.GetPolicy(GetPolicyRequest(topic=topic))
+        final = one(await stub.GetPolicy(reading(topic)))
     assert final.version == found.links[-1].version
     for name, entry in final.policies.subscription_policies.items():
         rate = entry.dispatch_rate
@@ -107,7 +108,7 @@ async def test_the_sequence_of_pip_428_back_to_back_loses_nothing(place: Place) 
             assert not found.broken
             assert len(found.links) == 3
             pipelined += sum(answer.previous_version != "0" for answer in answers)
-            final = (await stub.GetPolicy(GetPolicyRequest(topic=topic))).policies
+            final = one(await stub.GetPolicy(reading(topic))).policies
             assert final.inactive_topic_policies.max_inactive_duration_seconds == 3600
             assert final.replicator_dispatch_rate.dispatch_throttling_rate_in_msg == 100
             assert final.replication_clusters == ["standalone"]

@@ -13,9 +13,10 @@ from collections import defaultdict
 import grpc
 import pytest
 
+from tests.stubs import one, reading
 from tests.validators.links import Link, chain
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 
 from .conftest import Place
 
@@ -67,7 +68,7 @@ class Load:
                         self.in_flight.discard(request.request_id)
                     break
                 self.answered += 1
-                self.repeated += answer.repeated
+                self.repeated += answer.replayed
                 self.links[topic].append(Link(request.request_id, answer.previous_version, answer.version))
                 self.last[topic, name] = value
 
@@ -105,7 +106,7 @@ async def test_a_server_killed_20_times_under_load_loses_nothing_and_applies_not
             assert not found.twice
             assert not found.forks
             assert not found.loose
-            final = await stub.GetPolicy(GetPolicyRequest(topic=topic))
+            final = one(await stub.GetPolicy(reading(topic)))
             assert final.version == found.links[-1].version
             entries = final.policies.subscription_policies.items()
             values = {name: entry.dispatch_rate.dispatch_throttling_rate_in_msg for name, entry in entries}

@@ -14,6 +14,7 @@ import pytest
 
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
+from tests.stubs import one, reading
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -97,11 +98,11 @@ async def test_a_request_that_is_sent_100_times_to_two_sidecars_across_a_kill_an
     assert met["interrupted"] > 0
     assert len(answers) >= SENDS
     assert len({answer.version for answer in answers if answer.version}) == 1
-    assert sum(not answer.repeated for answer in answers) <= 1
+    assert sum(not answer.replayed for answer in answers) <= 1
     survivor = await pair.history(pair.servers[1])
-    mine = [entry for entry in survivor.entries if entry.request_id == request.request_id.replace("-", "")]
+    mine = [entry for entry in survivor.entries if entry.origin.request_id == request.request_id.replace("-", "")]
     applied = [entry for entry in mine if entry.outcome == service_pb2.HISTORY_OUTCOME_APPLIED]
-    assert [entry.version for entry in applied] == [answer.version for answer in answers if answer.version][:1]
+    assert [entry.document.version for entry in applied] == [answer.version for answer in answers if answer.version][:1]
     assert {entry.outcome for entry in mine if entry not in applied} <= {service_pb2.HISTORY_OUTCOME_DUPLICATE}
     assert not survivor.gaps
 
@@ -124,25 +125,25 @@ async def test_a_sidecar_that_was_down_during_a_compaction_says_from_when_to_whe
     await update(8)
     await down.start()
     whole, partial = await pair.history(up), await pair.history(down)
-    assert [entry.after.max_producer_per_topic for entry in whole.entries] == list(range(8, 0, -1))
+    assert [entry.document.policies.max_producer_per_topic for entry in whole.entries] == list(range(8, 0, -1))
     assert not whole.gaps
-    values = [entry.after.max_producer_per_topic for entry in partial.entries]
+    values = [entry.document.policies.max_producer_per_topic for entry in partial.entries]
     assert values[-1] == 1
     assert set(values) >= {1, 7, 8}
     assert len(values) < 8
     (gap,) = partial.gaps
     assert gap.reason == service_pb2.HISTORY_GAP_REASON_COMPACTED
-    times = {entry.after.max_producer_per_topic: entry.time.ToMilliseconds() for entry in whole.entries}
+    times = {entry.document.policies.max_producer_per_topic: entry.time.ToMilliseconds() for entry in whole.entries}
     assert times[1] <= gap.start_time.ToMilliseconds() <= times[2]
     assert times[7] <= gap.end_time.ToMilliseconds() <= times[8] + 1
     async with down.stub() as stub:
-        moment = service_pb2.GetPolicyRequest(topic=pair.topic)
-        moment.as_of.FromMilliseconds(times[4])
+        moment = reading(pair.topic)
+        moment.as_of_time.FromMilliseconds(times[4])
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.GetPolicy(moment, timeout=20)
         assert caught.value.code() is grpc.StatusCode.OUT_OF_RANGE
     async with up.stub() as stub:
-        assert (await stub.GetPolicy(moment, timeout=20)).policies.max_producer_per_topic == 4
+        assert one(await stub.GetPolicy(moment, timeout=20)).policies.max_producer_per_topic == 4
 
 
 @pytest.mark.timeout(120)
@@ -156,7 +157,7 @@ async def test_what_an_administrator_changes_is_in_the_history_with_the_producer
         await asyncio.sleep(0.1)
     newest = entries[0]
     assert newest.kind == service_pb2.HISTORY_KIND_BROKER
-    assert (newest.actor, newest.actor_standing) == ("", service_pb2.ACTOR_STANDING_UNKNOWN)
-    assert newest.producer_name
-    assert newest.after.message_ttl_in_seconds == 77
+    assert (newest.origin.actor, newest.origin.actor_standing) == ("", service_pb2.ACTOR_STANDING_UNKNOWN)
+    assert newest.origin.producer_name
+    assert newest.document.policies.message_ttl_in_seconds == 77
     assert list(newest.changed.paths) == ["message_ttl_in_seconds"]

@@ -11,12 +11,11 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from tests.stubs import AsyncStub
-from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, RetentionPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     DeletePolicyRequest,
     GetPolicyRequest,
     ListPoliciesRequest,
-    ScopedDelete,
     UpdatePolicyRequest,
     UpdatePolicyResponse,
     WatchPoliciesRequest,
@@ -41,8 +40,8 @@ async def before(stub: AsyncStub) -> UpdatePolicyResponse:
 async def nothing_changes(stub: AsyncStub, before: UpdatePolicyResponse) -> AsyncIterator[None]:
     """After every test of this file the document is what it was before."""
     yield
-    after = await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
-    assert (after.version, after.policies) == (before.version, before.policies)
+    after = await stub.GetPolicy(GetPolicyRequest(topic=TOPIC, scopes=[SCOPE_LOCAL]))
+    assert list(after.documents) == [before.document]
 
 
 def masked(*paths: str, policies: TopicPolicies | None = None) -> UpdatePolicyRequest:
@@ -57,7 +56,7 @@ async def test_every_unknown_path_is_named_at_once(stub: AsyncStub) -> None:
     refusal = await refused(stub.UpdatePolicy(masked(*paths)))
     assert refusal.code is INVALID
     assert refusal.violations == {f"update_mask.paths[{index}]": "UNKNOWN_PATH" for index in (1, 2, 3)}
-    assert refusal.info.domain == "topicpolicies.v1"
+    assert refusal.info.domain == "topicpolicies"
     assert refusal.info.reason == "UNKNOWN_PATH"
 
 
@@ -151,12 +150,13 @@ async def test_a_stale_etag_is_aborted_and_told_the_present_version(stub: AsyncS
     request.etag = before.previous_version
     refusal = await refused(stub.UpdatePolicy(request))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.ABORTED, "ETAG_MISMATCH")
-    assert refusal.info.metadata["version"] == before.version
+    assert refusal.info.metadata["version"] == before.document.version
 
 
 async def test_a_stale_etag_deletes_nothing(stub: AsyncStub, before: UpdatePolicyResponse) -> None:
-    answer = await stub.DeletePolicy(DeletePolicyRequest(topic=TOPIC, deletes=[ScopedDelete(etag=before.previous_version)]))
-    assert answer.results[0].error.code == grpc.StatusCode.ABORTED.value[0]
+    refusal = await refused(stub.DeletePolicy(DeletePolicyRequest(topic=TOPIC, etag=before.previous_version)))
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.ABORTED, "ETAG_MISMATCH")
+    assert refusal.info.metadata["version"] == before.document.version
 
 
 async def test_a_request_id_that_is_used_again_with_another_body_is_refused(stub: AsyncStub) -> None:
@@ -166,9 +166,9 @@ async def test_a_request_id_that_is_used_again_with_another_body_is_refused(stub
     request.policies.max_producer_per_topic = 2
     refusal = await refused(stub.UpdatePolicy(request))
     assert (refusal.code, refusal.info.reason) == (INVALID, "REQUEST_ID_REUSED")
-    assert (await stub.GetPolicy(GetPolicyRequest(topic=other))).version == first.version
-    deletion = await stub.DeletePolicy(DeletePolicyRequest(topic=other, request_id=request.request_id))
-    assert deletion.results[0].error.code == INVALID.value[0]
+    assert (await stub.GetPolicy(GetPolicyRequest(topic=other))).documents[0] == first.document
+    refusal = await refused(stub.DeletePolicy(DeletePolicyRequest(topic=other, request_id=request.request_id)))
+    assert (refusal.code, refusal.info.reason) == (INVALID, "REQUEST_ID_REUSED")
 
 
 async def test_a_request_that_is_repeated_gets_its_first_answer(stub: AsyncStub) -> None:
@@ -177,9 +177,11 @@ async def test_a_request_that_is_repeated_gets_its_first_answer(stub: AsyncStub)
     first = await stub.UpdatePolicy(request)
     await stub.UpdatePolicy(UpdatePolicyRequest(topic=other, policies=TopicPolicies(max_producer_per_topic=2)))
     again = await stub.UpdatePolicy(request)
-    assert again.repeated
+    assert again.replayed
     assert (again.version, again.previous_version, again.outcome) == (first.version, first.previous_version, first.outcome)
-    assert (await stub.GetPolicy(GetPolicyRequest(topic=other))).policies.max_producer_per_topic == 2
+    assert not again.HasField("document"), "another change came since"
+    assert first.version == first.document.version
+    assert (await stub.GetPolicy(GetPolicyRequest(topic=other))).documents[0].policies.max_producer_per_topic == 2
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,8 @@ async def test_a_request_that_is_repeated_gets_its_first_answer(stub: AsyncStub)
     [
         (ListPoliciesRequest(namespace="public"), "namespace"),
         (ListPoliciesRequest(namespace="public/default", page_size=-1), "page_size"),
-        (ListPoliciesRequest(namespace="public/default", page_size=1001), "page_size"),
+        (ListPoliciesRequest(namespace="public/default", scopes=[SCOPE_LOCAL, SCOPE_GLOBAL, SCOPE_LOCAL]), "scopes"),
+        (ListPoliciesRequest(namespace="public/default", scopes=[7]), "scopes[0]"),  # type: ignore[list-item]
         (ListPoliciesRequest(namespace="public/default", page_token="?"), "page_token"),
         (ListPoliciesRequest(namespace="public/default", page_token="AAAA"), "page_token"),
     ],
@@ -206,7 +209,8 @@ async def test_a_malformed_listing_is_refused(stub: AsyncStub, request_: ListPol
         (WatchPoliciesRequest(namespaces=["nowhere"]), "namespaces[0]"),
         (WatchPoliciesRequest(topics=[TOPIC], mode=7), "mode"),  # type: ignore[arg-type]
         (WatchPoliciesRequest(topics=[TOPIC], bookmark_interval=Duration(nanos=1)), "bookmark_interval"),
-        (WatchPoliciesRequest(topics=[TOPIC], resume={"public/default": WatchToken()}), "resume"),
+        (WatchPoliciesRequest(topics=[TOPIC], from_beginning=True), "from_beginning"),
+        (WatchPoliciesRequest(topics=[TOPIC], scopes=[SCOPE_LOCAL, SCOPE_LOCAL]), "scopes[1]"),
         (WatchPoliciesRequest(topics=[TOPIC], resume={"public/elsewhere": WatchToken(log="x", positions=["1"])}), "resume"),
     ],
 )

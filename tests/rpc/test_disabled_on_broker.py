@@ -9,8 +9,9 @@ import pytest
 
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
-from tests.rpc.test_disabled_watches import Told
+from tests.rpc.test_disabled_watches import Values
 from tests.stubs import async_stub
+from topicpolicies.v1 import service_pb2
 from topicpolicies_server.cluster import opening
 from topicpolicies_server.cluster.admission import Freshness
 from topicpolicies_server.cluster.disabling import PROPERTY
@@ -19,7 +20,7 @@ from topicpolicies_server.rpc.server import Server
 
 
 @pytest.mark.timeout(180)
-async def test_a_disabled_topic_of_a_broker_is_left_out_and_a_disabled_namespace_ends_the_stream(
+async def test_a_disabled_topic_of_a_broker_is_left_out_and_a_disabled_namespace_is_told_as_empty(
     broker: Broker, admin: Admin, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "FROM_BROKERS", Freshness(60, 1, 1))
@@ -39,18 +40,17 @@ async def test_a_disabled_topic_of_a_broker_is_left_out_and_a_disabled_namespace
     config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=Limits())
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
         stub = async_stub(channel)
-        told = Told(stub, namespaces=[namespace])
+        told = Values(stub, namespaces=[namespace])
         assert (await told.until_synced())[0] == {on: 1}
         await limit("off", 2)
         await limit("on", 2)
         assert await told.change() == {on: 2}
         await call("PUT", f"persistent/{namespace}/off/properties", {PROPERTY: "false"})
-        assert (await told.end()).info.reason == "TOPIC_POLICIES_SWITCHED"
-        again = Told(stub, namespaces=[namespace])
-        assert (await again.until_synced())[0] == {on: 2, off: 2}
+        assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {on: 2, off: 2})
         await call("PUT", f"namespaces/{namespace}/properties", {PROPERTY: "true"})
-        end = await again.end()
-        assert (end.code, end.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "TOPIC_POLICIES_DISABLED")
-        alone = Told(stub, topics=[off])
+        assert (await told.state()).state == service_pb2.NAMESPACE_STATE_DISABLED
+        assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {})
+        told.cancel()
+        alone = Values(stub, topics=[off])
         assert (await alone.until_synced())[0] == {off: 2}, "its own word counts"
         alone.cancel()

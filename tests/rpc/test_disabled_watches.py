@@ -9,18 +9,19 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from tests.rpc.conftest import Refusal
+from tests.rpc.watching import Told, changes, kinds, token_of
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies import AsyncClient
+from topicpolicies.v1 import errors_pb2
 from topicpolicies.v1 import service_pb2 as pb
-from topicpolicies.v1.events_pb2 import SCOPE_LOCAL
-from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.errors_pb2 import ErrorReason
+from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.change import compile_change
 from topicpolicies_server.core.names import PolicyKey, Scope
@@ -97,82 +98,91 @@ async def serving(start: Start) -> AsyncIterator[Serving]:
         yield serving
 
 
-class Told:
-    """What a stream tells."""
+class Values:
+    """What a stream tells, as the documents' values: None for an absent one."""
 
-    def __init__(self, stub: AsyncStub, **selection: object) -> None:
-        request = pb.WatchPoliciesRequest(scopes=[SCOPE_LOCAL], **selection)  # type: ignore[arg-type]
-        self._call = stub.WatchPolicies(request)
-        self._messages = aiter(self._call)
-
-    async def next(self) -> pb.WatchPoliciesResponse:
-        async with asyncio.timeout(PATIENCE):
-            return await anext(self._messages)
+    def __init__(self, stub: AsyncStub, **selection: Any) -> None:
+        self.told = Told(stub, scopes=[SCOPE_LOCAL], **selection)
 
     async def until_synced(self) -> tuple[dict[str, int | None], pb.WatchToken]:
-        """The documents' values, None for an absent one, and the token."""
-        values: dict[str, int | None] = {}
-        while True:
-            message = await self.next()
-            if message.WhichOneof("content") == "change":
-                _put(values, message.change)
-            elif message.bookmark.kind == pb.BOOKMARK_KIND_SYNCED:
-                return values, message.bookmark.token
+        """The values of a snapshot, or since a token, and the token."""
+        values, events = await self._whole()
+        return values, token_of(events)
+
+    async def reset(self) -> tuple[str, dict[str, int | None]]:
+        """The reason of the next reset, before which no change may come, and the values after it."""
+        events = await self.told.until(lambda event: event.HasField("reset"))
+        assert not changes(events)
+        values, _ = await self._whole()
+        return ErrorReason.Name(events[-1].reset.reason).removeprefix("ERROR_REASON_"), values
 
     async def change(self) -> dict[str, int | None]:
-        values: dict[str, int | None] = {}
-        async with asyncio.timeout(PATIENCE):
-            while not values:
-                message = await self.next()
-                if message.WhichOneof("content") == "change":
-                    _put(values, message.change)
-        return values
+        return _put({}, await self.told.change())
 
-    async def end(self) -> Refusal:
-        """How it ends. No change may come before."""
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            async with asyncio.timeout(PATIENCE):
-                while True:
-                    assert (await self.next()).WhichOneof("content") != "change"
-        return Refusal(caught.value)
+    async def state(self) -> pb.NamespaceStatus:
+        """The next state, before which no change may come."""
+        events = await self.told.until(lambda event: event.HasField("status"))
+        assert not changes(events)
+        return events[-1].status
 
     def cancel(self) -> None:
-        self._call.cancel()
+        self.told.cancel()
+
+    async def _whole(self) -> tuple[dict[str, int | None], list[pb.WatchEvent]]:
+        values: dict[str, int | None] = {}
+        events = await self.told.until_synced()
+        assert "reset" not in kinds(events)
+        for change in changes(events):
+            _put(values, change)
+        return values, events
 
 
-def _put(values: dict[str, int | None], change: pb.PolicyChange) -> None:
-    assert change.topic not in values, "told twice"
-    values[change.topic] = change.policies.max_producer_per_topic if change.exists else None
+def _put(values: dict[str, int | None], change: pb.PolicyChange) -> dict[str, int | None]:
+    document = change.document
+    assert document.topic not in values, "told twice"
+    values[document.topic] = document.policies.max_producer_per_topic if document.HasField("policies") else None
+    assert document.disabled == (values[document.topic] is None), "here nothing else is absent"
+    return values
 
 
-async def test_a_stream_ends_when_its_namespace_is_disabled_and_the_next_one_waits_until_it_is_enabled(
-    serving: Serving, cluster: Cluster
-) -> None:
+async def test_a_namespace_that_is_disabled_is_told_as_empty_and_again_when_it_is_enabled(serving: Serving, cluster: Cluster) -> None:
     await serving.update(ONE, 1)
-    told = Told(serving.stub, namespaces=[NAMESPACE])
+    told = Values(serving.stub, namespaces=[NAMESPACE])
     values, token = await told.until_synced()
     assert values == {ONE: 1}
     cluster.say("true")
-    end = await told.end()
-    assert (end.code, end.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "TOPIC_POLICIES_DISABLED")
-    assert end.info.metadata["namespace"] == NAMESPACE
-    assert "start over without a token" in end.message
-    again = Told(serving.stub, namespaces=[NAMESPACE])
-    status = (await again.next()).status
-    assert (status.state, status.reason) == (pb.NAMESPACE_STATE_FAILED, "TOPIC_POLICIES_DISABLED")
-    assert '__topic_policies_disabled to "false"' in status.message
+    status = await told.state()
+    assert (status.state, status.reason) == (pb.NAMESPACE_STATE_DISABLED, errors_pb2.ERROR_REASON_TOPIC_POLICIES_DISABLED)
+    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {})
     cluster.say("false")
-    assert (await again.until_synced())[0] == {ONE: 1}
-    again.cancel()
-    resumed = Told(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: token})
+    assert (await told.state()).state == pb.NAMESPACE_STATE_READY
+    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
+    told.cancel()
+    resumed = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: token})
     assert (await resumed.until_synced())[0] == {}, "as the same topics are disabled as when the token was told: none"
+    resumed.cancel()
+
+
+async def test_a_disabled_namespace_has_bookmarks_as_it_is_told_of_completely(serving: Serving, cluster: Cluster) -> None:
+    cluster.say("true")
+    told = Values(serving.stub, namespaces=[NAMESPACE], bookmark_interval=Duration(seconds=1))
+    values, token = await told.until_synced()
+    assert values == {}
+    timer = (await told.told.until(lambda event: event.bookmark.kind == pb.BOOKMARK_KIND_TIMER))[-1].bookmark
+    assert timer.token == token
+    told.cancel()
+    cluster.say("false")
+    await asyncio.sleep(1.5)  # facts hold for a second
+    await serving.update(ONE, 1)
+    resumed = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: token})
+    assert (await resumed.until_synced())[0] == {ONE: 1}
     resumed.cancel()
 
 
 async def test_what_a_disabled_namespace_tells_does_not_end_the_stream_for_the_others(serving: Serving, cluster: Cluster) -> None:
     cluster.say("true")
     await serving.update(ELSEWHERE, 1)
-    told = Told(serving.stub, namespaces=[NAMESPACE, OTHER_NAMESPACE])
+    told = Values(serving.stub, namespaces=[NAMESPACE, OTHER_NAMESPACE])
     assert (await told.until_synced())[0] == {ELSEWHERE: 1}
     await serving.update(ELSEWHERE, 2)
     assert await told.change() == {ELSEWHERE: 2}
@@ -191,7 +201,7 @@ async def test_a_listing_leaves_disabled_topics_out_and_its_pages_miss_nothing(s
         token = ""
         while True:
             page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE, page_size=page_size, page_token=token))
-            listed += [entry.topic for entry in page.entries]
+            listed += [document.topic for document in page.documents]
             token = page.next_page_token
             if not token:
                 break
@@ -203,18 +213,15 @@ async def test_a_watch_of_a_namespace_leaves_a_disabled_topic_out(serving: Servi
         await serving.update(topic, number)
     cluster.say(one="true", three="true")
     await asyncio.sleep(1.5)  # facts hold for a second
-    told = Told(serving.stub, namespaces=[NAMESPACE])
+    told = Values(serving.stub, namespaces=[NAMESPACE])
     assert (await told.until_synced())[0] == {TWO: 1}
     await serving.written_by_somebody_else(ONE, 10)
     await serving.written_by_somebody_else(THREE, 30)  # of which nothing was known before
     await serving.update(TWO, 2)
     assert await told.change() == {TWO: 2}
     cluster.say(three="true")
-    end = await told.end()
-    assert (end.code, end.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "TOPIC_POLICIES_SWITCHED")
-    again = Told(serving.stub, namespaces=[NAMESPACE])
-    assert (await again.until_synced())[0] == {ONE: 10, TWO: 2}
-    again.cancel()
+    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 10, TWO: 2})
+    told.cancel()
 
 
 async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_after_it(
@@ -228,7 +235,7 @@ async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_a
         await gate.wait()
         await look(board, topics)
 
-    told = Told(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
+    told = Values(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
     await told.until_synced()
     monkeypatch.setattr(Board, "look", slowly)
     await serving.update(ONE, 1)
@@ -241,31 +248,38 @@ async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_a
     told.cancel()
 
 
-async def test_a_watch_of_a_disabled_topic_waits_and_one_of_several_says_that_it_is_absent(serving: Serving, cluster: Cluster) -> None:
+async def test_a_watch_of_a_disabled_topic_is_told_that_and_one_of_several_says_that_it_is_absent(
+    serving: Serving, cluster: Cluster
+) -> None:
     await serving.update(ONE, 1)
     await serving.update(TWO, 2)
     cluster.say(one="true")
     await asyncio.sleep(1.5)
-    alone, both = Told(serving.stub, topics=[ONE]), Told(serving.stub, topics=[ONE, TWO])
-    assert (await alone.next()).status.reason == "TOPIC_POLICIES_DISABLED"
+    alone, both = Values(serving.stub, topics=[ONE]), Values(serving.stub, topics=[ONE, TWO])
+    assert (await alone.state()).reason == errors_pb2.ERROR_REASON_TOPIC_POLICIES_DISABLED
+    assert (await alone.until_synced())[0] == {ONE: None}
     assert (await both.until_synced())[0] == {ONE: None, TWO: 2}
     cluster.say(one="false")
-    assert (await alone.until_synced())[0] == {ONE: 1}
-    assert (await both.end()).info.reason == "TOPIC_POLICIES_SWITCHED"
+    assert await alone.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
+    assert await both.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1, TWO: 2})
     cluster.say(one="true")
-    assert (await alone.end()).info.reason == "TOPIC_POLICIES_DISABLED"
+    assert await alone.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: None})
+    assert await both.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: None, TWO: 2})
+    alone.cancel()
+    both.cancel()
 
 
 async def test_streams_are_not_disturbed_by_topics_that_they_do_not_watch(serving: Serving, cluster: Cluster) -> None:
     await serving.update(ONE, 1)
     await serving.update(TWO, 2)
-    everything, one = Told(serving.stub, namespaces=[NAMESPACE]), Told(serving.stub, topics=[ONE])
+    everything, one = Values(serving.stub, namespaces=[NAMESPACE]), Values(serving.stub, topics=[ONE])
     await everything.until_synced()
     await one.until_synced()
     cluster.say(two="true")
-    await everything.end()
+    assert await everything.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
     await serving.update(ONE, 3)
     assert await one.change() == {ONE: 3}
+    everything.cancel()
     one.cancel()
 
 
@@ -273,24 +287,48 @@ async def test_a_token_of_other_disabled_topics_is_not_resumed_from(start: Start
     async with start() as first:
         await first.update(ONE, 1)
         await first.update(TWO, 2)
-        told = Told(first.stub, namespaces=[NAMESPACE])
+        told = Values(first.stub, namespaces=[NAMESPACE])
         _, all_of_them = await told.until_synced()
         told.cancel()
     cluster.say(one="true")
     async with start() as second:
-        refused = await Told(second.stub, namespaces=[NAMESPACE], resume={NAMESPACE: all_of_them}).end()
-        assert (refused.code, refused.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "TOKEN_OUT_OF_RANGE")
-        assert "the policies of other topics are disabled now" in refused.message
-        told = Told(second.stub, namespaces=[NAMESPACE])
+        told = Values(second.stub, namespaces=[NAMESPACE], resume={NAMESPACE: all_of_them})
+        assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 2})
+        told.cancel()
+        told = Values(second.stub, namespaces=[NAMESPACE])
         values, without_one = await told.until_synced()
         assert values == {TWO: 2}
         told.cancel()
     async with start() as third:
-        told = Told(third.stub, namespaces=[NAMESPACE], resume={NAMESPACE: without_one})
+        told = Values(third.stub, namespaces=[NAMESPACE], resume={NAMESPACE: without_one})
         assert (await told.until_synced())[0] == {}
         await third.update(TWO, 3)
         assert await told.change() == {TWO: 3}
         told.cancel()
+
+
+async def test_a_watch_goes_on_from_a_listing_although_a_topic_is_disabled(serving: Serving, cluster: Cluster) -> None:
+    await serving.update(ONE, 1)
+    await serving.update(TWO, 2)
+    cluster.say(one="true")
+    await asyncio.sleep(1.5)  # facts hold for a second
+    page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
+    assert [document.topic for document in page.documents] == [TWO]
+    await serving.update(TWO, 3)
+    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
+    assert (await told.until_synced())[0] == {TWO: 3}
+    told.cancel()
+    cluster.say("true")
+    async with asyncio.timeout(PATIENCE):
+        while page.documents:
+            await asyncio.sleep(0.1)  # older facts do for a listing; asking has them refreshed
+            page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
+    assert page.token == pb.WatchToken() and page.HasField("token")
+    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
+    assert (await told.state()).state == pb.NAMESPACE_STATE_DISABLED
+    cluster.say(one="true")
+    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 3})
+    told.cancel()
 
 
 async def test_a_cache_forgets_a_disabled_topic_and_learns_of_it_again(serving: Serving, cluster: Cluster) -> None:

@@ -16,14 +16,16 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.rpc.conftest import TOPIC, refused
+from tests.rpc.watching import Told
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.secrets import REDACTED
-from topicpolicies.v1 import events_pb2, service_pb2
 from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies.v1 import service_pb2
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
 from topicpolicies_server.rpc.server import Server
 
 NAMESPACE = "public/default"
+LOCAL = (pb.SCOPE_LOCAL,)
 Serving = Callable[[], AbstractAsyncContextManager[AsyncStub]]
 
 
@@ -68,7 +70,7 @@ async def listed(stub: AsyncStub, **question: object) -> service_pb2.ListHistory
 
 
 def values(answer: service_pb2.ListHistoryResponse) -> list[tuple[int, int]]:
-    return [(entry.before.max_producer_per_topic, entry.after.max_producer_per_topic) for entry in answer.entries]
+    return [(entry.previous.policies.max_producer_per_topic, entry.document.policies.max_producer_per_topic) for entry in answer.entries]
 
 
 async def test_who_changed_what_when_from_what_to_what(stub: AsyncStub) -> None:
@@ -79,16 +81,14 @@ async def test_who_changed_what_when_from_what_to_what(stub: AsyncStub) -> None:
     assert answer.following
     assert not answer.gaps
     newest, oldest = answer.entries
-    assert (newest.before.max_producer_per_topic, newest.after.max_producer_per_topic) == (1, 2)
-    assert (newest.version, newest.previous_version, newest.position) == (second.version, first.version, second.version)
-    assert (newest.actor, newest.actor_standing) == ("", service_pb2.ACTOR_STANDING_UNKNOWN)
-    assert (oldest.actor, oldest.actor_standing) == ("ann", service_pb2.ACTOR_STANDING_UNAUTHENTICATED)
-    assert not oldest.HasField("before")
-    assert oldest.before_known
-    assert list(oldest.update_mask.paths) == list(oldest.changed.paths) == ["max_producer_per_topic"]
-    assert (oldest.topic, oldest.scope, oldest.kind) == (TOPIC, events_pb2.SCOPE_LOCAL, service_pb2.HISTORY_KIND_UPDATE)
+    assert (newest.document, newest.previous, newest.position) == (second.document, first.document, second.version)
+    assert (newest.origin.actor, newest.origin.actor_standing) == ("", service_pb2.ACTOR_STANDING_UNKNOWN)
+    assert (oldest.origin.actor, oldest.origin.actor_standing) == ("ann", service_pb2.ACTOR_STANDING_UNAUTHENTICATED)
+    assert oldest.HasField("previous") and not oldest.previous.HasField("policies"), "it is known that there was none"
+    assert list(oldest.origin.update_mask.paths) == list(oldest.changed.paths) == ["max_producer_per_topic"]
+    assert (oldest.document.topic, oldest.document.scope, oldest.kind) == (TOPIC, pb.SCOPE_LOCAL, service_pb2.HISTORY_KIND_UPDATE)
     assert oldest.outcome == service_pb2.HISTORY_OUTCOME_APPLIED
-    assert oldest.request_id == first.request_id
+    assert (oldest.origin.request_id, newest.origin.request_id) == (first.request_id, second.request_id)
     assert begin - 1 <= oldest.time.seconds <= newest.time.seconds <= time.time()
 
 
@@ -97,56 +97,43 @@ async def test_a_request_id_is_written_in_one_way_however_it_was_sent(stub: Asyn
     asked = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=pb.TopicPolicies(max_producer_per_topic=1), request_id=str(sent).upper())
 
     async def stream() -> AsyncIterator[service_pb2.UpdatePoliciesRequest]:
-        yield service_pb2.UpdatePoliciesRequest(update=asked)
+        yield service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=asked)])
 
-    watch = stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[TOPIC]))
-    messages = aiter(watch)
-    while (await anext(messages)).WhichOneof("content") != "bookmark":
-        pass
+    watch = Told(stub, topics=[TOPIC])
+    await watch.until_synced()
     updated = await stub.UpdatePolicy(asked)
-    told = await anext(messages)
+    told = await watch.change()
     watch.cancel()
-    (streamed,) = [answer async for answer in stub.UpdatePolicies(stream())]
+    (streamed,) = [result.updated async for answer in stub.UpdatePolicies(stream()) for result in answer.results]
     asked.request_id = sent.hex
     again = await stub.UpdatePolicy(asked)
-    assert again.repeated and streamed.response.repeated
+    assert again.replayed and streamed.replayed
     deletion = uuid.uuid4()
     deleted = await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC, request_id=str(deletion)))
     assert deleted.request_id == deletion.hex
     entries = (await listed(stub)).entries
-    assert [entry.request_id for entry in entries if entry.request_id][::-1] == [sent.hex, deletion.hex]
-    assert {updated.request_id, again.request_id, streamed.response.request_id, told.change.origin.request_id} == {sent.hex}
+    assert [entry.origin.request_id for entry in entries if entry.origin.request_id][::-1] == [sent.hex, deletion.hex]
+    assert {updated.request_id, again.request_id, streamed.request_id, told.origin.request_id} == {sent.hex}
 
 
-async def test_the_order_of_recording_goes_on_from_its_end(stub: AsyncStub) -> None:
-    for number in range(1, 8):
-        await update(stub, number)
-    recorded = {"namespace": NAMESPACE, "order": service_pb2.HISTORY_ORDER_RECORDED}
-    found, token, end = [], "", ""
-    while True:
-        page = await listed(stub, **recorded, page_size=3, page_token=token, until_token=end)
-        found += [after for _, after in values(page)]
-        token, end = page.next_page_token, end or page.end_token
-        if not token:
-            break
-        await update(stub, 100 + len(found))
-    assert found == list(range(1, 8))
-    assert [after for _, after in values(await listed(stub, **recorded, page_token=end))] == [103, 106]
-    assert not (await listed(stub, namespace=NAMESPACE)).end_token
+async def test_pages_as_large_as_anybody_asks_for_are_had(stub: AsyncStub) -> None:
+    await update(stub, 1)
+    assert values(await listed(stub, page_size=1001)) == [(0, 1)], "more than the most means the most (AIP-158)"
+    assert len((await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE, page_size=2**31 - 1))).documents) == 1
 
 
-async def test_tokens_of_one_order_are_none_of_the_other(stub: AsyncStub) -> None:
-    for number in range(1, 3):
-        await update(stub, number)
-    by_time = (await listed(stub, page_size=1)).next_page_token
-    end = (await listed(stub, order=service_pb2.HISTORY_ORDER_RECORDED)).end_token
-    for wrong, field in (
-        ({"order": service_pb2.HISTORY_ORDER_RECORDED, "page_token": by_time}, "page_token"),
-        ({"page_token": end}, "page_token"),
-        ({"order": service_pb2.HISTORY_ORDER_RECORDED, "until_token": "x"}, "until_token"),
-        ({"until_token": end}, "until_token"),
-    ):
-        assert field in (await refused(listed(stub, **wrong))).violations
+async def test_a_page_token_belongs_to_its_question(stub: AsyncStub) -> None:
+    for number in range(3):
+        await update(stub, number, topic=f"{TOPIC}-{number}")
+        await update(stub, number, topic=f"persistent://public/other/orders-{number}")
+    page = await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE, page_size=1))
+    for question in ({"namespace": "public/other"}, {"namespace": NAMESPACE, "scopes": [pb.SCOPE_GLOBAL]}):
+        refusal = await refused(stub.ListPolicies(service_pb2.ListPoliciesRequest(**question, page_token=page.next_page_token)))
+        assert refusal.violations == {"page_token": "MALFORMED_TOKEN"}
+    for question in ({"namespace": NAMESPACE}, {"namespace": NAMESPACE, "actor": "ann"}):
+        token = (await listed(stub, **question, page_size=1)).next_page_token
+        for other in ({"namespace": "public/other"}, {"topic": TOPIC}, {"namespace": NAMESPACE, "actor": "bob"}):
+            assert (await refused(listed(stub, **other, page_token=token))).violations == {"page_token": "MALFORMED_TOKEN"}
 
 
 async def test_a_deletion_and_its_tombstone_are_told_apart(stub: AsyncStub) -> None:
@@ -156,8 +143,8 @@ async def test_a_deletion_and_its_tombstone_are_told_apart(stub: AsyncStub) -> N
     answer = await listed(stub, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST)
     deletion = answer.entries[1]
     assert deletion.kind == service_pb2.HISTORY_KIND_DELETE
-    assert deletion.before.max_producer_per_topic == 1
-    assert not deletion.HasField("after")
+    assert deletion.previous.policies.max_producer_per_topic == 1
+    assert not deletion.document.HasField("policies")
     kinds = [entry.kind for entry in answer.entries if entry.kind != service_pb2.HISTORY_KIND_TOMBSTONE]
     assert kinds == [service_pb2.HISTORY_KIND_UPDATE, service_pb2.HISTORY_KIND_DELETE, service_pb2.HISTORY_KIND_UPDATE]
 
@@ -183,7 +170,11 @@ async def test_pages_by_topic_namespace_actor_and_time(stub: AsyncStub) -> None:
     everything = (await listed(stub, order=oldest_first)).entries
     part = await listed(stub, start_time=everything[2].time, end_time=everything[4].time)
     assert values(part) == [(3, 4), (2, 3)]
-    assert not (await listed(stub, scopes=[events_pb2.SCOPE_GLOBAL])).entries
+    begin, end = Timestamp(), Timestamp()
+    begin.FromNanoseconds(everything[2].time.ToNanoseconds() + 500_000)
+    end.FromNanoseconds(everything[4].time.ToNanoseconds() + 500_000)
+    assert values(await listed(stub, start_time=begin, end_time=end)) == [(4, 5), (3, 4)], "bounds between two milliseconds"
+    assert not (await listed(stub, scopes=[pb.SCOPE_GLOBAL])).entries
 
 
 async def test_events_that_come_between_two_pages_neither_repeat_nor_hide_any(stub: AsyncStub) -> None:
@@ -208,12 +199,13 @@ async def test_a_document_as_of_a_time_and_of_a_version(stub: AsyncStub) -> None
         times[-1].GetCurrentTime()
         await asyncio.sleep(0.01)
     for number, version, moment in zip((1, 2, 3), versions, times, strict=True):
-        then = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of=moment))
-        assert (then.policies.max_producer_per_topic, then.version) == (number, version)
-        then = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of_version=version))
-        assert (then.policies.max_producer_per_topic, then.version) == (number, version)
-    then = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of=before))
-    assert (then.exists, then.version) == (False, "0")
+        then = (await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of_time=moment))).documents
+        assert (then[0].policies.max_producer_per_topic, then[0].version) == (number, version)
+        assert (then[1].scope, then[1].HasField("policies"), then[1].version) == (pb.SCOPE_GLOBAL, False, "0")
+        (exactly,) = (await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=LOCAL, as_of_version=version))).documents
+        assert exactly == then[0]
+    (then_none,) = (await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=LOCAL, as_of_time=before))).documents
+    assert (then_none.HasField("policies"), then_none.version) == (False, "0")
 
 
 async def test_it_is_kept_over_restarts_and_nothing_is_told_twice(serving: Serving) -> None:
@@ -239,8 +231,8 @@ async def test_it_has_no_secrets_and_says_that_they_changed(serving: Serving, co
         answer = await listed(stub)
     newest = answer.entries[0]
     assert list(newest.changed.paths) == ["offload_policies"]
-    assert newest.before == newest.after
-    assert newest.after.offload_policies.s3_managed_ledger_offload_credential_secret == REDACTED
+    assert newest.previous.policies == newest.document.policies
+    assert newest.document.policies.offload_policies.s3_managed_ledger_offload_credential_secret == REDACTED
     assert config.history is not None
     assert b"hush" not in config.history.path.read_bytes()
 
@@ -249,7 +241,7 @@ async def test_it_has_no_secrets_and_says_that_they_changed(serving: Serving, co
     ("question", "fields"),
     [
         ({"topic": TOPIC, "namespace": NAMESPACE}, {"topic"}),
-        ({"topic": "x", "page_size": 1001, "order": 9}, {"topic", "page_size", "order"}),
+        ({"topic": "x", "page_size": -1, "order": 9}, {"topic", "page_size", "order"}),
         ({"topic": TOPIC, "page_token": "bm9uc2Vuc2U="}, {"page_token"}),
         ({"topic": TOPIC, "start_time": Timestamp(seconds=-1)}, {"start_time"}),
         ({"topic": TOPIC, "actor": "x" * 257}, {"actor"}),
@@ -272,9 +264,12 @@ async def test_a_token_of_another_question_is_refused(stub: AsyncStub) -> None:
 
 async def test_what_was_is_asked_for_in_one_way_and_never_of_the_future(stub: AsyncStub) -> None:
     later = Timestamp(seconds=int(time.time()) + 3600)
-    refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of=later, as_of_version="1", at_least="1")))
-    assert refusal.violations == {"as_of": "IN_THE_FUTURE", "as_of_version": "CONTRADICTION", "at_least": "CONTRADICTION"}
-    refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of_version="r9")))
+    refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of_time=later)))
+    assert refusal.violations == {"as_of_time": "IN_THE_FUTURE"}
+    for of_one_scope in ({"as_of_version": "1"}, {"at_least_version": "1"}):
+        refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, **of_one_scope)))  # type: ignore[arg-type]
+        assert refusal.violations == {"scopes": "CONTRADICTION"}
+    refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=LOCAL, as_of_version="r9")))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "NOT_IN_HISTORY")
 
 

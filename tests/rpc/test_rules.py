@@ -14,12 +14,12 @@ import pytest
 
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
-from topicpolicies.v1.events_pb2 import SCOPE_GLOBAL
-from topicpolicies.v1.policies_pb2 import BacklogQuota, RetentionPolicies, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, BacklogQuota, PolicyDocument, RetentionPolicies, TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import refused
+from .watching import Told
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/one"
@@ -78,11 +78,16 @@ def update(topic: str = TOPIC, **values: object) -> pb.UpdatePolicyRequest:
     return pb.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(**(values or {"max_producer_per_topic": 1})))  # type: ignore[arg-type]
 
 
+async def read(stub: AsyncStub, topic: str = TOPIC) -> PolicyDocument:
+    """The LOCAL document."""
+    return (await stub.GetPolicy(pb.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL]))).documents[0]
+
+
 async def test_a_list_without_the_local_cluster_is_refused_and_changes_nothing(stub: AsyncStub) -> None:
     refusal = await refused(stub.UpdatePolicy(update(replication_clusters=["eu"])))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "LOCAL_CLUSTER_MISSING")
     assert refusal.violations == {"policies.replication_clusters": "LOCAL_CLUSTER_MISSING"}
-    assert not (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).exists
+    assert not (await read(stub)).HasField("policies")
     await stub.UpdatePolicy(update(replication_clusters=["eu", "us"]))
     taken = update(replication_clusters=["us"])
     taken.list_operations["replication_clusters"] = pb.LIST_OPERATION_SUBTRACT
@@ -94,8 +99,9 @@ async def test_validating_says_the_same_and_writes_nothing(stub: AsyncStub) -> N
     wrong.validate_only = right.validate_only = True
     refusal = await refused(stub.UpdatePolicy(wrong))
     assert refusal.violations == {"policies.max_producer_per_topic": "NEGATIVE", "policies.max_message_size": "ABOVE_BROKER_MAXIMUM"}
-    assert (await stub.UpdatePolicy(right)).outcome == pb.UPDATE_OUTCOME_APPLIED
-    assert not (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).exists
+    would = await stub.UpdatePolicy(right)
+    assert (would.outcome, would.document.policies.max_producer_per_topic) == (pb.UPDATE_OUTCOME_WOULD_APPLY, 1)
+    assert not (await read(stub)).HasField("policies")
 
 
 async def test_retention_and_quota_that_race_never_end_up_in_conflict(stub: AsyncStub) -> None:
@@ -108,7 +114,7 @@ async def test_retention_and_quota_that_race_never_end_up_in_conflict(stub: Asyn
         retention.policies.retention_policies.CopyFrom(RetentionPolicies(retention_time_in_minutes=60, retention_size_in_mb=-1))
         answers = await asyncio.gather(stub.UpdatePolicy(quota), stub.UpdatePolicy(retention), return_exceptions=True)
         refusals += sum(isinstance(answer, grpc.aio.AioRpcError) for answer in answers)
-        document = (await stub.GetPolicy(pb.GetPolicyRequest(topic=topic))).policies
+        document = (await read(stub, topic)).policies
         assert not (document.HasField("retention_policies") and document.back_log_quota_map)
     assert refusals == 20, "they did conflict"
 
@@ -118,8 +124,8 @@ async def test_what_is_in_effect_names_its_sources_and_both_versions(stub: Async
     request = update(max_consumer_per_topic=8, max_subscriptions_per_topic=9)
     request.scope = SCOPE_GLOBAL
     global_ = await stub.UpdatePolicy(request)
-    found = await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC, view=pb.POLICY_VIEW_EFFECTIVE))
-    assert (found.version, found.global_version) == (local.version, global_.version)
+    found = await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC))
+    assert (found.local_version, found.global_version) == (local.version, global_.version)
     sources = {each.path: each.source for each in found.sources}
     for field, value, source in (
         ("max_consumer_per_topic", 7, pb.POLICY_SOURCE_TOPIC_LOCAL),
@@ -128,18 +134,17 @@ async def test_what_is_in_effect_names_its_sources_and_both_versions(stub: Async
         ("max_unacked_messages_on_consumer", 50_000, pb.POLICY_SOURCE_BROKER),
     ):
         assert (getattr(found.policies, field), sources[field]) == (value, source)
-    applied = await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC, view=pb.POLICY_VIEW_APPLIED, scope=SCOPE_GLOBAL))
+    applied = await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC, view=pb.EFFECTIVE_VIEW_APPLIED_GLOBAL))
     assert applied.policies.max_consumer_per_topic == 8
 
 
 async def test_a_namespace_that_is_not_known_has_no_effective_policies(stub: AsyncStub) -> None:
-    request = pb.GetPolicyRequest(topic="acme/unknown/one", view=pb.POLICY_VIEW_EFFECTIVE)
-    refusal = await refused(stub.GetPolicy(request))
+    refusal = await refused(stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic="acme/unknown/one")))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "LEVELS_UNKNOWN")
 
 
 async def test_a_view_that_is_not_known_is_refused(stub: AsyncStub) -> None:
-    refusal = await refused(stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC, view=77)))  # type: ignore[arg-type]
+    refusal = await refused(stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC, view=77)))  # type: ignore[arg-type]
     assert refusal.violations == {"view": "UNKNOWN_VIEW"}
 
 
@@ -150,16 +155,16 @@ async def test_disabling_takes_effect_without_a_restart_and_enabling_too(stub: A
     refusal = await refused(stub.UpdatePolicy(update()))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED")
     async with asyncio.timeout(20):
-        while not (read := await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).disabled:  # noqa: ASYNC110
+        while not (found := await read(stub)).disabled:  # noqa: ASYNC110
             await asyncio.sleep(0.02)  # older facts do for reads; asking has them refreshed
-    assert (read.exists, read.version) == (False, "0")
-    effective = await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC, view=pb.POLICY_VIEW_EFFECTIVE))
+    assert (found.HasField("policies"), found.version) == (False, "0")
+    effective = await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC))
     assert effective.disabled
     assert effective.policies.max_producer_per_topic == 5, "the namespace's"
     cluster.write(namespace="true", topic="false")
     await asyncio.sleep(1.1)
     await stub.UpdatePolicy(update(max_consumer_per_topic=1))
-    assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).policies.max_producer_per_topic == 77
+    assert (await read(stub)).policies.max_producer_per_topic == 77
     assert (await refused(stub.UpdatePolicy(update(OTHER)))).info.reason == "TOPIC_POLICIES_DISABLED"
 
 
@@ -169,16 +174,17 @@ async def test_a_disabled_namespaces_log_is_not_read_until_a_topic_that_says_fal
     cluster.write(namespace="true", topic="false")
     await refused(stub.UpdatePolicy(update(OTHER)))
     await refused(stub.DeletePolicy(pb.DeletePolicyRequest(topic=OTHER)))
-    assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=OTHER))).disabled
-    assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=OTHER, view=pb.POLICY_VIEW_EFFECTIVE))).disabled
-    assert not (await stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))).entries
-    watch = stub.WatchPolicies(pb.WatchPoliciesRequest(namespaces=[NAMESPACE]))
-    told = await anext(aiter(watch))
-    assert told.status.state == pb.NAMESPACE_STATE_FAILED
-    assert "disabled" in told.status.message
-    watch.cancel()
+    assert (await read(stub, OTHER)).disabled
+    assert (await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=OTHER))).disabled
+    listed = await stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
+    assert not listed.documents and listed.HasField("token")
+    told = Told(stub, namespaces=[NAMESPACE])
+    status, _ = await told.until_synced()
+    assert status.status.state == pb.NAMESPACE_STATE_DISABLED
+    assert "disabled" in status.status.message
+    told.cancel()
     assert len(server.registry) == 0, "nothing was loaded"
-    assert not (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC))).disabled
+    assert not (await read(stub)).disabled
     assert len(server.registry) == 1
 
 
@@ -187,15 +193,15 @@ async def test_updates_of_a_stream_are_admitted_in_their_order(stub: AsyncStub) 
         for number in range(40):
             topic = f"persistent://{NAMESPACE}/stream-{number % 3}"
             one = update(topic, replication_clusters=["us"]) if number % 5 == 0 else update(topic, max_producer_per_topic=number)
-            yield pb.UpdatePoliciesRequest(update=one, sequence=number)
+            yield pb.UpdatePoliciesRequest(changes=[pb.PolicyChangeRequest(sequence=number, update=one)])
 
     versions: dict[str, list[tuple[int, str, str]]] = {}
     async for answer in stub.UpdatePolicies(requests()):
-        assert answer.HasField("response"), answer.error
-        if answer.response.outcome == pb.UPDATE_OUTCOME_APPLIED:
-            versions.setdefault(answer.response.topic, []).append(
-                (answer.sequence, answer.response.previous_version, answer.response.version)
-            )
+        for result in answer.results:
+            assert result.HasField("updated"), result.error
+            made = result.updated
+            if made.outcome == pb.UPDATE_OUTCOME_APPLIED:
+                versions.setdefault(made.document.topic, []).append((result.sequence, made.previous_version, made.version))
     assert len(versions) == 3
     for links in versions.values():
         ordered = sorted(links)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -14,6 +12,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from tests.rpc.conftest import TOPIC, refused
+from tests.rpc.watching import Told
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.secrets import REDACTED
 from topicpolicies.v1 import policies_pb2 as pb
@@ -34,12 +33,6 @@ def policies(value: str = "hush") -> pb.TopicPolicies:
     return pb.TopicPolicies(offload_policies=offload, max_producer_per_topic=5)
 
 
-async def next_of(watch: grpc.aio.UnaryStreamCall[Any, service_pb2.WatchPoliciesResponse]) -> Message:
-    message = await asyncio.wait_for(watch.read(), 10)
-    assert isinstance(message, Message)
-    return message
-
-
 async def everything(stub: AsyncStub) -> bytes:
     """All that a server says of the topic, as bytes."""
     answers: list[Message] = [
@@ -47,15 +40,15 @@ async def everything(stub: AsyncStub) -> bytes:
         await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC)),
         await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE)),
     ]
-    watch = stub.WatchPolicies(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE]))
-    for _ in ("the document", "the bookmark"):
-        answers.append(await next_of(watch))
-    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=pb.TopicPolicies(max_producer_per_topic=6))
-    streamed = stub.UpdatePolicies(iter([service_pb2.UpdatePoliciesRequest(update=change)]))
-    answers += [message async for message in streamed]
-    answers.append(await next_of(watch))
-    watch.cancel()
-    assert len(answers) == 7
+    told = Told(stub, namespaces=[NAMESPACE], include_previous=True)
+    answers += [event for event in await told.until_synced() if not event.HasField("status")]
+    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=pb.TopicPolicies(max_producer_per_topic=6), include_previous=True)
+    batch = service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=change)])
+    answers += [message async for message in stub.UpdatePolicies(iter([batch]))]
+    answers.append(await told.change())
+    told.cancel()
+    answers.append(await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC, include_previous=True)))
+    assert len(answers) == 8
     return b"".join(answer.SerializeToString() for answer in answers)
 
 
@@ -80,10 +73,10 @@ async def test_a_document_that_is_written_back_as_it_was_shown_is_unchanged(stub
     first = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies()))
     for paths in (["*"], ["offload_policies"], []):
         answer = await stub.UpdatePolicy(
-            service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=first.policies, update_mask=FieldMask(paths=paths))
+            service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=first.document.policies, update_mask=FieldMask(paths=paths))
         )
         assert answer.outcome == service_pb2.UPDATE_OUTCOME_UNCHANGED
-        assert answer.version == first.version
+        assert answer.document == first.document
 
 
 async def test_a_mark_in_place_of_a_secret_that_is_not_there_is_refused(stub: AsyncStub) -> None:

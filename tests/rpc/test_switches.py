@@ -12,7 +12,7 @@ from tests.cluster.fakes import FakeSource
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.cluster.admission import Admission, Freshness
 from topicpolicies_server.cluster.disabling import PROPERTY
-from topicpolicies_server.rpc.switches import Board, Switchboard, unmarked
+from topicpolicies_server.rpc.switches import Board, Switchboard
 
 NAMESPACE = "acme/orders"
 TOPICS = frozenset(f"persistent://{NAMESPACE}/{number}" for number in range(5))
@@ -67,13 +67,35 @@ def test_a_switch_is_noticed_as_facts_are_refreshed_and_only_where_it_matters() 
     run(scenario)
 
 
+def test_a_disabled_namespace_is_watched_only_for_a_topic_that_says_otherwise() -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        bench.source.properties = {NAMESPACE: OFF, TWO: ON}
+        await board.look({ONE, TWO})
+        assert board.everything(None) and board.everything(frozenset({ONE})) and not board.everything(frozenset({ONE, TWO}))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("namespace", [ON, OFF])
+def test_a_topic_that_nobody_can_tell_of_counts_as_its_namespace_says(namespace: dict[str, str]) -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        bench.source.properties = {NAMESPACE: namespace, ONE: OFF}
+        await board.look(())
+        bench.source.down = True
+        await board.look({ONE, TWO})
+        assert board.everything(frozenset({ONE})) == board.everything(frozenset({TWO})) == (namespace == OFF)
+        bench.source.down = False
+        await asyncio.sleep(65)
+        assert board.everything(frozenset({ONE})) and board.everything(frozenset({TWO})) == (namespace == OFF)
+
+    run(scenario)
+
+
 def test_tokens_name_the_disabled_topics() -> None:
     async def scenario(bench: Bench, board: Board) -> None:
         bench.source.properties[ONE] = OFF
         await board.look(TOPICS)
         everything = board.mark(None)
-        assert unmarked("log/7" + everything) == ("log/7", everything)
-        assert unmarked("log/7") == ("log/7", "")
         assert everything == board.mark(TOPICS), "the same ones"
         assert not board.mark(frozenset({TWO}))
         bench.source.properties[TWO] = OFF
@@ -131,6 +153,20 @@ def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not
         bench.source.asked.clear()
         await asyncio.sleep(200)
         assert not bench.source.asked
+
+    run(scenario)
+
+
+def test_topics_that_nobody_watches_any_more_take_nobodys_turn() -> None:
+    async def scenario(bench: Bench, board: Board) -> None:
+        await board.look(TOPICS)
+        for number in range(100):  # 6,000 looks, which are two minutes
+            gone, passing = f"acme/passing-{number}", object()
+            await bench.switchboard.join(gone, passing, lambda: None).look([f"persistent://{gone}/{each}" for each in range(60)])
+            bench.switchboard.leave(gone, passing)
+        bench.source.properties[ONE] = OFF
+        await asyncio.sleep(70)
+        assert board.switched == [ONE], "as soon as without them"
 
     run(scenario)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from tests.stubs import AsyncStub
+from tests.stubs import AsyncStub, one, reading
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 
@@ -37,10 +37,10 @@ async def told_wrongly(stub: AsyncStub, topics: Sequence[str], acknowledged: Ack
     """What a sidecar tells wrongly when everything has come to rest."""
     wrong = {}
     for topic in topics:
-        answer = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), timeout=60)
+        document = one(await stub.GetPolicy(reading(topic), timeout=60))
         for owned in ALL:
             cell = Cell(topic, owned)
-            number = owned.read(answer.policies)
+            number = owned.read(document.policies)
             if not acknowledged.holds(cell, number):
                 wrong[cell] = number
     return wrong

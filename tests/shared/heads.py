@@ -9,6 +9,7 @@ import grpc
 
 from tests.stubs import AsyncStub
 from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import PolicyDocument
 from topicpolicies.v1.service_pb2 import BookmarkKind, WatchMode
 
 from .acknowledged import Cell
@@ -32,10 +33,13 @@ class Heads:
         request = service_pb2.WatchPoliciesRequest(namespaces=[self._namespace], mode=WatchMode.WATCH_MODE_EVERY)
         try:
             async for message in self._stub.WatchPolicies(request):
-                if message.HasField("change"):
-                    self._look(message.change)
-                elif message.HasField("bookmark") and message.bookmark.kind == BookmarkKind.BOOKMARK_KIND_SYNCED:
-                    self._synced.set()
+                for event in message.events:
+                    if event.HasField("change"):
+                        self._look(event.change.document)
+                    elif event.bookmark.kind == BookmarkKind.BOOKMARK_KIND_SYNCED:
+                        self._synced.set()
+                    elif event.HasField("reset"):
+                        self.undone.append(f"the watch began anew: {event.reset.message}")
         except grpc.aio.AioRpcError as error:
             self.undone.append(f"the watch broke: {error.code().name} {error.details()}")
 
@@ -43,11 +47,11 @@ class Heads:
         """Returns when the watch has begun."""
         await asyncio.wait_for(self._synced.wait(), 60)
 
-    def _look(self, change: service_pb2.PolicyChange) -> None:
+    def _look(self, document: PolicyDocument) -> None:
         self.changes += 1
         for owned in ALL:
-            cell = Cell(change.topic, owned)
-            number, before = owned.read(change.policies), self._numbers[cell]
+            cell = Cell(document.topic, owned)
+            number, before = owned.read(document.policies), self._numbers[cell]
             if number < before:
-                self.undone.append(f"{cell}: {before} became {number} at {change.version}")
+                self.undone.append(f"{cell}: {before} became {number} at {document.version}")
             self._numbers[cell] = number

@@ -11,10 +11,10 @@ import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from tests.validators.records import ABSENT, NEVER, Answer, Failure, Key, Outcome, Read, Update
-from topicpolicies.v1 import events_pb2, service_pb2
-from topicpolicies_server.logs.change_log import NOT_LEADER
+from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies_server.core.reasons import Reason
 
-from .calls import BROKEN, Refused, failure_of, leader_in
+from .calls import BROKEN, Refused
 from .sidecar import Sidecar
 from .traffic import Draft, flat
 from .world import World
@@ -31,6 +31,7 @@ class Wish:
     draft: Draft
     request_id: str
     etag: str = ""
+    must_not_exist: bool = False
     skip_if_absent: bool = False
     validate_only: bool = False
 
@@ -38,10 +39,11 @@ class Wish:
         """As an UpdatePolicy request."""
         return service_pb2.UpdatePolicyRequest(
             topic=self.key.topic,
-            scope=events_pb2.Scope.ValueType(self.key.scope),
+            scope=policies_pb2.Scope.ValueType(self.key.scope),
             policies=self.draft.policies,
             update_mask=FieldMask(paths=self.draft.mask) if self.draft.mask else None,
             etag=self.etag,
+            must_not_exist=self.must_not_exist,
             skip_if_absent=self.skip_if_absent,
             validate_only=self.validate_only,
             request_id=self.request_id,
@@ -50,8 +52,19 @@ class Wish:
 
     def delete(self) -> service_pb2.DeletePolicyRequest:
         """As a DeletePolicy request."""
-        scoped = service_pb2.ScopedDelete(scope=events_pb2.Scope.ValueType(self.key.scope), etag=self.etag)
-        return service_pb2.DeletePolicyRequest(topic=self.key.topic, deletes=[scoped], request_id=self.request_id)
+        return service_pb2.DeletePolicyRequest(
+            topic=self.key.topic,
+            scope=policies_pb2.Scope.ValueType(self.key.scope),
+            etag=self.etag,
+            validate_only=self.validate_only,
+            request_id=self.request_id,
+        )
+
+    def change(self, sequence: int) -> service_pb2.PolicyChangeRequest:
+        """As a part of a batch."""
+        if self.draft.edit.delete:
+            return service_pb2.PolicyChangeRequest(sequence=sequence, delete=self.delete())
+        return service_pb2.PolicyChangeRequest(sequence=sequence, update=self.update())
 
     def record(self, client: str, sidecar: str, now: float) -> Update:
         """An attempt that has no answer yet."""
@@ -63,6 +76,7 @@ class Wish:
             request_id=self.request_id,
             edit=self.draft.edit,
             etag=self.etag,
+            must_not_exist=self.must_not_exist,
             skip_if_absent=self.skip_if_absent,
             validate_only=self.validate_only,
         )
@@ -90,7 +104,7 @@ class Client:
 
     def heed(self, failure: Failure, leader: str) -> None:
         """Goes to the leader that a refusal names, and back to all where it does not, or where the leader does not answer."""
-        if failure.reason == NOT_LEADER or failure is BROKEN:
+        if failure.reason == Reason.NOT_LEADER or failure is BROKEN:
             self._leader = next((sidecar for sidecar in self.world.sidecars if sidecar.name == leader), None)
 
     def request_id(self) -> str:
@@ -103,10 +117,9 @@ class Client:
         sidecar = sidecar or self.pick()
         invoked = world.now()
         read = Read(client=self.name, sidecar=sidecar.name, invoked=invoked, answered=invoked, key=key, at_least=at_least, final=final)
-        message = service_pb2.GetPolicyRequest(topic=key.topic, scope=events_pb2.Scope.ValueType(key.scope), at_least=at_least)
         try:
-            answer = await sidecar.get(message)
-            read = replace(read, version=answer.version, document=flat(answer.policies) if answer.exists else None)
+            version, document = await sidecar.read(key, at_least)
+            read = replace(read, version=version, document=document)
         except Refused as refused:
             self.heed(refused.failure, refused.leader)
             read = replace(read, failure=refused.failure)
@@ -140,11 +153,7 @@ class Client:
 
     async def _call(self, sidecar: Sidecar, wish: Wish) -> Answer:
         if wish.draft.edit.delete:
-            (result,) = (await sidecar.delete(wish.delete(), self.name)).results
-            if result.HasField("error"):
-                raise Refused(failure_of(grpc_name(result.error.code), result.error.details), leader_in(result.error.details))
-            deleted = result.outcome == service_pb2.DELETE_OUTCOME_DELETED
-            return Answer(Outcome.APPLIED if deleted else Outcome.UNCHANGED, result.version, result.previous_version, None, result.repeated)
+            return deleted_answer(await sidecar.delete(wish.delete(), self.name))
         return answer_of(await sidecar.update(wish.update(), self.name))
 
     def _count(self, answer: Answer | Failure | None) -> None:
@@ -154,7 +163,7 @@ class Client:
         elif isinstance(answer, Failure):
             counts[f"attempts {answer.reason}"] += 1
         else:
-            counts["attempts repeated" if answer.repeated else f"attempts {answer.outcome.name}"] += 1
+            counts["attempts replayed" if answer.replayed else f"attempts {answer.outcome.name}"] += 1
 
     async def insist(self, wish: Wish, *, first: Sidecar | None = None) -> Answer | Failure | None:
         """Sends a request until it is settled, or until this client has lost interest; to ``first`` before all others."""
@@ -167,7 +176,7 @@ class Client:
                 return answer
             if self.chance.random() < 0.1 and not self.world.healed:
                 return None
-            if not (isinstance(answer, Failure) and answer.reason == NOT_LEADER and self._leader is not None):
+            if not (isinstance(answer, Failure) and answer.reason == Reason.NOT_LEADER and self._leader is not None):
                 await self.world.pause(0.1)
         return None
 
@@ -209,6 +218,8 @@ class Writer(Client):
                 return replace(wish, etag=read.version)
         elif drawn < 0.18:
             return replace(wish, etag=chance.choice((ABSENT, "11", "1a")))
+        elif drawn < 0.2 and not draft.edit.delete:
+            return replace(wish, must_not_exist=True, skip_if_absent=False)
         elif drawn < 0.23 and not draft.edit.delete:
             return replace(wish, validate_only=True)
         return wish
@@ -234,13 +245,27 @@ class Reader(Client):
 
 def answer_of(response: service_pb2.UpdatePolicyResponse) -> Answer:
     """An answer as it is recorded."""
-    document = flat(response.policies) if response.HasField("policies") else None
-    return Answer(Outcome(response.outcome), response.version, response.previous_version, document, response.repeated)
+    document = flat(response.document.policies) if response.document.HasField("policies") else None
+    assert response.document.version in ("", response.version)
+    return Answer(Outcome(response.outcome), response.version, response.previous_version, document, response.replayed)
+
+
+def deleted_answer(response: service_pb2.DeletePolicyResponse) -> Answer:
+    """The answer to a deletion as it is recorded."""
+    assert response.document.version == response.version and not response.document.HasField("policies")
+    return Answer(_DELETED[response.outcome], response.version, response.previous_version, None, response.replayed)
 
 
 def grpc_name(code: int) -> str:
     """A status code's name."""
     return _NAMES[code]
 
+
+_DELETED = {
+    service_pb2.DELETE_OUTCOME_DELETED: Outcome.APPLIED,
+    service_pb2.DELETE_OUTCOME_ABSENT: Outcome.UNCHANGED,
+    service_pb2.DELETE_OUTCOME_WOULD_DELETE: Outcome.WOULD_APPLY,
+}
+"""What became of a deletion, as it is recorded."""
 
 _NAMES: dict[int, str] = {status.value[0]: status.name for status in grpc.StatusCode}

@@ -10,12 +10,10 @@ import asyncio
 from dataclasses import replace
 
 from tests.validators.records import Key, Outcome, Read
-from topicpolicies.v1 import events_pb2, service_pb2
 
 from .calls import Refused
 from .clients import Client, Wish, answer_of
 from .sidecar import Sidecar
-from .traffic import flat
 from .world import policy_key
 
 _PATIENCE = 10.0
@@ -59,15 +57,14 @@ class Passerby(Client):
     async def _look(self, sidecar: Sidecar, key: Key) -> None:
         world, invoked = self.world, self.world.now()
         knew = sidecar.knows(policy_key(key))
-        answer = await sidecar.get(service_pb2.GetPolicyRequest(topic=key.topic, scope=events_pb2.Scope.ValueType(key.scope)))
-        document = flat(answer.policies) if answer.exists else None
+        version, document = await sidecar.read(key)
         read = Read(
             client=self.name,
             sidecar=sidecar.name,
             invoked=invoked,
             answered=world.now(),
             key=key,
-            version=answer.version,
+            version=version,
             document=document,
         )
         if knew and sidecar.knows(policy_key(key)):

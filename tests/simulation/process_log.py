@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
 from topicpolicies_server.logs.memory.led import LedMemoryLog
@@ -25,7 +26,7 @@ class ProcessLog(MemoryLog):
         if slow:
             await asyncio.sleep(slow)
         if self.dead:
-            raise LogError("DEAD", "The process has crashed.")
+            raise LogError(Reason.LOG_CLOSED, "The process has crashed.")
         log = await super().open(namespace, sink)
         self.openings += 1
         if self.opened_one is not None:

@@ -79,7 +79,7 @@ def _answer(answer: Answer | Failure | None) -> str:
         return "no answer"
     if isinstance(answer, Failure):
         return f"{answer.code} {answer.reason} {answer.version}"
-    return f"{answer.outcome.name} {answer.previous}->{answer.version}{' repeated' if answer.repeated else ''} {_document(answer.document)}"
+    return f"{answer.outcome.name} {answer.previous}->{answer.version}{' replayed' if answer.replayed else ''} {_document(answer.document)}"
 
 
 def _read(read: Read) -> str:

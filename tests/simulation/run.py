@@ -121,7 +121,7 @@ def _finish_history(world: World) -> None:
     history.heads = world.journal.heads
     counts.update(world.journal.counts)
     told = {
-        (update.key, update.request_id) for update in history.updates if isinstance(update.answer, Answer) and not update.answer.repeated
+        (update.key, update.request_id) for update in history.updates if isinstance(update.answer, Answer) and not update.answer.replayed
     }
     applied = {(head.key, head.request_id) for head in history.heads if head.request_id}
     counts["requests applied without their client being told"] = len(applied - told)

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from typing import Any, TypeVar
 
 from tests.guard.told import Told
-from tests.validators.records import Failure
-from topicpolicies.v1 import service_pb2
+from tests.validators.documents import Document
+from tests.validators.records import Failure, Key
+from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
@@ -24,6 +25,7 @@ from topicpolicies_server.rpc.servicer import Servicer
 from .calls import BROKEN, CallContext, Refused
 from .faults import SimulatedFaults
 from .process_log import LedProcessLog, ProcessLog
+from .traffic import flat
 
 T = TypeVar("T")
 
@@ -76,7 +78,7 @@ class Sidecar:
         self.registry = Registry(
             self.log, self._limits, self._context, pause_repairs=paused, seed=self._chance.getrandbits(32), now=self._storage.now
         )
-        self._servicer = Servicer(self.registry, self._limits)
+        self._servicer = Servicer(self.registry, self._limits, service_pb2.GetServerInfoResponse)
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
             self._guard.start()
@@ -208,10 +210,14 @@ class Sidecar:
         answer = await self._call(lambda: self._servicer.delete_policy(message, CallContext(actor)))
         return service_pb2.DeletePolicyResponse.FromString(answer)
 
-    async def get(self, message: service_pb2.GetPolicyRequest) -> service_pb2.GetPolicyResponse:
-        """GetPolicy."""
+    async def read(self, key: Key, at_least: str = "") -> tuple[str, Document | None]:
+        """GetPolicy of one document: its version, and what it says."""
+        message = service_pb2.GetPolicyRequest(topic=key.topic, scopes=[policies_pb2.Scope.ValueType(key.scope)])
+        if at_least:
+            message.at_least_version = at_least
         answer = await self._call(lambda: self._servicer.get_policy(message, CallContext("")))
-        return service_pb2.GetPolicyResponse.FromString(answer)
+        (document,) = service_pb2.GetPolicyResponse.FromString(answer).documents
+        return document.version, flat(document.policies) if document.HasField("policies") else None
 
     def update_stream(self, requests: AsyncIterator[service_pb2.UpdatePoliciesRequest], actor: str, buffer: int) -> Stream:
         """UpdatePolicies."""

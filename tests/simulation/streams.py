@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from tests.validators.records import Failure, Update
+from tests.validators.records import Answer, Failure, Update
 from topicpolicies.v1 import service_pb2
 
 from .calls import Refused, failure_of, leader_in
-from .clients import Client, Wish, answer_of, grpc_name
+from .clients import Client, Wish, answer_of, deleted_answer, grpc_name
 
 
 class StreamWriter(Client):
@@ -31,24 +31,29 @@ class StreamWriter(Client):
         at: dict[int, int] = {}
 
         async def requests() -> AsyncIterator[service_pb2.UpdatePoliciesRequest]:
-            for sequence, wish in enumerate(wishes):
+            waiting = list(enumerate(wishes))
+            while waiting:
                 if gap:
                     await asyncio.sleep(chance.uniform(0, gap))
-                at[sequence] = len(world.history.updates)
-                attempt = wish.record(self.name, sidecar.name, world.now())
-                world.history.updates.append(replace(attempt, stream=stream_name, sequence=sequence))
-                yield service_pb2.UpdatePoliciesRequest(update=wish.update(), sequence=sequence)
+                count = chance.choice((1, 1, 3))
+                batch, waiting = waiting[:count], waiting[count:]
+                for sequence, wish in batch:
+                    at[sequence] = len(world.history.updates)
+                    attempt = wish.record(self.name, sidecar.name, world.now())
+                    world.history.updates.append(replace(attempt, stream=stream_name, sequence=sequence))
+                world.counts["batches of several updates"] += len(batch) > 1
+                yield service_pb2.UpdatePoliciesRequest(changes=[wish.change(sequence) for sequence, wish in batch])
 
         answered: set[int] = set()
         try:
             stream = sidecar.update_stream(requests(), self.name, chance.choice((0, 1)))
             try:
                 while (message := await stream.next()) is not None:
-                    response = service_pb2.UpdatePoliciesResponse.FromString(message)
-                    self._note(at[response.sequence], response)
-                    if response.sequence in answered:
-                        world.counts["stream answers twice"] += 1
-                    answered.add(response.sequence)
+                    for result in service_pb2.UpdatePoliciesResponse.FromString(message).results:
+                        self._note(at[result.sequence], result)
+                        if result.sequence in answered:
+                            world.counts["stream answers twice"] += 1
+                        answered.add(result.sequence)
             finally:
                 await stream.cancel()
         except Refused as refused:
@@ -58,19 +63,21 @@ class StreamWriter(Client):
             if sequence in at and sequence not in answered:
                 await self.insist(wish)
 
-    def _note(self, index: int, response: service_pb2.UpdatePoliciesResponse) -> None:
+    def _note(self, index: int, result: service_pb2.PolicyChangeResult) -> None:
         updates = self.world.history.updates
         attempt: Update = updates[index]
-        if response.HasField("error"):
-            answer: Failure = failure_of(grpc_name(response.error.code), response.error.details)
-            self.heed(answer, leader_in(response.error.details))
-            updates[index] = replace(attempt, answered=self.world.now(), answer=answer)
+        answer: Answer | Failure
+        if result.HasField("error"):
+            answer = failure_of(grpc_name(result.error.code), result.error.details)
+            self.heed(answer, leader_in(result.error.details))
+        elif result.HasField("deleted"):
+            answer = deleted_answer(result.deleted)
         else:
-            updates[index] = replace(attempt, answered=self.world.now(), answer=answer_of(response.response))
+            answer = answer_of(result.updated)
+        updates[index] = replace(attempt, answered=self.world.now(), answer=answer)
         self._count(updates[index].answer)
 
     def _wish(self, keys: list) -> Wish:  # type: ignore[type-arg]
         draft = self.world.traffic.draft()
-        while draft.edit.delete:
-            draft = self.world.traffic.draft()
-        return Wish(self.chance.choice(keys), draft, self.request_id(), skip_if_absent=self.chance.random() < 0.05)
+        skip = not draft.edit.delete and self.chance.random() < 0.05
+        return Wish(self.chance.choice(keys), draft, self.request_id(), skip_if_absent=skip)

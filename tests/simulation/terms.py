@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from tests.validators.records import Answer, Broken, Change, Failure, History
 from tests.validators.timeline import Timeline
 from topicpolicies_server.core.events import Placed
-from topicpolicies_server.logs.change_log import NOT_LEADER
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.pulsar.origins import leader_of
 
 
@@ -51,7 +51,7 @@ def turned_away_leave_no_trace(history: History) -> Iterator[TurnedAwayButApplie
     timeline = Timeline(history)
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
-        if made and all(isinstance(each.answer, Failure) and each.answer.reason == NOT_LEADER for each in attempts):
+        if made and all(isinstance(each.answer, Failure) and each.answer.reason == Reason.NOT_LEADER for each in attempts):
             yield TurnedAwayButApplied(f"{key}: {request_id} was turned away and applied", *attempts, made[0])
 
 
@@ -68,7 +68,7 @@ def told(history: History, entries: Iterable[Placed]) -> Counter[str]:
             counts["failovers"] += leader not in ("", address)
             leader = address
     for update in history.updates:
-        if isinstance(update.answer, Answer) and update.answer.repeated:
+        if isinstance(update.answer, Answer) and update.answer.replayed:
             writer = writers.get((history.partitions[update.key], update.answer.version))
             counts["repeats that another leader settled"] += writer not in (None, update.sidecar)
     for watch in history.watches:

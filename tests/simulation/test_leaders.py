@@ -18,13 +18,13 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.events import Event, Placed, Position
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.core.sequencer import Effect, Sequencer
 from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
 from topicpolicies_server.logs.memory.led import LedNamespaceLog
 from topicpolicies_server.logs.memory.line import Line
 from topicpolicies_server.logs.memory.log import Append, MemoryNamespaceLog
-from topicpolicies_server.logs.memory.seats import LOG_FENCED
 from topicpolicies_server.logs.pulsar.leadership import Candidate
 
 from . import terms
@@ -95,7 +95,7 @@ def fenced_leaders_that_go_on_answering(patch: pytest.MonkeyPatch) -> None:
     original = MemoryNamespaceLog._fail
 
     def planted(self: MemoryNamespaceLog, event: Event, error: LogError) -> None:
-        if error.reason != LOG_FENCED:
+        if error.reason != Reason.LOG_FENCED:
             original(self, event, error)
             return
         partition = self.partition_of(event.key)
@@ -116,7 +116,7 @@ def turned_away_after_all(patch: pytest.MonkeyPatch) -> None:
     original = Sequencer.failed
 
     def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
-        if error.reason == LOG_FENCED:
+        if error.reason == Reason.LOG_FENCED:
             return original(self, event, NotLeader(NAMESPACE, Leadership(False)), False)
         return original(self, event, error, outcome_unknown)
 
@@ -278,8 +278,8 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     leader = world.leader
     assert leader in others
     assert await refusal(former, setting(topic, 1)) == ("NOT_LEADER", leader.name)
-    read = await former.get(service_pb2.GetPolicyRequest(topic=topic, at_least=second.version))
-    assert (read.version, read.policies.message_ttl_in_seconds) == (second.version, 2), "and nothing of what it was asked for in vain"
+    version, document = await former.read(world.keys[0], second.version)
+    assert (version, document) == (second.version, {"message_ttl_in_seconds": 2}), "and nothing of what it was asked for in vain"
     for sidecar in world.sidecars:
         await sidecar.stop()
 

@@ -6,7 +6,7 @@ A validator that nothing can make fire would promise nothing itself. So every on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import pytest
@@ -23,11 +23,12 @@ from topicpolicies_server.core.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.view import Change
-from topicpolicies_server.core.watch import Token, Watcher, WatchHub
+from topicpolicies_server.core.watch import Batch, Token, Watcher, WatchHub
 from topicpolicies_server.namespaces.ends import Ends
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
+from topicpolicies_server.rpc.part import Part
 
 from . import knowledge
 from .run import run
@@ -153,12 +154,12 @@ def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
 
 
 def etags_are_lost(patch: pytest.MonkeyPatch) -> None:
-    """The etag of a request does not come through."""
+    """The conditions of a request do not come through."""
     original = requests.read_update
 
-    def planted(message: Any, actor: str) -> tuple[str, Request]:
-        namespace, request = original(message, actor)
-        request.etag = ""
+    def planted(message: Any, asker: requests.Asker, at: str = "") -> tuple[str, Request]:
+        namespace, request = original(message, asker, at)
+        request.etag, request.must_not_exist = "", False
         return namespace, request
 
     patch.setattr(requests, "read_update", planted)
@@ -207,14 +208,15 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has taken new changes is told once more that he is synced."""
-    original = Watcher._refill
+    """Whoever was told changes is told once more that he is synced."""
+    original = Part._records
 
-    def planted(self: Watcher) -> None:
-        original(self)
-        self._synced = not self._batch
+    def planted(self: Part, batch: Batch) -> Iterator[bytes]:
+        if batch.changes and self._synced:
+            self._synced, batch = False, batch._replace(synced=True)
+        yield from original(self, batch)
 
-    patch.setattr(Watcher, "_refill", planted)
+    patch.setattr(Part, "_records", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:

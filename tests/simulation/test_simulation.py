@@ -29,10 +29,13 @@ ALWAYS = (
     "appends unacknowledged",
     "appends vanished",
     "attempts APPLIED",
+    "attempts DOCUMENT_EXISTS",
     "attempts ETAG_MISMATCH",
     "attempts UNCHANGED",
+    "attempts WOULD_APPLY",
     "attempts given up by their client",
-    "attempts repeated",
+    "attempts replayed",
+    "batches of several updates",
     "compactions",
     "crashes",
     "crashes with updates in flight",
@@ -74,7 +77,7 @@ LED = (
     "attempts OUTCOME_UNKNOWN",
     "attempts UNCHANGED",
     "attempts given up by their client",
-    "attempts repeated",
+    "attempts replayed",
     "changes told by followers",
     "compactions",
     "compactions while nobody led",
@@ -117,7 +120,7 @@ IN_EACH = ("newcomers", "repairs paused or cut off", "events applied")
 LEAST_SHARE = 0.2
 """In so many of those runs a sidecar starts between a late repair and the next compaction, and has to believe it."""
 OF_PROFILE: dict[str, tuple[str, ...]] = {
-    "embedded": ("attempts SKIPPED", "unreadable entries", "watches ended WATCH_TOO_SLOW", "watches resumed", "watches started over"),
+    "embedded": ("attempts SKIPPED", "unreadable entries", "watches reset EVENTS_GONE", "watches resumed", "watches started over"),
     "lagging": ("answers that write nothing failed", "answers that write nothing overtaken", "questions without an answer"),
     "shared": (
         "answers that write nothing held",
@@ -130,7 +133,7 @@ OF_PROFILE: dict[str, tuple[str, ...]] = {
     ),
     "partitioned": ("attempts OUTCOME_UNKNOWN", "gaps", "watches resumed", "watches started over"),
     "brokers": ("broker writes behind the log", "watches resumed", "watches started over"),
-    "hot": ("attempts OUTCOME_UNKNOWN", "watches ended WATCH_TOO_SLOW", "watches resumed"),
+    "hot": ("attempts OUTCOME_UNKNOWN", "watches reset EVENTS_GONE", "watches resumed"),
     "idle": ("logs opened again in one life",),
     "interrupted": ("crashes right after a compaction", "attempts without an answer"),
     "late": ("attempts through newcomers APPLIED", "attempts through newcomers that knew everything", "reads of newcomers that may guess"),

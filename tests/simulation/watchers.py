@@ -8,7 +8,8 @@ import random
 from google.protobuf.duration_pb2 import Duration
 
 from tests.validators.records import Bookmark, Change, Key, Status, Watch
-from topicpolicies.v1 import events_pb2, service_pb2
+from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies.v1.errors_pb2 import ErrorReason
 
 from .calls import BROKEN, Refused
 from .clients import Client
@@ -32,50 +33,52 @@ class Watcher(Client):
         """How often it cancels, per message."""
         self._log = ""
         self._positions: list[str] | None = None
+        self._watch: Watch
 
     async def run(self) -> None:
         """Watches to the end of the run."""
         world = self.world
         while not world.resting.is_set():
-            await self._watch()
+            await self._open()
             if not world.resting.is_set():
                 await world.pause(0.05)
 
-    async def _watch(self) -> None:
+    async def _open(self) -> None:
         world = self.world
         sidecar = self.pick()
         token = None
         if self._positions is not None:
             token = Bookmark(world.now(), False, self._log, tuple(self._positions))
-        watch = Watch(
+        try:
+            stream = sidecar.watch(self._request(token), self.chance.choice((1, 4)))
+        except Refused:
+            return
+        self._begin(sidecar.name, token, world.now())
+        world.counts["watches"] += 1
+        try:
+            await self._follow(stream)
+        except Refused as refused:
+            self._watch.failure = refused.failure
+            if refused.failure is not BROKEN:
+                world.counts[f"watches ended {refused.failure.reason}"] += 1
+        finally:
+            await stream.cancel()
+            self._watch.ended = world.now()
+
+    def _begin(self, sidecar: str, token: Bookmark | None, opened: float) -> None:
+        """What is told from now on is told anew, or goes on from a token. The stream was opened then."""
+        self._watch = Watch(
             client=self.name,
-            sidecar=sidecar.name,
-            opened=world.now(),
+            sidecar=sidecar,
+            opened=opened,
             every=self._every,
             topics=self._topics,
             scopes=self._scopes,
             token=token,
         )
-        try:
-            stream = sidecar.watch(self._request(token), self.chance.choice((1, 4)))
-        except Refused:
-            return
-        world.history.watches.append(watch)
-        world.counts["watches"] += 1
-        try:
-            await self._follow(stream, watch)
-        except Refused as refused:
-            watch.failure = refused.failure
-            if refused.failure is not BROKEN:
-                world.counts[f"watches ended {refused.failure.reason}"] += 1
-            if refused.failure.code == "OUT_OF_RANGE":
-                self._positions = None
-                world.counts["watches started over"] += 1
-        finally:
-            await stream.cancel()
-            watch.ended = world.now()
+        self.world.history.watches.append(self._watch)
 
-    async def _follow(self, stream: Stream, watch: Watch) -> None:
+    async def _follow(self, stream: Stream) -> None:
         world, chance = self.world, self.chance
         resting = asyncio.ensure_future(world.resting.wait())
         try:
@@ -84,12 +87,13 @@ class Watcher(Client):
                 await asyncio.wait((reading, resting), return_when=asyncio.FIRST_COMPLETED)
                 if not reading.done():
                     reading.cancel()
-                    watch.drained = True
+                    self._watch.drained = True
                     return
                 message = reading.result()
                 if message is None:
                     return
-                self._note(watch, service_pb2.WatchPoliciesResponse.FromString(message))
+                for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
+                    self._note(event)
                 if world.healed:
                     continue
                 if chance.random() < self._restless:
@@ -100,25 +104,31 @@ class Watcher(Client):
         finally:
             resting.cancel()
 
-    def _note(self, watch: Watch, message: service_pb2.WatchPoliciesResponse) -> None:
-        now, counts = self.world.now(), self.world.counts
-        kind = message.WhichOneof("content")
+    def _note(self, event: service_pb2.WatchEvent) -> None:
+        now, counts, watch = self.world.now(), self.world.counts, self._watch
+        kind = event.WhichOneof("content")
         if kind == "change":
-            change = message.change
-            document = flat(change.policies) if change.exists else None
-            key = Key(change.topic, int(change.scope))
-            watch.messages.append(Change(now, key, change.version, change.previous_version, document, change.partition, change.position))
+            change, told = event.change, event.change.document
+            document = flat(told.policies) if told.HasField("policies") else None
+            key = Key(told.topic, int(told.scope))
+            watch.messages.append(Change(now, key, told.version, change.previous_version, document, change.partition, change.position))
             if self._positions is not None and change.position:
                 self._positions[change.partition] = max(self._positions[change.partition], change.position)
         elif kind == "bookmark":
-            token = message.bookmark.token
-            synced = message.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
+            token = event.bookmark.token
+            synced = event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
             watch.messages.append(Bookmark(now, synced, token.log, tuple(token.positions)))
             if synced and watch.token is not None:
                 counts["watches resumed"] += 1
             self._log, self._positions = token.log, list(token.positions)
+        elif kind == "reset":
+            counts["watches started over"] += 1
+            counts[f"watches reset {ErrorReason.Name(event.reset.reason).removeprefix('ERROR_REASON_')}"] += 1
+            self._positions = None
+            watch.ended = now
+            self._begin(watch.sidecar, None, watch.opened)
         else:
-            failed = message.status.state == service_pb2.NAMESPACE_STATE_FAILED
+            failed = event.status.state == service_pb2.NAMESPACE_STATE_FAILED
             watch.messages.append(Status(now, failed))
             counts["watch statuses"] += 1
 
@@ -126,7 +136,7 @@ class Watcher(Client):
         request = service_pb2.WatchPoliciesRequest(
             topics=sorted(self._topics or ()),
             namespaces=[] if self._topics is not None else [NAMESPACE],
-            scopes=[events_pb2.Scope.ValueType(scope) for scope in sorted(self._scopes)],
+            scopes=[policies_pb2.Scope.ValueType(scope) for scope in sorted(self._scopes)],
             mode=service_pb2.WATCH_MODE_EVERY if self._every else service_pb2.WATCH_MODE_LATEST,
             bookmark_interval=Duration(seconds=1),
         )

@@ -8,19 +8,30 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from bench.harness.targets import Target, sqlite
-from topicpolicies import Client
+from bench.harness.targets import Target, running, sqlite
+from topicpolicies import Client, HistoryGapReason, OutOfRange, Unavailable, WatchToken
 from topicpolicies_spark import NAME
 from topicpolicies_spark.options import OptionError, read_options
-from topicpolicies_spark.recorded import FORMAT, HistoryStreamReader, Part, Place, Stretch, offset_of, places_of, read_stretch, stretches
+from topicpolicies_spark.recorded import (
+    FORMAT,
+    Found,
+    HistoryStreamReader,
+    Part,
+    Place,
+    Stretch,
+    offset_of,
+    places_of,
+    read_stretch,
+    stretches,
+)
 
 ONE, TWO, THREE = "acme/one", "acme/two", "other/three"
 _ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +96,7 @@ def test_a_history_is_streamed_by_namespaces_or_by_what_brokers_know() -> None:
 
 
 def test_offsets_survive_being_written_down() -> None:
-    places = {ONE: Place("cg==", ("1::5", "4:3:7")), TWO: Place()}
+    places = {ONE: Place(WatchToken("log", ("b10c123", "")), ("1::5", "4:3:7")), TWO: Place(None, ("1::5",))}
     assert places_of(offset_of(places)) == places
     for wrong in ({}, {"format": FORMAT, "logs": {}}, {"format": FORMAT + 1, "history": {}}):
         with pytest.raises(ValueError, match="not an offset"):
@@ -94,13 +105,22 @@ def test_offsets_survive_being_written_down() -> None:
 
 def test_a_gap_is_told_once_and_as_it_was_told_first() -> None:
     compacted, dropped = "1::5000", "4:3000:7000"
-    first, second = {ONE: Place("a", (compacted,))}, {ONE: Place("a", (compacted, dropped)), TWO: Place("", (dropped,))}
-    new = [Stretch(ONE, "a", "a", (dropped,)), Stretch(TWO, "", "", (dropped,))]
+    token = WatchToken("log", ("b0",))
+    first, second = {ONE: Place(token, (compacted,))}, {ONE: Place(token, (compacted, dropped)), TWO: Place(None, (dropped,))}
+    new = [Stretch(ONE, token, token, (dropped,), (compacted,)), Stretch(TWO, None, None, (dropped,))]
     assert stretches(first, second) == new and not stretches(second, second)
     nobody = read_options({"address": "127.0.0.1:1", "namespaces": ONE})
     (row,) = read_stretch(nobody, new[0])
     assert (row.namespace, row.action, row.published) == (ONE, "GAP", 7_000_000)
     assert row.problem == "events may be missing from 1970-01-01T00:00:03.000+00:00 to 1970-01-01T00:00:07.000+00:00: trimmed"
+
+
+def test_a_gap_is_remembered_as_long_as_it_may_be_told_again() -> None:
+    here, there = WatchToken("log", ("b1",)), WatchToken("log", ("b5",))
+    place = Place(here, ("1::5",))
+    assert place.after(Found(0, there, ("4:3:7",), whole=True)) == Place(here, ("1::5", "4:3:7")), "nothing to take: the place stays"
+    assert place.after(Found(2, there, (), whole=False)) == Place(there, ("1::5",)), "it may stand further on"
+    assert place.after(Found(2, there, ("4:3:7",), whole=True)) == Place(there, ("4:3:7",)), "everything was looked at"
 
 
 @pytest.mark.slow
@@ -159,12 +179,57 @@ def test_a_query_of_what_is_there_now_ends(target: Target, client: Client) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-def test_the_history_of_another_sidecar_is_refused(target: Target, client: Client) -> None:
+def test_the_history_of_another_log_is_refused(target: Target, client: Client) -> None:
     client.update(topic(ONE), max_producer_per_topic=1)
     offset = reader_of(target, ONE).latestOffset(offset_of({}), ReadMaxRows(10))
-    with sqlite() as other, pytest.raises(grpc.RpcError) as refused:
+    with sqlite() as other, pytest.raises(OutOfRange) as refused:
         reader_of(other, ONE).latestOffset(offset, ReadMaxRows(10))
-    assert refused.value.code() is grpc.StatusCode.OUT_OF_RANGE
+    assert refused.value.reason == "TOKEN_OUT_OF_RANGE"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_a_history_that_is_shorter_than_a_batch_is_an_error_and_not_a_short_batch(target: Target, client: Client) -> None:
+    namespace = "acme/short"
+    client.update(topic(namespace), max_producer_per_topic=1)
+    token = reader_of(target, namespace).latestOffset(offset_of({}), ReadAllAvailable())["history"][namespace]["token"]
+    later = WatchToken(token["log"], ("~",))
+    options = read_options({"address": target.address, "namespaces": namespace})
+    with pytest.raises(Unavailable, match="ends before"):
+        list(read_stretch(options, Stretch(namespace, None, later, ())))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_a_stream_goes_on_over_a_log_that_was_replaced(tmp_path: Path) -> None:
+    namespace = "acme/replaced"
+    with server(tmp_path) as address, Client(address) as client:
+        for number in range(1, 4):
+            client.update(topic(namespace), max_producer_per_topic=number)
+        options = {"address": address, "namespaces": namespace, "maxRowsPerTrigger": "2"}
+        taken = list(batches(HistoryStreamReader(read_options(options)), offset_of({})))
+        assert of(namespace, taken) == [[1, 2], [3]]
+    for path in tmp_path.glob("policies.db*"):
+        path.unlink()
+    with server(tmp_path) as address, Client(address) as client:
+        for number in range(4, 7):
+            client.update(topic(namespace), max_producer_per_topic=number)
+        options = {"address": address, "namespaces": namespace}
+        for offset, expected in ((taken[0][0], [3, 4, 5, 6]), (taken[1][0], [4, 5, 6]), (offset_of({}), [1, 2, 3, 4, 5, 6])):
+            reader = HistoryStreamReader(read_options(options))
+            end = reader.latestOffset(offset, ReadAllAvailable())
+            found = [row for part in reader.partitions(offset, end) for batch in reader.read(part) for row in batch.to_pylist()]
+            assert [row["policies"]["max_producer_per_topic"] for row in found[:-1]] == expected
+            assert found[-1]["action"] == "GAP" and HistoryGapReason.LOG_REPLACED.name.lower().replace("_", " ") in found[-1]["problem"]
+            assert reader.latestOffset(end, ReadAllAvailable()) == end, "and the gap is told once"
+
+
+@contextmanager
+def server(directory: Path) -> Iterator[str]:
+    """A sidecar on the files of a directory; its address."""
+    module = ("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning")
+    with running(*module, "--data", str(directory / "policies.db"), "--history", str(directory / "history.db")) as program:
+        yield program.address
 
 
 def stream_into(spark: SparkSession, address: str, directory: str, **trigger: Any) -> Any:

@@ -37,6 +37,7 @@ class Outcome(enum.Enum):
     APPLIED = 1
     UNCHANGED = 2
     SKIPPED = 3
+    WOULD_APPLY = 4
 
 
 class Answer(NamedTuple):
@@ -47,7 +48,7 @@ class Answer(NamedTuple):
     previous: str
     document: Document | None
     """None: there is none, or it was not told."""
-    repeated: bool = False
+    replayed: bool = False
 
 
 class Failure(NamedTuple):
@@ -65,7 +66,7 @@ class Failure(NamedTuple):
         return self.code in _REFUSALS or self.reason in ("NOT_APPENDED", "NOT_CONFIRMED", "APPEND_FAILED", "LOG_BUSY")
 
 
-_REFUSALS = frozenset({"ABORTED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "RESOURCE_EXHAUSTED"})
+_REFUSALS = frozenset({"ABORTED", "ALREADY_EXISTS", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "RESOURCE_EXHAUSTED"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ class Update:
     request_id: str
     edit: Edit
     etag: str = ""
+    must_not_exist: bool = False
     skip_if_absent: bool = False
     validate_only: bool = False
     stream: str = ""
@@ -129,7 +131,7 @@ class Bookmark(NamedTuple):
 
 
 class Status(NamedTuple):
-    """A message of a watch: the namespace can't be followed for now."""
+    """A message of a watch: the namespace's state has changed."""
 
     at: float
     failed: bool
@@ -140,7 +142,7 @@ Message: TypeAlias = Change | Bookmark | Status
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
-    """One watch stream on one namespace."""
+    """One watch stream on one namespace, up to its end or to a reset, with which another one begins."""
 
     client: str
     sidecar: str

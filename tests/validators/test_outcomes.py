@@ -16,8 +16,8 @@ def _update(request_id: str, answer: Answer | Failure | None, at: float = 0.0) -
     return Update(client="c", sidecar="s", invoked=at, answered=at + 1, key=KEY, request_id=request_id, edit=Edit(), answer=answer)
 
 
-def _applied(version: str, previous: str, *, repeated: bool = False) -> Answer:
-    return Answer(Outcome.APPLIED, version, previous, {}, repeated)
+def _applied(version: str, previous: str, *, replayed: bool = False) -> Answer:
+    return Answer(Outcome.APPLIED, version, previous, {}, replayed)
 
 
 def _head(version: str, previous: str, request_id: str) -> Head:
@@ -28,7 +28,7 @@ GOOD = History(
     updates=[
         _update("a", _applied("11", "0")),
         _update("b", None),
-        _update("b", _applied("12", "11", repeated=True), 2),
+        _update("b", _applied("12", "11", replayed=True), 2),
         _update("c", Failure("ABORTED", "ETAG_MISMATCH")),
     ],
     heads=[_head("11", "0", "a"), _head("12", "11", "b")],

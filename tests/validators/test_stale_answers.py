@@ -43,7 +43,7 @@ def test_what_was_acknowledged_before_a_request_was_sent_must_be() -> None:
 
 
 def test_a_dry_run_that_would_write_is_as_of_then_too() -> None:
-    assert len(broken(_update("dry", UNCHANGED._replace(outcome=Outcome.APPLIED), 3.1, 4, dry=True))) == 1
+    assert len(broken(_update("dry", UNCHANGED._replace(outcome=Outcome.WOULD_APPLY), 3.1, 4, dry=True))) == 1
 
 
 def test_a_request_that_is_sent_again_was_sent_first_unless_it_was_told_that_nothing_was_done() -> None:

@@ -84,8 +84,10 @@ def answers_tell_the_truth(history: History, timeline: Timeline) -> Iterator[Wro
 
 
 def _problem(update: Update, answer: Answer, history: History, timeline: Timeline) -> str:
-    if update.validate_only:
-        return ""  # it tells what would be if everything that is in flight succeeds
+    if update.validate_only:  # it tells what would be if everything that is in flight succeeds
+        return "a dry run was answered as applied" if answer.outcome is Outcome.APPLIED and not answer.replayed else ""
+    if answer.outcome is Outcome.WOULD_APPLY:
+        return "it was answered as a dry run"
     if answer.outcome is Outcome.APPLIED:
         return _problem_if_applied(update, answer, history, timeline)
     if answer.version != answer.previous:
@@ -100,15 +102,15 @@ def _problem(update: Update, answer: Answer, history: History, timeline: Timelin
 
 
 def _problem_if_applied(update: Update, answer: Answer, history: History, timeline: Timeline) -> str:
-    if answer.repeated and not answer.version:
+    if answer.replayed and not answer.version:
         return ""  # the log has forgotten it
     head = timeline.at(update.key, answer.version)
     if head is None or head.request_id != update.request_id:
         return f"version {answer.version} was not made by this request but by {head}"
-    told = answer.previous or answer.repeated or any(at <= update.answered for at in history.compactions)
+    told = answer.previous or answer.replayed or any(at <= update.answered for at in history.compactions)
     if not (told and timeline.may_precede(head, answer.previous)):
         return f"it was applied to {head.previous}, not to {answer.previous}"
-    if answer.document != head.document and not (answer.document is None and (answer.repeated or update.edit.delete)):
+    if answer.document != head.document and not (answer.document is None and (answer.replayed or update.edit.delete)):
         return f"the document of {answer.version} is {head.document}"
     return ""
 
@@ -145,7 +147,7 @@ def answers_know_what_was_acknowledged(history: History, timeline: Timeline) -> 
         each[:] = zip([at for at, _ in each], accumulate((version for _, version in each), max), strict=True)
     for update in history.updates if not history.led else ():
         told = update.answer
-        if not isinstance(told, Answer) or told.repeated or (told.outcome is Outcome.APPLIED and not update.validate_only):
+        if not isinstance(told, Answer) or told.replayed or (told.outcome is Outcome.APPLIED and not update.validate_only):
             continue
         attempts = timeline.attempts.get((update.key, update.request_id), ()) if not update.validate_only else ()
         refused = [each.answered for each in attempts if isinstance(each.answer, Failure) and each.answer.certain]
@@ -167,7 +169,7 @@ def streams_keep_their_order(history: History, timeline: Timeline) -> Iterator[S
             update.stream
             and isinstance(answer, Answer)
             and answer.outcome is Outcome.APPLIED
-            and not (answer.repeated or update.validate_only)
+            and not (answer.replayed or update.validate_only)
         ):
             sent[update.client, update.stream, update.key].append(update)
     for updates in sent.values():
@@ -224,7 +226,7 @@ def failures_leave_no_trace(history: History, timeline: Timeline) -> Iterator[Fa
 
 
 def conditions_hold(history: History, timeline: Timeline) -> Iterator[ConditionIgnored]:
-    """An update with an etag applies to that version only, one with skip_if_absent to a document only; both apply where they can."""
+    """Updates apply where their conditions hold, and only there: an etag, must_not_exist, skip_if_absent."""
     for update in history.updates:
         answer = update.answer
         if isinstance(answer, Answer) and answer.outcome is Outcome.APPLIED and not update.validate_only:
@@ -234,6 +236,8 @@ def conditions_hold(history: History, timeline: Timeline) -> Iterator[ConditionI
             if not timeline.may_precede(head, update.etag):
                 yield ConditionIgnored(f"{update.key}: etag {update.etag}, but applied to {head.previous}", update)
             before = timeline.newest(update.key, head.previous)
+            if update.must_not_exist and before is not None and before.document is not None:
+                yield ConditionIgnored(f"{update.key}: applied although there was a document", update, head)
             if update.skip_if_absent and (before is None or before.document is None):
                 yield ConditionIgnored(f"{update.key}: applied although there was no document", update, head)
         elif isinstance(answer, Failure) and answer.reason == "ETAG_MISMATCH" and _needless(history, timeline, update):
@@ -257,6 +261,6 @@ def _had_seen(history: History, update: Update, head: Head) -> bool:
         return other.sidecar == update.sidecar and other.key == update.key and other.answered < update.invoked
 
     answers = (other.answer for other in history.updates if before(other))
-    told = (answer.version for answer in answers if isinstance(answer, Answer) and not answer.repeated)
+    told = (answer.version for answer in answers if isinstance(answer, Answer) and not answer.replayed)
     read = (read.version for read in history.reads if before(read))
     return any(version >= head.version for version in chain(told, read))

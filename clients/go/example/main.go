@@ -12,8 +12,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"topicpolicies/clients/go/topicpolicies"
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	"topicpolicies.example/clients/go/topicpolicies"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 func main() {
@@ -36,7 +36,7 @@ func run(ctx context.Context, target, topic string) error {
 	key := topicpolicies.Key{Topic: topic}
 
 	// A cache, and a listener that is told of every change.
-	cache, err := client.NewCache(ctx, topicpolicies.Selection{Topics: []string{topic}})
+	cache, err := client.Cache(ctx, topicpolicies.Selection{Topics: []string{topic}})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, target, topic string) error {
 	}
 	fmt.Printf("updated to version %s\n", updated.Version)
 
-	// An edit: one entry of a map, whatever else is in it. It runs again if somebody else was faster.
+	// An edit: one entry of a map, whatever else is in it. It runs again if somebody else was faster. The reason is kept in the log.
 	edited, err := client.Edit(ctx, key, func(policies *topicpolicies.TopicPolicies) error {
 		policies.MaxProducerPerTopic = proto.Int32(policies.GetMaxProducerPerTopic() + 1)
 		if policies.SubscriptionPolicies == nil {
@@ -75,15 +75,15 @@ func run(ctx context.Context, target, topic string) error {
 		rate := &pb.DispatchRate{DispatchThrottlingRateInMsg: proto.Int32(100)}
 		policies.SubscriptionPolicies["billing"] = &pb.SubscriptionPolicies{DispatchRate: rate}
 		return nil
-	})
+	}, func(update *topicpolicies.Update) { update.Reason = "billing reads slowly" })
 	if err != nil {
 		return err
 	}
-	fmt.Printf("edited: at most %d producers\n", edited.Policies.GetMaxProducerPerTopic())
+	fmt.Printf("edited: at most %d producers\n", edited.Document.Policies.GetMaxProducerPerTopic())
 
 	// An old etag is a conflict, not a lost update.
 	_, err = client.Update(ctx, topicpolicies.Update{
-		Key: key, Policies: &topicpolicies.TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}, Etag: updated.Version,
+		Key: key, Policies: &topicpolicies.TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}, ETag: updated.Version,
 	})
 	if !errors.Is(err, topicpolicies.ErrConflict) {
 		return fmt.Errorf("an old etag was accepted: %w", err)
@@ -91,7 +91,7 @@ func run(ctx context.Context, target, topic string) error {
 	fmt.Println("an old etag was refused")
 
 	// The listener has been told, and the cache has it.
-	for told := int32(0); told != edited.Policies.GetMaxProducerPerTopic(); {
+	for told := int32(0); told != edited.Document.Policies.GetMaxProducerPerTopic(); {
 		select {
 		case told = <-limits:
 		case <-ctx.Done():
@@ -101,7 +101,7 @@ func run(ctx context.Context, target, topic string) error {
 	document, _ := cache.Get(key)
 	fmt.Printf("the cache has version %s, confirmed %s ago\n", document.Version, cache.Staleness().Round(time.Millisecond))
 
-	if _, err := client.Delete(ctx, topicpolicies.Deletion{Topic: topic}); err != nil {
+	if _, err := client.Delete(ctx, topicpolicies.Deletion{Key: key, ETag: edited.Version}); err != nil {
 		return err
 	}
 	fmt.Println("deleted")

@@ -107,9 +107,9 @@ func (calls) HandleConn(context.Context, stats.ConnStats) {}
 // ambiguous tells whether a change that was sent and failed like this may have been made all the same.
 func ambiguous(failure *Error) bool {
 	switch failure.Code {
-	case codes.DeadlineExceeded:
+	case codes.DeadlineExceeded, codes.Internal:
 		return true
-	case codes.Unavailable, codes.Canceled, codes.Internal, codes.Unknown:
+	case codes.Unavailable, codes.Canceled, codes.Unknown:
 		return !failure.FromService
 	default:
 		return false
@@ -118,5 +118,10 @@ func ambiguous(failure *Error) bool {
 
 // settled are the answers that a repeat gets only if the request was not applied before: the service looks its id up first.
 func settled(failure *Error) bool {
-	return failure.Code == codes.Aborted || failure.Code == codes.InvalidArgument
+	switch failure.Code {
+	case codes.Aborted, codes.AlreadyExists, codes.InvalidArgument:
+		return true
+	default:
+		return false
+	}
 }

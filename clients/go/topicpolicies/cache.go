@@ -2,71 +2,70 @@ package topicpolicies
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// PolicyCache is a local, always current copy of the documents that a selection names (the informer pattern). It watches in a goroutine of its
-// own. Reads never wait and never fail: while the service is out of reach they give what was known last, and Staleness says since when.
+// Forever is how old a copy is of which nothing is known yet.
+const Forever = time.Duration(math.MaxInt64)
+
+// PolicyCache is a local, always current copy of the documents that a selection names (the informer pattern). It watches in a goroutine of
+// its own. Reads never wait and never fail: while the service is out of reach they give what was known last, and Staleness says how old
+// that is.
 //
-// While a namespace begins again with a snapshot, what was known of it stays; what the snapshot does not tell of again is dropped when it is
-// complete.
+// While a namespace begins again with a snapshot, what was known of it stays; what the snapshot does not tell of again is dropped when it
+// is complete.
 type PolicyCache struct {
 	watch *Watch
 	done  chan struct{}
 
-	mu         sync.RWMutex
-	namespaces map[string]*namespaceCopy
-	documents  map[Key]Document
-	waiting    chan struct{} // closed and replaced when a namespace has been synced
-	listeners  map[*listener]struct{}
-	began      time.Time
-	err        error
+	mu        sync.RWMutex
+	parts     map[string]*part
+	newest    time.Time     // what the stream has confirmed last, of any namespace, by the server's clock
+	waiting   chan struct{} // closed and replaced when a namespace has been synced
+	listeners map[*listener]struct{}
+	err       error
 }
 
-// namespaceCopy is what is known of one namespace besides its documents.
-type namespaceCopy struct {
-	synced    bool
-	confirmed time.Time
-	doubtful  map[Key]struct{} // of an earlier snapshot, and not told again yet; nil outside of one
-	keys      map[Key]struct{}
-	problem   string
-}
-
-// NamespaceState is how a namespace of a cache is.
-type NamespaceState struct {
-	// Synced tells whether its first snapshot was complete. From then on reads are complete, if perhaps stale.
+// NamespaceStatus is how a namespace of a cache is.
+type NamespaceStatus struct {
+	// Synced tells whether it has had a whole snapshot. From then on reads are complete, if perhaps stale.
 	Synced bool
-	// ConfirmedAt is when the service last said something that covers all that this copy has; zero before Synced.
-	ConfirmedAt time.Time
-	// Problem is a sentence for people while it can't be followed, else empty.
-	Problem string
+	// Staleness is how long ago it was known that the copy had everything; Forever before Synced.
+	Staleness time.Duration
+	// State is the service's own; it is not set while the service is out of reach, or has not said yet.
+	State NamespaceState
+	// Reason and Message say why it is not followed, the first for programs and the second for people; empty if it is.
+	Reason  string
+	Message string
 }
 
-// NewCache makes a cache and starts to fill it. Close it, or end the context, when it is no longer needed. Scopes, Topics and Namespaces of the
-// selection count; BookmarkInterval is how often the service confirms that nothing has changed, 10 seconds if it is not set.
-func (c *Client) NewCache(ctx context.Context, selection Selection) (*PolicyCache, error) {
-	selection.Mode, selection.Resume, selection.Patience = Latest, nil, 0
-	watch, err := c.Watch(ctx, selection)
+// Cache makes a cache and starts to fill it. Close it, or end the context, when it is no longer needed. Scopes, Topics and Namespaces of
+// the selection count; BookmarkInterval is how often the service confirms that nothing has changed, 10 seconds if it is not set.
+func (c *Client) Cache(ctx context.Context, selection Selection) (*PolicyCache, error) {
+	watch, err := c.Watch(ctx, Selection{
+		Topics: selection.Topics, Namespaces: selection.Namespaces, Scopes: selection.Scopes, BookmarkInterval: selection.BookmarkInterval,
+	})
 	if err != nil {
 		return nil, err
 	}
-	cache := &PolicyCache{
-		watch:      watch,
-		done:       make(chan struct{}),
-		namespaces: map[string]*namespaceCopy{},
-		documents:  map[Key]Document{},
-		waiting:    make(chan struct{}),
-		listeners:  map[*listener]struct{}{},
-		began:      time.Now(),
-	}
-	for _, name := range watch.session.order {
-		cache.namespaces[name] = &namespaceCopy{keys: map[Key]struct{}{}}
-	}
+	cache := newCache(watch.session.order)
+	cache.watch = watch
 	go cache.follow()
 	return cache, nil
+}
+
+func newCache(namespaces []string) *PolicyCache {
+	cache := &PolicyCache{
+		done: make(chan struct{}), parts: map[string]*part{}, waiting: make(chan struct{}), listeners: map[*listener]struct{}{},
+	}
+	for _, name := range namespaces {
+		cache.parts[name] = newPart()
+	}
+	return cache
 }
 
 // Close ends the cache and its listeners, and waits until it has stopped watching. Reads go on giving what was known last.
@@ -85,23 +84,33 @@ func (p *PolicyCache) Err() error {
 	return p.err
 }
 
-// Get gives a document; false if there is none, or none is known yet. Its policies are shared: clone them before you change them.
-func (p *PolicyCache) Get(key Key) (Document, bool) {
+// Get gives a document; false if there is none, or none is known yet. The topic may be named without its domain, or by a partition's name.
+// The document's policies are shared: clone them before you change them.
+func (p *PolicyCache) Get(key Key) (PolicyDocument, bool) {
+	key = key.full()
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	document, found := p.documents[key.full()]
-	return document, found
+	part := p.parts[namespaceOf(key.Topic)]
+	if part == nil {
+		return PolicyDocument{}, false
+	}
+	document := part.documents[key]
+	return document, document.Exists()
 }
 
 // Documents gives all documents, ordered by topic and scope.
-func (p *PolicyCache) Documents() []Document {
+func (p *PolicyCache) Documents() []PolicyDocument {
 	p.mu.RLock()
-	all := make([]Document, 0, len(p.documents))
-	for _, document := range p.documents {
-		all = append(all, document)
+	var all []PolicyDocument
+	for _, part := range p.parts {
+		for _, document := range part.documents {
+			if document.Exists() {
+				all = append(all, document)
+			}
+		}
 	}
 	p.mu.RUnlock()
-	slices.SortFunc(all, func(a, b Document) int {
+	slices.SortFunc(all, func(a, b PolicyDocument) int {
 		if order := strings.Compare(a.Topic, b.Topic); order != 0 {
 			return order
 		}
@@ -110,7 +119,7 @@ func (p *PolicyCache) Documents() []Document {
 	return all
 }
 
-// Synced tells whether the first snapshot of every namespace was complete.
+// Synced tells whether every namespace has had a whole snapshot.
 func (p *PolicyCache) Synced() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -118,8 +127,8 @@ func (p *PolicyCache) Synced() bool {
 }
 
 func (p *PolicyCache) synced() bool {
-	for _, namespace := range p.namespaces {
-		if !namespace.synced {
+	for _, part := range p.parts {
+		if !part.synced {
 			return false
 		}
 	}
@@ -145,33 +154,34 @@ func (p *PolicyCache) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// Staleness is how long ago the service last said something that covers all that this copy has, of the namespace for which that is the longest;
-// before Synced, how long the cache has been at it. While all is well it is at most about the interval of bookmarks.
+// Staleness is how old the copy is: that of its stalest namespace, Forever before Synced. While all is well it is at most about the
+// interval of bookmarks.
 func (p *PolicyCache) Staleness() time.Duration {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	oldest := time.Now()
-	for _, namespace := range p.namespaces {
-		confirmed := namespace.confirmed
-		if confirmed.IsZero() {
-			confirmed = p.began
-		}
-		if confirmed.Before(oldest) {
-			oldest = confirmed
-		}
-	}
-	return time.Since(oldest)
+	return p.stalenessAt(time.Now(), "")
 }
 
-// State tells how one namespace is; the zero state for one that was not selected.
-func (p *PolicyCache) State(namespace string) NamespaceState {
+// stalenessAt is how old the copy of a namespace is, or that of all of them (""), at a time.
+func (p *PolicyCache) stalenessAt(now time.Time, name string) time.Duration {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	known := p.namespaces[namespace]
-	if known == nil {
-		return NamespaceState{}
+	oldest := time.Duration(0)
+	for each, part := range p.parts {
+		if name == "" || name == each {
+			oldest = max(oldest, part.staleness(now))
+		}
 	}
-	return NamespaceState{known.synced, known.confirmed, known.problem}
+	return oldest
+}
+
+// Namespace tells how one namespace is; of one that was not selected nothing is known.
+func (p *PolicyCache) Namespace(name string) NamespaceStatus {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	part := p.parts[name]
+	if part == nil {
+		return NamespaceStatus{Staleness: Forever}
+	}
+	return NamespaceStatus{part.synced, part.staleness(time.Now()), part.state, part.reason, part.message}
 }
 
 func (p *PolicyCache) follow() {
@@ -201,68 +211,37 @@ func (p *PolicyCache) apply(event Event, now time.Time) {
 	defer p.mu.Unlock()
 	switch each := event.(type) {
 	case Changed:
-		p.take(each.Document, each.Place, now)
-	case Deleted:
-		p.take(each.Document, each.Place, now)
-	case Synced:
-		namespace := p.of(each.Namespace)
-		for key := range namespace.doubtful {
-			p.drop(namespace, key)
+		if p.parts[each.Namespace].take(each.Document) {
+			p.tell(each.Document.Key)
 		}
-		namespace.doubtful = nil
-		namespace.synced = true
-		namespace.confirm(now)
+	case Synced:
+		part := p.parts[each.Namespace]
+		for _, key := range part.complete() {
+			p.tell(key)
+		}
+		part.confirm(now.Add(-p.lag(each.ConfirmedTime)))
 		close(p.waiting)
 		p.waiting = make(chan struct{})
 	case Bookmark:
-		p.of(each.Namespace).confirm(now)
-	case Restarted:
-		namespace := p.of(each.Namespace)
-		namespace.doubtful = map[Key]struct{}{}
-		for key := range namespace.keys {
-			namespace.doubtful[key] = struct{}{}
-		}
-	case NamespaceLoading:
-		p.of(each.Namespace).problem = each.Message
-	case NamespaceUnavailable:
-		p.of(each.Namespace).problem = each.Message
+		p.parts[each.Namespace].confirm(now.Add(-p.lag(each.ConfirmedTime)))
+	case Reset:
+		p.parts[each.Namespace].reset()
+	case Status:
+		part := p.parts[each.Namespace]
+		part.state, part.reason, part.message = each.State, each.Reason, each.Message
 	case Interrupted:
-		for _, namespace := range p.namespaces {
-			namespace.problem = each.Err.Error()
+		p.newest = time.Time{} // the next stream may be another server's, with a clock of its own
+		failure := fromError(each.Err)
+		for _, part := range p.parts {
+			part.state, part.reason, part.message = stateUnset, failure.Reason, failure.Message
 		}
 	}
 }
 
-func (p *PolicyCache) of(namespace string) *namespaceCopy {
-	known := p.namespaces[namespace]
-	if known == nil { // the service spells it differently
-		known = &namespaceCopy{keys: map[Key]struct{}{}}
-		p.namespaces[namespace] = known
+// lag is how far what a bookmark confirms lies behind what the stream has confirmed of any namespace.
+func (p *PolicyCache) lag(confirmed time.Time) time.Duration {
+	if confirmed.After(p.newest) {
+		p.newest = confirmed
 	}
-	return known
-}
-
-func (p *PolicyCache) take(document Document, where Place, now time.Time) {
-	namespace := p.of(where.Namespace)
-	delete(namespace.doubtful, document.Key)
-	if !where.Snapshot {
-		namespace.confirm(now)
-	}
-	if !document.Exists() {
-		p.drop(namespace, document.Key)
-		return
-	}
-	p.documents[document.Key] = document
-	namespace.keys[document.Key] = struct{}{}
-	p.tell(document.Key)
-}
-
-func (p *PolicyCache) drop(namespace *namespaceCopy, key Key) {
-	delete(p.documents, key)
-	delete(namespace.keys, key)
-	p.tell(key)
-}
-
-func (n *namespaceCopy) confirm(now time.Time) {
-	n.confirmed, n.problem = now, ""
+	return p.newest.Sub(confirmed)
 }

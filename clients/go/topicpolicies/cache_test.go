@@ -7,13 +7,11 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 )
 
 func caching(t *testing.T, client *Client, selection Selection) *PolicyCache {
 	t.Helper()
-	cache, err := client.NewCache(t.Context(), selection)
+	cache, err := client.Cache(t.Context(), selection)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,13 +32,18 @@ func TestACacheHasTheSnapshotAndEveryChange(t *testing.T) {
 	if document, found := cache.Get(key); !found || document.Policies.GetMaxProducerPerTopic() != 1 || !cache.Synced() {
 		t.Fatal(document, found)
 	}
-	other := Key{namespace + "/payments", Global}
+	other := Key{namespace + "/payments", ScopeGlobal}
 	put(t, client, other, 2)
 	until(t, "the new document is in the cache", func() bool { return len(cache.Documents()) == 2 })
-	if _, found := cache.Get(Key{namespace + "/payments-partition-3", Global}); !found {
-		t.Error("a partition's name did not mean its base topic")
+	for _, name := range []string{"/payments", "/payments-partition-3"} {
+		if _, found := cache.Get(Key{namespace + name, ScopeGlobal}); !found {
+			t.Errorf("%s was not found by its short name", name)
+		}
 	}
-	if _, err := client.Delete(t.Context(), Deletion{Topic: key.Topic}); err != nil {
+	if _, found := cache.Get(Key{namespace + "/payments-partition-03", ScopeGlobal}); found {
+		t.Error("what is no partition for Pulsar was taken for one")
+	}
+	if _, err := client.Delete(t.Context(), Deletion{Key: key}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the deleted document is gone", func() bool { _, found := cache.Get(key); return !found })
@@ -56,7 +59,7 @@ func TestAListenerIsToldWhatThereIsAndThenEveryChange(t *testing.T) {
 	next := func() string {
 		select {
 		case change := <-changes:
-			side := func(d *Document) string {
+			side := func(d *PolicyDocument) string {
 				if d == nil {
 					return "none"
 				}
@@ -74,7 +77,7 @@ func TestAListenerIsToldWhatThereIsAndThenEveryChange(t *testing.T) {
 	if told := next(); told != "1 to 2" {
 		t.Error(told)
 	}
-	if _, err := client.Delete(t.Context(), Deletion{Topic: key.Topic}); err != nil {
+	if _, err := client.Delete(t.Context(), Deletion{Key: key}); err != nil {
 		t.Fatal(err)
 	}
 	if told := next(); told != "2 to none" {
@@ -128,11 +131,11 @@ func TestACacheServesWhatItKnowsWhileTheServerIsAwayAndCatchesUp(t *testing.T) {
 	cache := caching(t, client, Selection{Namespaces: []string{namespace}, BookmarkInterval: time.Second})
 	until(t, "the copy has become older", func() bool { return cache.Staleness() > 600*time.Millisecond })
 	until(t, "a bookmark has confirmed it", func() bool {
-		return cache.Staleness() < 500*time.Millisecond && time.Since(cache.State(namespace).ConfirmedAt) < time.Second
+		return cache.Staleness() < 500*time.Millisecond && cache.Namespace(namespace).Staleness < 500*time.Millisecond
 	})
 	server.Kill()
 	until(t, "the copy is stale, and says why", func() bool {
-		return cache.Staleness() > 1500*time.Millisecond && cache.State(namespace).Problem != ""
+		return cache.Staleness() > 1500*time.Millisecond && cache.Namespace(namespace).Message != ""
 	})
 	if document, found := cache.Get(key); !found || document.Policies.GetMaxProducerPerTopic() != 1 || !cache.Synced() {
 		t.Error(document, found)
@@ -143,36 +146,77 @@ func TestACacheServesWhatItKnowsWhileTheServerIsAwayAndCatchesUp(t *testing.T) {
 	put(t, client, key, 2)
 	until(t, "the cache has caught up", func() bool {
 		document, _ := cache.Get(key)
-		return document.Policies.GetMaxProducerPerTopic() == 2 && cache.Staleness() < time.Second && cache.State(namespace).Problem == ""
+		return document.Policies.GetMaxProducerPerTopic() == 2 && cache.Staleness() < time.Second && cache.Namespace(namespace).Message == ""
 	})
 }
 
-func TestWhatASecondSnapshotDoesNotTellAgainIsDropped(t *testing.T) {
-	cache := &PolicyCache{
-		namespaces: map[string]*namespaceCopy{"t/n": {keys: map[Key]struct{}{}}}, documents: map[Key]Document{},
-		waiting: make(chan struct{}), listeners: map[*listener]struct{}{},
+func TestACacheOfWhichNothingIsKnownIsForeverStale(t *testing.T) {
+	cache, err := open(t, nobody(t)).Cache(t.Context(), Selection{Namespaces: []string{"t/n", "t/m"}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	stays, goes := Key{"persistent://t/n/stays", Local}, Key{"persistent://t/n/goes", Local}
-	tell := func(key Key) {
-		policies := &TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}
-		cache.apply(Changed{Document{key, policies, "1"}, Place{Namespace: "t/n", Snapshot: true}}, time.Now())
+	defer cache.Close()
+	if status := cache.Namespace("t/n"); status.Staleness != Forever || status.Synced || cache.Staleness() != Forever || cache.Synced() {
+		t.Errorf("%+v %s", status, cache.Staleness())
 	}
-	tell(stays)
-	tell(goes)
-	cache.apply(Synced{Namespace: "t/n"}, time.Now())
-	cache.apply(Restarted{Namespace: "t/n"}, time.Now())
-	tell(stays)
-	if _, found := cache.Get(goes); !found || !cache.Synced() {
-		t.Error("it was dropped before the snapshot was complete")
-	}
-	cache.apply(Synced{Namespace: "t/n"}, time.Now())
-	if documents := cache.Documents(); len(documents) != 1 || documents[0].Key != stays {
-		t.Errorf("%+v", documents)
+	if status := cache.Namespace("not/selected"); status.Staleness != Forever {
+		t.Errorf("%+v", status)
 	}
 }
 
+func TestAbsencesAreForgottenOnceABookmarkCoversThem(t *testing.T) {
+	cache := newCache([]string{"t/n"})
+	key := Key{"persistent://t/n/x", ScopeLocal}
+	cache.apply(Synced{Namespace: "t/n"}, time.Now())
+	cache.apply(Changed{Namespace: "t/n", Document: PolicyDocument{Key: key, Version: "2"}}, time.Now())
+	if len(cache.parts["t/n"].documents) != 1 {
+		t.Error("an absence has no version")
+	}
+	cache.apply(Bookmark{Namespace: "t/n"}, time.Now())
+	if part := cache.parts["t/n"]; len(part.documents) != 0 || len(part.absent) != 0 {
+		t.Errorf("%+v", part)
+	}
+}
+
+func TestACacheIsReadWhileItChanges(t *testing.T) {
+	client, namespace := open(t, sidecar.Address), newNamespace()
+	cache := caching(t, client, Selection{Namespaces: []string{namespace}})
+	const readers, changes = 4, 200
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for range readers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			stopListening := cache.Listen(func(Change) {})
+			defer stopListening()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_, _ = cache.Get(Key{Topic: namespace + "/m0"})
+					_ = cache.Documents()
+					_ = cache.Namespace(namespace)
+				}
+			}
+		}()
+	}
+	for result, err := range client.UpdateMany(t.Context(), updates(namespace, 2, changes)) {
+		if err != nil || result.Err != nil {
+			t.Error(result.Err, err)
+		}
+	}
+	until(t, "the cache has the last change", func() bool {
+		document, _ := cache.Get(Key{Topic: namespace + "/m1"})
+		return document.Policies.GetMaxProducerPerTopic() == changes-1
+	})
+	close(stop)
+	group.Wait()
+}
+
 func TestACacheThatCannotFollowSaysWhy(t *testing.T) {
-	cache, err := open(t, sidecar.Address).NewCache(t.Context(), Selection{Namespaces: []string{"not a namespace"}})
+	cache, err := open(t, sidecar.Address).Cache(t.Context(), Selection{Namespaces: []string{"not a namespace"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 var oneField = Update{Key: Key{Topic: "persistent://t/n/x"}, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}}
@@ -35,6 +35,7 @@ func fromTheService(code codes.Code, reason string) error {
 
 func quick(client *settings) {
 	client.retries = RetryPolicy{MaxAttempts: 5, InitialBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, Multiplier: 2}
+	client.pauses = client.retries
 }
 
 func TestAnUpdateIsRepeatedWithTheSameRequestIDWhenTheServiceIsUnavailable(t *testing.T) {
@@ -73,7 +74,8 @@ func TestWhatCannotHelpToRepeatIsNotRepeated(t *testing.T) {
 		}}
 		_, err := open(t, fake.serve(t), quick).Update(t.Context(), oneField)
 		var failure *Error
-		if !errors.Is(err, kind) || !errors.As(err, &failure) || failure.Reason != "A_REASON" || !failure.FromService || status.Code(err) != code {
+		if !errors.Is(err, kind) || !errors.As(err, &failure) || failure.Reason != "A_REASON" || !failure.FromService ||
+			status.Code(err) != code {
 			t.Errorf("%s became %#v", code, err)
 		}
 		if len(fake.requests) != 1 {
@@ -98,17 +100,18 @@ func TestTheOutcomeOfAChangeThatWasSentAndNotAnsweredIsUnknownAndARepeatIsPossib
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return &pb.UpdatePolicyResponse{Repeated: true}, nil
+		return &pb.UpdatePolicyResponse{Replayed: true}, nil
 	}}
 	client := open(t, fake.serve(t), WithTimeout(2*time.Second))
 	_, err := client.Update(t.Context(), oneField)
 	var failure *Error
-	if !errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrDeadlineExceeded) || !errors.As(err, &failure) {
+	if !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnavailable) ||
+		!errors.As(err, &failure) {
 		t.Fatalf("%#v", err)
 	}
 	again := oneField
 	again.RequestID = failure.RequestID
-	if result, err := client.Update(t.Context(), again); err != nil || !result.Repeated {
+	if result, err := client.Update(t.Context(), again); err != nil || !result.Replayed {
 		t.Fatal(result, err)
 	}
 	if id := fake.requests[0].GetRequestId(); id != failure.RequestID || id != fake.requests[1].GetRequestId() {
@@ -179,7 +182,8 @@ func TestTheActorAndTheTokenGoWithEveryCall(t *testing.T) {
 	}
 	for i, sent := range fake.metadata {
 		want := "Bearer secret-" + string(rune('1'+i))
-		if actor, token := sent.Get("topicpolicies-actor"), sent.Get("authorization"); len(actor) != 1 || actor[0] != "retention-bot" || len(token) != 1 || token[0] != want {
+		if actor, token := sent.Get("topicpolicies-actor"), sent.Get("authorization"); len(actor) != 1 || actor[0] != "retention-bot" ||
+			len(token) != 1 || token[0] != want {
 			t.Errorf("sent %q and %q", actor, token)
 		}
 	}
@@ -233,8 +237,11 @@ func TestTargetsOnThisMachineAreTold(t *testing.T) {
 }
 
 func TestPausesGrowAndKeepInTheUpperHalfOfTheirCeiling(t *testing.T) {
-	for attempt, ceiling := range map[int]time.Duration{1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 7: 5 * time.Second, 1000: 5 * time.Second} {
-		if least, most := DefaultRetries.delay(attempt, 0), DefaultRetries.delay(attempt, 0.999999); least != ceiling/2 || most > ceiling || most < ceiling*9/10 {
+	for attempt, ceiling := range map[int]time.Duration{
+		1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 7: 5 * time.Second, 1000: 5 * time.Second,
+	} {
+		if least, most := DefaultRetries.delay(attempt, 0), DefaultRetries.delay(attempt, 0.999999); least != ceiling/2 || most > ceiling ||
+			most < ceiling*9/10 {
 			t.Errorf("attempt %d: from %s to %s", attempt, least, most)
 		}
 	}

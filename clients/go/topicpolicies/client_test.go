@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 func TestAnUpdateChangesTheMaskedFieldsAndNoOthers(t *testing.T) {
@@ -20,13 +20,13 @@ func TestAnUpdateChangesTheMaskedFieldsAndNoOthers(t *testing.T) {
 		MessageTtlInSeconds: proto.Int32(60),
 		RetentionPolicies:   &pb.RetentionPolicies{RetentionTimeInMinutes: proto.Int32(10), RetentionSizeInMb: proto.Int64(100)},
 	}})
-	if err != nil || first.Outcome != Applied {
+	if err != nil || first.Outcome != UpdateOutcomeApplied {
 		t.Fatal(first, err)
 	}
 	second, err := client.Update(t.Context(), Update{
 		Key: key, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(6)},
 		Mask: []string{"max_producer_per_topic", "message_ttl_in_seconds", "retention_policies.retention_time_in_minutes"},
-		Etag: first.Version,
+		ETag: first.Version,
 	})
 	var failure *Error
 	if !errors.As(err, &failure) || !errors.Is(err, ErrInvalidArgument) || len(failure.Violations) == 0 {
@@ -34,13 +34,14 @@ func TestAnUpdateChangesTheMaskedFieldsAndNoOthers(t *testing.T) {
 	}
 	second, err = client.Update(t.Context(), Update{
 		Key: key, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(6)},
-		Mask: []string{"max_producer_per_topic", "message_ttl_in_seconds"}, Etag: first.Version,
+		Mask: []string{"max_producer_per_topic", "message_ttl_in_seconds"}, ETag: first.Version,
 	})
 	if err != nil || second.PreviousVersion != first.Version {
 		t.Fatal(second, err)
 	}
-	want := &TopicPolicies{MaxProducerPerTopic: proto.Int32(6), RetentionPolicies: first.Policies.GetRetentionPolicies()}
-	if read, err := client.GetAtLeast(t.Context(), key, second.Version); err != nil || !proto.Equal(read.Policies, want) || read.Version != second.Version {
+	want := &TopicPolicies{MaxProducerPerTopic: proto.Int32(6), RetentionPolicies: first.Document.Policies.GetRetentionPolicies()}
+	if read, err := client.Get(t.Context(), key, AtLeastVersion(second.Version)); err != nil || !proto.Equal(read.Policies, want) ||
+		read.Version != second.Version {
 		t.Fatal(read, err)
 	}
 }
@@ -60,7 +61,7 @@ func TestEntriesOfMapsAreSetAndRemovedOneByOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := result.Policies.GetSubscriptionPolicies()
+	entries := result.Document.Policies.GetSubscriptionPolicies()
 	for _, name := range []string{"my-sub", "tick`ed"} {
 		if rate := entries[name].GetDispatchRate(); rate.GetDispatchThrottlingRateInMsg() != 7 || rate.GetRatePeriodInSecond() != 1 {
 			t.Errorf("%s: %v", name, rate)
@@ -71,20 +72,33 @@ func TestEntriesOfMapsAreSetAndRemovedOneByOne(t *testing.T) {
 	}
 }
 
-func TestAnUpdateWithoutAnythingToChangeIsNotSent(t *testing.T) {
+func TestAnUpdateWithoutAMaskHasNoneSoThatTheServiceSaysWhatItMeans(t *testing.T) {
+	for _, mask := range [][]string{nil, {}} {
+		if request := (Update{Key: oneField.Key, Policies: oneField.Policies, Mask: mask}).request(); request.UpdateMask != nil {
+			t.Errorf("%v", request)
+		}
+	}
 	_, err := open(t, sidecar.Address).Update(t.Context(), Update{Key: topicIn(newNamespace())})
 	var failure *Error
-	if !errors.As(err, &failure) || failure.Reason != "EMPTY_MASK" || failure.FromService {
+	if !errors.As(err, &failure) || failure.Reason != "EMPTY_MASK" || !failure.FromService {
 		t.Errorf("%#v", err)
 	}
 }
 
-func TestAnotherVersionThanTheEtagIsAConflict(t *testing.T) {
+func TestAnotherVersionThanTheETagIsAConflictAndADocumentWhereThereMustBeNoneExistsAlready(t *testing.T) {
 	client, update := open(t, sidecar.Address), oneField
-	update.Key, update.Etag = topicIn(newNamespace()), "no such version"
+	update.Key = topicIn(newNamespace())
+	update.ETag = put(t, client, Key{Topic: update.Topic, Scope: ScopeGlobal}, 1).Version
 	_, err := client.Update(t.Context(), update)
 	var failure *Error
-	if !errors.Is(err, ErrConflict) || !errors.As(err, &failure) || !failure.FromService || failure.Reason == "" {
+	if !errors.Is(err, ErrConflict) || !errors.As(err, &failure) || !failure.FromService || failure.Reason != "ETAG_MISMATCH" {
+		t.Errorf("%#v", err)
+	}
+	present := put(t, client, update.Key, 1).Version
+	update.ETag, update.MustNotExist = "", true
+	_, err = client.Update(t.Context(), update)
+	if !errors.Is(err, ErrAlreadyExists) || !errors.As(err, &failure) || failure.Reason != "DOCUMENT_EXISTS" ||
+		failure.Metadata["version"] != present {
 		t.Errorf("%#v", err)
 	}
 }
@@ -98,7 +112,7 @@ func TestARepeatedRequestIsAppliedOnce(t *testing.T) {
 	}
 	update.RequestID = first.RequestID
 	again, err := client.Update(t.Context(), update)
-	if err != nil || !again.Repeated || again.Version != first.Version {
+	if err != nil || !again.Replayed || again.Version != first.Version {
 		t.Errorf("%v %v", again, err)
 	}
 }
@@ -106,12 +120,12 @@ func TestARepeatedRequestIsAppliedOnce(t *testing.T) {
 func TestOptionsOfAnUpdateReachTheService(t *testing.T) {
 	client, update := open(t, sidecar.Address), oneField
 	update.Key, update.SkipIfAbsent = topicIn(newNamespace()), true
-	if skipped, err := client.Update(t.Context(), update); err != nil || skipped.Outcome != Skipped || skipped.Exists() {
+	if skipped, err := client.Update(t.Context(), update); err != nil || skipped.Outcome != UpdateOutcomeSkipped || skipped.Document.Exists() {
 		t.Errorf("%v %v", skipped, err)
 	}
 	update.SkipIfAbsent, update.ValidateOnly = false, true
-	if _, err := client.Update(t.Context(), update); err != nil {
-		t.Error(err)
+	if dry, err := client.Update(t.Context(), update); err != nil || dry.Outcome != UpdateOutcomeWouldApply || !dry.Document.Exists() {
+		t.Error(dry, err)
 	}
 	if read, err := client.Get(t.Context(), update.Key); err != nil || read.Exists() {
 		t.Errorf("%v %v", read, err)
@@ -126,14 +140,14 @@ func TestOptionsOfAnUpdateReachTheService(t *testing.T) {
 		}
 		return result
 	}
-	types(Union, pb.SubscriptionType_SUBSCRIPTION_TYPE_SHARED, pb.SubscriptionType_SUBSCRIPTION_TYPE_FAILOVER)
-	left := types(Subtract, pb.SubscriptionType_SUBSCRIPTION_TYPE_SHARED).Policies.GetSubscriptionTypesEnabled()
+	types(ListOperationUnion, pb.SubscriptionType_SUBSCRIPTION_TYPE_SHARED, pb.SubscriptionType_SUBSCRIPTION_TYPE_FAILOVER)
+	left := types(ListOperationSubtract, pb.SubscriptionType_SUBSCRIPTION_TYPE_SHARED).Document.Policies.GetSubscriptionTypesEnabled()
 	if len(left) != 1 || left[0] != pb.SubscriptionType_SUBSCRIPTION_TYPE_FAILOVER {
 		t.Errorf("%v", left)
 	}
 }
 
-func TestDocumentsAreListedPageByPageAndDeletedScopeByScope(t *testing.T) {
+func TestDocumentsAreListedPageByPageAndDeletedOneByOne(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	const topics = 101 // one more than a page
 	for i := range topics {
@@ -144,13 +158,18 @@ func TestDocumentsAreListedPageByPageAndDeletedScopeByScope(t *testing.T) {
 		}
 	}
 	update := oneField
-	update.Key = Key{Topic: namespace + "/t000", Scope: Global}
+	update.Key = Key{Topic: namespace + "/t000"}
+	local, err := client.Update(t.Context(), update)
+	if err != nil || local.Outcome != UpdateOutcomeUnchanged {
+		t.Fatal(local, err)
+	}
+	update.Scope = ScopeGlobal
 	global, err := client.Update(t.Context(), update)
 	if err != nil {
 		t.Fatal(err)
 	}
 	count := func(scopes ...Scope) (found int) {
-		for document, err := range client.List(t.Context(), namespace, scopes...) {
+		for document, err := range client.List(t.Context(), namespace, scopes...).All() {
 			if err != nil || !document.Exists() {
 				t.Fatal(document, err)
 			}
@@ -158,23 +177,36 @@ func TestDocumentsAreListedPageByPageAndDeletedScopeByScope(t *testing.T) {
 		}
 		return found
 	}
-	if all, local := count(), count(Local); all != topics+1 || local != topics {
+	if all, local := count(), count(ScopeLocal); all != topics+1 || local != topics {
 		t.Errorf("%d in all, %d local", all, local)
 	}
-	results, err := client.Delete(t.Context(), Deletion{Topic: update.Topic, Scopes: map[Scope]string{Local: "wrong", Global: global.Version}})
-	if err != nil || len(results) != 2 {
-		t.Fatal(results, err)
+	removal := Deletion{Key: update.Key, ETag: local.Version}
+	if _, err := client.Delete(t.Context(), removal); !errors.Is(err, ErrConflict) {
+		t.Error(err)
 	}
-	if !errors.Is(results[0].Err, ErrConflict) || results[1].Err != nil || results[1].Outcome != WasDeleted || results[1].PreviousVersion != global.Version {
-		t.Errorf("%+v", results)
+	removal.ETag, removal.ValidateOnly = global.Version, true
+	if result, err := client.Delete(t.Context(), removal); err != nil || result.Outcome != DeleteOutcomeWouldDelete {
+		t.Error(result, err)
 	}
-	if results, err := client.Delete(t.Context(), Deletion{Topic: update.Topic}); err != nil || results[0].Outcome != WasDeleted {
-		t.Errorf("%+v %v", results, err)
+	removal.ValidateOnly, removal.IncludePrevious = false, true
+	result, err := client.Delete(t.Context(), removal)
+	if err != nil || result.Outcome != DeleteOutcomeDeleted || result.PreviousVersion != global.Version || result.Document.Exists() {
+		t.Errorf("%+v %v", result, err)
 	}
-	if results, err := client.Delete(t.Context(), Deletion{Topic: update.Topic}); err != nil || results[0].Outcome != WasAbsent {
-		t.Errorf("%+v %v", results, err)
+	if result.Previous == nil || result.Previous.Policies.GetMaxProducerPerTopic() != 1 {
+		t.Errorf("%+v", result.Previous)
 	}
-	for _, err := range client.List(t.Context(), "not a namespace") {
+	removal.RequestID = result.RequestID
+	if again, err := client.Delete(t.Context(), removal); err != nil || !again.Replayed {
+		t.Errorf("%+v %v", again, err)
+	}
+	if absent, err := client.Delete(t.Context(), Deletion{Key: update.Key}); err != nil || absent.Outcome != DeleteOutcomeAbsent {
+		t.Errorf("%+v %v", absent, err)
+	}
+	if count(ScopeLocal) != topics {
+		t.Error("the other scope was deleted too")
+	}
+	for _, err := range client.List(t.Context(), "not a namespace").All() {
 		if !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("%v", err)
 		}
@@ -218,21 +250,22 @@ func TestEditsAtOnceAreRepeatedOnConflictAndLoseNothing(t *testing.T) {
 func TestAnEditSendsOnlyWhatDiffers(t *testing.T) {
 	client, key := open(t, sidecar.Address), topicIn(newNamespace())
 	unchanged, err := client.Edit(t.Context(), key, func(*TopicPolicies) error { return nil })
-	if err != nil || unchanged.Outcome != Unchanged || unchanged.RequestID != "" {
+	if err != nil || unchanged.Outcome != UpdateOutcomeUnchanged || unchanged.RequestID != "" {
 		t.Fatal(unchanged, err)
 	}
 	ends := errors.New("changed my mind")
 	if _, err := client.Edit(t.Context(), key, func(*TopicPolicies) error { return ends }); !errors.Is(err, ends) {
 		t.Fatal(err)
 	}
-	watch := watching(t, client, Selection{Topics: []string{key.Topic}, Mode: Every})
-	nextOf[Deleted](t, watch)
-	nextOf[Deleted](t, watch)
+	watch := watching(t, client, Selection{Topics: []string{key.Topic}, Mode: WatchModeEvery})
+	nextOf[Changed](t, watch)
+	nextOf[Changed](t, watch)
 	nextOf[Synced](t, watch)
 	for _, edit := range []func(*TopicPolicies) error{
 		func(p *TopicPolicies) error {
 			p.MaxProducerPerTopic = proto.Int32(1)
-			p.SubscriptionPolicies = map[string]*pb.SubscriptionPolicies{"a.b": {DispatchRate: &pb.DispatchRate{DispatchThrottlingRateInMsg: proto.Int32(2)}}}
+			rate := &pb.DispatchRate{DispatchThrottlingRateInMsg: proto.Int32(2)}
+			p.SubscriptionPolicies = map[string]*pb.SubscriptionPolicies{"a.b": {DispatchRate: rate}}
 			return nil
 		},
 		func(p *TopicPolicies) error {

@@ -1,75 +1,81 @@
 package topicpolicies
 
-import (
-	"time"
+import "time"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
-)
-
-// Event is what a watch tells: Changed, Deleted, Synced, Bookmark, Restarted, NamespaceLoading, NamespaceUnavailable or Interrupted.
+// Event is what a watch tells: Changed, Entry, Synced, Bookmark, Reset, Status, Gap or Interrupted.
 //
-// A consumer that mirrors documents needs four of them: on Changed and Deleted it moves along; on Restarted it begins to note which documents
-// of the namespace are told again; on Synced it drops those that were not. PolicyCache is that consumer.
+// A consumer that mirrors documents needs three of them: on Changed it moves along; on Reset it begins to note which documents of the
+// namespace are told again; on Synced it drops those that were not. PolicyCache is that consumer.
 type Event interface{ event() }
 
-// Place is where an event stands, and who caused it.
-type Place struct {
+// Changed tells a document: of a snapshot, or because it changed.
+type Changed struct {
 	// Namespace is tenant/namespace.
 	Namespace string
-	// PreviousVersion is empty in what was loaded from the log.
+	// Document is the document after the change. It does not exist if it was deleted, or, in a snapshot, if a topic was asked for that has
+	// none.
+	Document PolicyDocument
+	// PreviousVersion is the version before; empty in a snapshot, and where it is not known.
 	PreviousVersion string
-	// Partition is the partition of the change log, and Position the event's position in it.
+	// Previous is the document before; nil if it was not asked for, or is not known.
+	Previous *PolicyDocument
+	// Partition is the partition of the change log, and Position the position in it; empty if the log has no event of it.
 	Partition int32
 	Position  string
 	// Origin says who changed the document, as far as the log tells.
-	Origin *pb.ChangeOrigin
-	// Snapshot tells whether it belongs to the snapshot before Synced; otherwise it is a change.
+	Origin *ChangeOrigin
+	// Snapshot tells whether it belongs to a snapshot; otherwise it is a change.
 	Snapshot bool
 }
 
-// Changed: there is a document, of the snapshot or because it changed.
-type Changed struct {
-	Document
-	Place
+// Entry tells an event of the log as the history records it (WatchModeEntries).
+type Entry struct {
+	// Namespace is tenant/namespace.
+	Namespace string
+	HistoryEntry
 }
 
-// Deleted: there is no document. It was deleted, or, in a snapshot, a topic that was asked for has none.
-type Deleted struct {
-	Document
-	Place
-}
-
-// Synced: the snapshot of a namespace is complete, or a resumed watch has caught up with it.
+// Synced: the snapshot of a namespace is complete, or a resumed watch has caught up with it. It comes once at the beginning of a stream,
+// and once after each Reset.
 type Synced struct {
 	Namespace string
 	Token     WatchToken
+	// ConfirmedTime is as of when everything has been told, by the server's clock.
+	ConfirmedTime time.Time
 }
 
-// Bookmark: nothing before this place is owed any more. It is sent from time to time.
+// Bookmark: nothing before this place is owed any more. It is sent from time to time, while the namespace is followed.
 type Bookmark struct {
 	Namespace string
 	Token     WatchToken
+	// ConfirmedTime is as of when everything has been told, by the server's clock.
+	ConfirmedTime time.Time
 }
 
-// Restarted: a namespace begins again with a snapshot; what is not told again before Synced is gone. It comes before every snapshot but the
-// first of a watch that was begun without a token.
-type Restarted struct {
+// Reset: what was told of a namespace counts no more. It is told anew, up to Synced; what is not told again is gone.
+type Reset struct {
 	Namespace string
-	Reason    string
-}
-
-// NamespaceLoading: the service is still reading the change log of a namespace.
-type NamespaceLoading struct {
-	Namespace string
-	Message   string
-}
-
-// NamespaceUnavailable: the service can't read the change log of a namespace for now; it tries again, and so nothing is lost.
-type NamespaceUnavailable struct {
-	Namespace string
-	Message   string
-	// Reason is machine-readable, as in an error: TOPIC_POLICIES_DISABLED, for example.
+	// Reason is machine-readable, as in an error: TOKEN_OUT_OF_RANGE, for example. It is empty if the watch itself begins anew, because it
+	// has no token: its stream broke before Synced, or the token that it was given does not cover the namespace.
 	Reason string
+	// Message is a sentence for people.
+	Message string
+}
+
+// Status: the state of a namespace has changed. One that is NamespaceStateReady from the beginning of a stream says nothing.
+type Status struct {
+	Namespace string
+	State     NamespaceState
+	// Reason is machine-readable, as in an error; empty if the state is NamespaceStateReady.
+	Reason string
+	// Message is a sentence for people.
+	Message string
+}
+
+// Gap: events may be missing from the history here (WatchModeEntries, or FromBeginning).
+type Gap struct {
+	Namespace string
+	HistoryGap
 }
 
 // Interrupted: the stream broke; the watch tries again by itself, from where it was.
@@ -81,11 +87,11 @@ type Interrupted struct {
 	RetryIn time.Duration
 }
 
-func (Changed) event()              {}
-func (Deleted) event()              {}
-func (Synced) event()               {}
-func (Bookmark) event()             {}
-func (Restarted) event()            {}
-func (NamespaceLoading) event()     {}
-func (NamespaceUnavailable) event() {}
-func (Interrupted) event()          {}
+func (Changed) event()     {}
+func (Entry) event()       {}
+func (Synced) event()      {}
+func (Bookmark) event()    {}
+func (Reset) event()       {}
+func (Status) event()      {}
+func (Gap) event()         {}
+func (Interrupted) event() {}

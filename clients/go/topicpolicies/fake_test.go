@@ -12,8 +12,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 // fakeService answers updates as a test says, and notes what came: for what a sound service can't be made to do.
@@ -21,6 +22,8 @@ type fakeService struct {
 	pb.UnimplementedTopicPoliciesServiceServer
 	update func(ctx context.Context, attempt int) (*pb.UpdatePolicyResponse, error)
 	other  func(ctx context.Context, attempt int) error // how reads and deletions fail; nil: they don't
+	watch  func(*pb.WatchPoliciesRequest, pb.TopicPoliciesService_WatchPoliciesServer) error
+	many   func(stream pb.TopicPoliciesService_UpdatePoliciesServer, number int) error
 
 	mu          sync.Mutex
 	arrivals    []arrival
@@ -29,6 +32,7 @@ type fakeService struct {
 	reads       int
 	deletions   int
 	watches     int
+	streams     int
 	connections int
 }
 
@@ -51,8 +55,20 @@ func (f *fakeService) UpdatePolicy(ctx context.Context, request *pb.UpdatePolicy
 	return f.update(ctx, attempt)
 }
 
-func (f *fakeService) GetPolicy(ctx context.Context, _ *pb.GetPolicyRequest) (*pb.GetPolicyResponse, error) {
-	return &pb.GetPolicyResponse{Version: "1"}, f.counted(ctx, &f.reads)
+func (f *fakeService) GetPolicy(ctx context.Context, request *pb.GetPolicyRequest) (*pb.GetPolicyResponse, error) {
+	answer := &pb.GetPolicyResponse{}
+	for _, scope := range request.GetScopes() {
+		answer.Documents = append(answer.Documents, &pb.PolicyDocument{Topic: request.GetTopic(), Scope: scope, Version: "1"})
+	}
+	return answer, f.counted(ctx, &f.reads)
+}
+
+func (f *fakeService) GetEffectivePolicy(ctx context.Context, _ *pb.GetEffectivePolicyRequest) (*pb.GetEffectivePolicyResponse, error) {
+	return &pb.GetEffectivePolicyResponse{}, f.counted(ctx, &f.reads)
+}
+
+func (f *fakeService) GetServerInfo(ctx context.Context, _ *pb.GetServerInfoRequest) (*pb.GetServerInfoResponse, error) {
+	return &pb.GetServerInfoResponse{}, f.counted(ctx, &f.reads)
 }
 
 func (f *fakeService) ListPolicies(ctx context.Context, _ *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
@@ -90,12 +106,25 @@ func (f *fakeService) WatchPolicies(request *pb.WatchPoliciesRequest, stream pb.
 	f.mu.Lock()
 	f.watches++
 	f.mu.Unlock()
-	synced := &pb.Bookmark{Namespace: request.GetNamespaces()[0], Kind: pb.BookmarkKind_BOOKMARK_KIND_SYNCED, Token: &pb.WatchToken{Log: "a"}}
-	if err := stream.Send(&pb.WatchPoliciesResponse{Content: &pb.WatchPoliciesResponse_Bookmark{Bookmark: synced}}); err != nil {
+	if f.watch != nil {
+		return f.watch(request, stream)
+	}
+	synced := &pb.Bookmark{Kind: pb.BookmarkKind_BOOKMARK_KIND_SYNCED, Token: &pb.WatchToken{Log: "a"}, ConfirmedTime: timestamppb.Now()}
+	event := &pb.WatchEvent{Namespace: request.GetNamespaces()[0], Content: &pb.WatchEvent_Bookmark{Bookmark: synced}}
+	if err := stream.Send(&pb.WatchPoliciesResponse{Events: []*pb.WatchEvent{event}}); err != nil {
 		return err
 	}
 	<-stream.Context().Done()
 	return stream.Context().Err()
+}
+
+// UpdatePolicies does as the test says; number counts its streams from 1.
+func (f *fakeService) UpdatePolicies(stream pb.TopicPoliciesService_UpdatePoliciesServer) error {
+	f.mu.Lock()
+	f.streams++
+	number := f.streams
+	f.mu.Unlock()
+	return f.many(stream, number)
 }
 
 // TagConn is of no concern.
@@ -141,6 +170,20 @@ func (f *fakeService) start(t *testing.T, options ...grpc.ServerOption) (address
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return listener.Addr().String(), server.Stop
+}
+
+// serving serves any implementation.
+func serving(t *testing.T, service pb.TopicPoliciesServiceServer) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pb.RegisterTopicPoliciesServiceServer(server, service)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
 }
 
 func open(t *testing.T, target string, options ...Option) *Client {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 type updating = func(context.Context, int) (*pb.UpdatePolicyResponse, error)
@@ -83,7 +82,8 @@ func TestAChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverO
 		t.Errorf("%d updates came to the follower, %d to the leader over %d connections", follower.met(), leader.met(), leader.connections)
 	}
 	for _, sent := range leader.metadata {
-		if actor, token := sent.Get("topicpolicies-actor"), sent.Get("authorization"); len(actor) != 1 || len(token) != 1 || token[0] != "Bearer secret" {
+		if actor, token := sent.Get("topicpolicies-actor"), sent.Get("authorization"); len(actor) != 1 || len(token) != 1 ||
+			token[0] != "Bearer secret" {
 			t.Errorf("the leader was sent %q and %q", actor, token)
 		}
 	}
@@ -91,8 +91,8 @@ func TestAChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverO
 
 func TestADeletionGoesToTheLeaderToo(t *testing.T) {
 	leader := &deleting{}
-	follower := &deleting{leader: leader.serveDeletes(t)}
-	if _, err := open(t, follower.serveDeletes(t), quick).Delete(t.Context(), Deletion{Topic: oneField.Topic}); err != nil {
+	follower := &deleting{leader: serving(t, leader)}
+	if _, err := open(t, serving(t, follower), quick).Delete(t.Context(), Deletion{Key: oneField.Key}); err != nil {
 		t.Fatal(err)
 	}
 	if follower.id.Load() == nil || leader.id.Load() == nil || *follower.id.Load() != *leader.id.Load() {
@@ -113,19 +113,6 @@ func (d *deleting) DeletePolicy(_ context.Context, request *pb.DeletePolicyReque
 		return nil, refused(d.leader)
 	}
 	return &pb.DeletePolicyResponse{}, nil
-}
-
-func (d *deleting) serveDeletes(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	pb.RegisterTopicPoliciesServiceServer(server, d)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	return listener.Addr().String()
 }
 
 func TestReadsAndDryRunsAndWatchesStayWhereTheyAre(t *testing.T) {
@@ -192,7 +179,8 @@ func TestTheCallsTimeBoundsHopsToo(t *testing.T) {
 	growing := RetryPolicy{MaxAttempts: 5, InitialBackoff: 50 * time.Millisecond, MaxBackoff: time.Minute, Multiplier: 1000}
 	began := time.Now()
 	_, err := open(t, address, WithRetries(growing), WithTimeout(5*time.Second)).Update(t.Context(), oneField)
-	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || time.Since(began) > 5*time.Second || one.met() != 2 || other.met() != 1 {
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || time.Since(began) > 5*time.Second || one.met() != 2 ||
+		other.met() != 1 {
 		t.Errorf("%v after %s, %d and %d updates", err, time.Since(began), one.met(), other.met())
 	}
 }
@@ -201,7 +189,9 @@ func TestAChangeThatWasOnlyRefusedUntilItsTimeEndedWasCertainlyNotMade(t *testin
 	refusing := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) {
 		return nil, fromTheService(codes.Unavailable, "NOT_LEADER")
 	}}
-	unheard := func(ctx context.Context, method string, request, answer any, connection *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	unheard := func(
+		ctx context.Context, method string, request, answer any, connection *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption,
+	) error {
 		if refusing.met() < 2 {
 			return call(ctx, method, request, answer, connection, options...)
 		}
@@ -268,7 +258,7 @@ func TestALeaderThatHangsIsLeftAndItsSuccessorIsAskedWithTheSameRequest(t *testi
 
 func TestAFormerLeaderThatDoesNotKnowTheOutcomeIsAskedAgainAndItsSuccessorTells(t *testing.T) {
 	successor := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) {
-		return &pb.UpdatePolicyResponse{Version: "2", Repeated: true}, nil
+		return &pb.UpdatePolicyResponse{Version: "2", Replayed: true}, nil
 	}}
 	address := successor.serve(t)
 	former := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
@@ -278,7 +268,7 @@ func TestAFormerLeaderThatDoesNotKnowTheOutcomeIsAskedAgainAndItsSuccessorTells(
 		return nil, refused(address)
 	}}
 	result, err := open(t, former.serve(t), quick).Update(t.Context(), oneField)
-	if err != nil || !result.Repeated || former.met() != 2 {
+	if err != nil || !result.Replayed || former.met() != 2 {
 		t.Fatal(result, err, former.met())
 	}
 	sameRequest(t, former, successor)
@@ -291,7 +281,8 @@ func TestWhereNobodyIsNamedAChangeIsRepeatedUntilSomebodyLeads(t *testing.T) {
 		}
 		return leading(ctx, attempt)
 	}}
-	if _, err := open(t, follower.serve(t), quick).Update(t.Context(), oneField); err != nil || follower.met() != 2*DefaultRetries.MaxAttempts+1 {
+	if _, err := open(t, follower.serve(t), quick).Update(t.Context(), oneField); err != nil ||
+		follower.met() != 2*DefaultRetries.MaxAttempts+1 {
 		t.Error(err, follower.met())
 	}
 	sameRequest(t, follower)
@@ -378,7 +369,8 @@ func TestATokenIsNotSentInTheClearToALeaderOnAnotherMachine(t *testing.T) {
 		return "secret", nil
 	}))
 	for call := range 2 {
-		if _, err := client.Update(t.Context(), oneField); !errors.Is(err, ErrFailedPrecondition) || asked.Load() != int64(call+1) || follower.met() != call+1 {
+		if _, err := client.Update(t.Context(), oneField); !errors.Is(err, ErrFailedPrecondition) || asked.Load() != int64(call+1) ||
+			follower.met() != call+1 {
 			t.Errorf("%v, the token was asked for %d times, %d updates came", err, asked.Load(), follower.met())
 		}
 	}

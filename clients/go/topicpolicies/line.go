@@ -10,15 +10,16 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 // mostConnections is how many addresses a client has connections to at the same time, at most, beside those that it was given.
 const mostConnections = 64
 
-// line is what calls are made with: a connection to each address that is in use, opened by the first call to it. To the generated client it is one
-// connection; calls go where routes says, and are repeated as RetryPolicy says: here, save for the reads that gRPC repeats.
+// line is what calls are made with: a connection to each address that is in use, opened by the first call to it. To the generated client it
+// is one connection; calls go where routes says, and are repeated as RetryPolicy says: here, save for the reads that gRPC repeats.
 type line struct {
 	settings settings
 	secured  bool
@@ -57,11 +58,15 @@ func (l *line) Invoke(ctx context.Context, method string, request, answer any, o
 		ctx = context.WithValue(ctx, callKey{}, noted)
 	}
 	namespace, requestID, change := changeOf(request)
+	ctx = l.tagged(ctx)
 	again := repeats{policy: l.settings.retries, change: change, repeatable: requestID != ""}
+	leader := ""
 	for first := true; ; first = false {
 		address := l.routes.address()
 		if change {
 			address = l.routes.writer(namespace)
+		} else if leader != "" {
+			address = leader
 		}
 		connection, err := l.connection(address)
 		if err != nil {
@@ -74,10 +79,13 @@ func (l *line) Invoke(ctx context.Context, method string, request, answer any, o
 			return err
 		}
 		failure := fromError(err)
-		redirected := l.routes.failed(address, namespace, failure)
+		if l.isClosed() {
+			return closed()
+		}
+		leader = l.routes.failed(address, namespace, failure)
 		sent, made := noted.present()
-		wait, repeat := again.failed(failure, sent, made, redirected, rand.Float64())
-		if deadline, _ := ctx.Deadline(); !repeat || time.Until(deadline) <= wait || l.isClosed() || pause(ctx, wait) != nil {
+		wait, repeat := again.failed(failure, sent, made, leader != "", rand.Float64())
+		if deadline, _ := ctx.Deadline(); !repeat || time.Until(deadline) <= wait || pause(ctx, wait) != nil {
 			return err
 		}
 	}
@@ -94,8 +102,8 @@ func (l *line) attempt(
 	return connection.Invoke(ctx, method, request, answer, options...)
 }
 
-// callOptions are those of one attempt, the caller's last. A read that comes back here was repeated by gRPC as far as gRPC could; from then on it is
-// repeated here alone, so that attempts don't multiply.
+// callOptions are those of one attempt, the caller's last. A read that comes back here was repeated by gRPC as far as gRPC could; from then
+// on it is repeated here alone, so that attempts don't multiply.
 func (l *line) callOptions(address, method string, first bool, options []grpc.CallOption) []grpc.CallOption {
 	stays := l.stays(address)
 	chosen := []grpc.CallOption{grpc.WaitForReady(stays)}
@@ -106,15 +114,27 @@ func (l *line) callOptions(address, method string, first bool, options []grpc.Ca
 }
 
 // NewStream opens a stream where reads go.
-func (l *line) NewStream(ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (l *line) NewStream(
+	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	connection, err := l.connection(l.routes.address())
 	if err != nil {
 		return nil, err
 	}
-	return connection.NewStream(ctx, description, method, options...)
+	return connection.NewStream(l.tagged(ctx), description, method, options...)
 }
 
-// stays tells whether calls stay at an address, since there is no other one to try: they wait for a connection to it, and gRPC repeats the reads.
+// tagged is a context whose calls say who asks, unless the caller has said so himself.
+func (l *line) tagged(ctx context.Context) context.Context {
+	said, _ := metadata.FromOutgoingContext(ctx)
+	if l.settings.actor == "" || len(said.Get(actorKey)) > 0 {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, actorKey, l.settings.actor)
+}
+
+// stays tells whether calls stay at an address, since there is no other one to try: they wait for a connection to it, and gRPC repeats the
+// reads.
 func (l *line) stays(address string) bool {
 	return l.settings.retries.repeats() && len(l.routes.addresses) == 1 && address == l.routes.addresses[0]
 }
@@ -132,7 +152,7 @@ func (l *line) connection(address string) (*grpc.ClientConn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, &Error{Code: codes.Canceled, Message: "The client was closed."}
+		return nil, closed()
 	}
 	if connection := l.connections[address]; connection != nil {
 		return connection, nil
@@ -174,14 +194,16 @@ func (l *line) close() error {
 	return first
 }
 
-// changeOf tells whether a request changes something, of which namespace, and by which request id.
+// changeOf tells whether a request changes something, and then of which namespace, and by which request id.
 func changeOf(request any) (namespace, requestID string, change bool) {
 	switch each := request.(type) {
 	case *pb.UpdatePolicyRequest:
-		return namespaceOf(each.GetTopic()), each.GetRequestId(), !each.GetValidateOnly()
+		namespace, requestID, change = namespaceOf(each.GetTopic()), each.GetRequestId(), !each.GetValidateOnly()
 	case *pb.DeletePolicyRequest:
-		return namespaceOf(each.GetTopic()), each.GetRequestId(), true
-	default:
+		namespace, requestID, change = namespaceOf(each.GetTopic()), each.GetRequestId(), !each.GetValidateOnly()
+	}
+	if !change {
 		return "", "", false
 	}
+	return namespace, requestID, true
 }

@@ -1,28 +1,31 @@
 package topicpolicies
 
-import "sync"
+import (
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+)
 
 // Change is what a cache tells its listeners.
 type Change struct {
 	Key
 	// Before is what this listener was told last; nil if nothing, or an absence.
-	Before *Document
+	Before *PolicyDocument
 	// After is the document; nil if it is gone.
-	After *Document
+	After *PolicyDocument
 }
 
-// Listen calls a function for every document that the cache has, and then for every change, in a goroutine of this listener's own, one call at a
-// time. A listener that falls behind is told the newest state of what it has missed (the contract of Pulsar's TopicPolicyListener): it delays
-// nobody, and what waits for it is bounded by the number of documents. The function must not call the returned stop, which waits for a call that is
-// under way.
+// Listen calls a function for every document that the cache has, and then for every change, in a goroutine of this listener's own, one call
+// at a time. A listener that falls behind is told the newest state of what it has missed (the contract of Pulsar's TopicPolicyListener): it
+// delays nobody, and what waits for it is bounded by the number of documents. The function must not call the returned stop, which waits for
+// a call that is under way.
 func (p *PolicyCache) Listen(tell func(Change)) (stop func()) {
-	each := &listener{
-		cache: p, tell: tell, told: map[Key]Document{}, pending: map[Key]struct{}{},
-		wake: make(chan struct{}, 1), stopped: make(chan struct{}), done: make(chan struct{}),
-	}
+	each := newListener(p, tell)
 	p.mu.Lock()
-	for key := range p.documents {
-		each.add(key)
+	for _, part := range p.parts {
+		for key := range part.documents {
+			each.add(key)
+		}
 	}
 	if p.err != nil {
 		each.stop()
@@ -50,7 +53,7 @@ func (p *PolicyCache) tell(key Key) {
 type listener struct {
 	cache *PolicyCache
 	tell  func(Change)
-	told  map[Key]Document
+	told  map[Key]PolicyDocument
 
 	mu      sync.Mutex
 	pending map[Key]struct{}
@@ -60,6 +63,13 @@ type listener struct {
 	once    sync.Once
 	stopped chan struct{}
 	done    chan struct{}
+}
+
+func newListener(cache *PolicyCache, tell func(Change)) *listener {
+	return &listener{
+		cache: cache, tell: tell, told: map[Key]PolicyDocument{}, pending: map[Key]struct{}{},
+		wake: make(chan struct{}, 1), stopped: make(chan struct{}), done: make(chan struct{}),
+	}
 }
 
 func (l *listener) add(key Key) {
@@ -99,15 +109,25 @@ func (l *listener) run() {
 			return
 		case <-l.wake:
 		}
-		for key, found := l.next(); found; key, found = l.next() {
-			select {
-			case <-l.stopped:
-				return
-			default:
-			}
-			l.deliver(key)
-		}
+		l.deliverAll()
 	}
+}
+
+// deliverAll tells what waits, unless it was stopped.
+func (l *listener) deliverAll() {
+	for key, found := l.next(); found; key, found = l.next() {
+		select {
+		case <-l.stopped:
+			return
+		default:
+		}
+		l.deliver(key)
+	}
+}
+
+// same tells whether two documents are one: after a reset even another one may have the same version.
+func same(before, after PolicyDocument) bool {
+	return before.Version == after.Version && proto.Equal(before.Policies, after.Policies)
 }
 
 func (l *listener) deliver(key Key) {
@@ -124,7 +144,7 @@ func (l *listener) deliver(key Key) {
 	if change.Before == nil && change.After == nil {
 		return
 	}
-	if change.Before != nil && change.After != nil && change.Before.Version == change.After.Version {
+	if change.Before != nil && change.After != nil && same(*change.Before, *change.After) {
 		return
 	}
 	l.tell(change)

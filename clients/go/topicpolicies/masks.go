@@ -30,22 +30,11 @@ func Path(segments ...string) string {
 	return strings.Join(written, ".")
 }
 
-// PathsOf names the fields of a document that are set.
-func PathsOf(policies *TopicPolicies) []string {
-	var paths []string
-	policies.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
-		paths = append(paths, string(field.Name()))
-		return true
-	})
-	sort.Strings(paths)
-	return paths
-}
-
 // PathsBetween names what differs between two documents, in order: before with these fields of after is after.
 //
 // Objects that are in both are compared leaf by leaf, maps entry by entry, lists as a whole, so that a mask names nothing that is equal.
 // Fields that this package's definition does not know are not compared. Without a difference there are no paths; such a mask must not be
-// sent, because an empty one means something else (the fields that are set).
+// sent, because an empty one means something else (what is set).
 func PathsBetween(before, after *TopicPolicies) []string {
 	var paths []string
 	differences(before.ProtoReflect(), after.ProtoReflect(), nil, func(segments []string) {

@@ -30,13 +30,14 @@ type settings struct {
 	actor   string
 	timeout time.Duration
 	retries RetryPolicy
+	pauses  RetryPolicy // of watches
 	tls     *tls.Config
 	plain   bool
 	token   func(context.Context) (string, error)
 	dial    []grpc.DialOption
 }
 
-// WithActor says who asks for the changes; it is written into the log beside them.
+// WithActor says who asks for the changes that do not say so themselves; it is written into the log beside them.
 func WithActor(actor string) Option { return func(s *settings) { s.actor = actor } }
 
 // WithTimeout says how long a call may take in all, its repeats included, where its context has no deadline. Otherwise it is 30 seconds.
@@ -45,8 +46,8 @@ func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.ti
 // WithRetries says how calls are repeated. Otherwise it is DefaultRetries.
 func WithRetries(policy RetryPolicy) Option { return func(s *settings) { s.retries = policy } }
 
-// WithTLS uses TLS with this configuration: authorities, an own certificate, a server's name. Without this option and WithoutTLS, TLS with the
-// system's authorities is used, unless all of the target is on this machine.
+// WithTLS uses TLS with this configuration: authorities, an own certificate, a server's name. Without this option and WithoutTLS, TLS with
+// the system's authorities is used, unless all of the target is on this machine.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls, s.plain = config, false } }
 
 // WithoutTLS sends everything in the clear.
@@ -57,8 +58,8 @@ func WithToken(token func(context.Context) (string, error)) Option {
 	return func(s *settings) { s.token = token }
 }
 
-// WithDialOptions gives further options to gRPC, for every connection; they come last and win. A default service config among them replaces the one
-// by which gRPC repeats reads.
+// WithDialOptions gives further options to gRPC, for every connection; they come last and win. A default service config among them replaces
+// the one by which gRPC repeats reads.
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
@@ -69,7 +70,8 @@ func (s *settings) secured(addresses []string) bool {
 	return s.tls != nil || (!s.plain && elsewhere)
 }
 
-// connect makes the connection to an address, which is opened by the first call. stays tells whether gRPC is to repeat reads at that address.
+// connect makes the connection to an address, which is opened by the first call. stays tells whether gRPC is to repeat reads at that
+// address.
 func (s *settings) connect(address string, secured, stays bool) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if secured {

@@ -20,8 +20,8 @@ type repeats struct {
 	hops       int
 }
 
-// failed: an attempt has failed. sent tells whether its request went out, made how many gRPC made of it, redirected whether the error named who can
-// answer: the first time there is no pause before that is tried. chance is at least 0 and less than 1.
+// failed: an attempt has failed. sent tells whether its request went out, made how many gRPC made of it, redirected whether the error named
+// who can answer: the first time there is no pause before that is tried. chance is at least 0 and less than 1.
 func (r *repeats) failed(failure *Error, sent bool, made int, redirected bool, chance float64) (wait time.Duration, again bool) {
 	unsent := !sent && (failure.Code == codes.Unavailable || failure.Code == codes.DeadlineExceeded)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 var errNotNow = status.Error(codes.Unavailable, "not now")
@@ -27,13 +27,23 @@ var everyRead = map[string]func(context.Context, *Client) error{
 		return err
 	},
 	"ListPolicies": func(ctx context.Context, client *Client) error {
-		for _, err := range client.List(ctx, "t/n") {
+		for _, err := range client.List(ctx, "t/n").All() {
 			return err
 		}
 		return nil
 	},
 	"ListHistory": func(ctx context.Context, client *Client) error {
-		_, err := client.Stub().ListHistory(ctx, &pb.ListHistoryRequest{})
+		for _, err := range client.History(ctx, HistoryQuery{Namespace: "t/n"}).All() {
+			return err
+		}
+		return nil
+	},
+	"GetEffectivePolicy": func(ctx context.Context, client *Client) error {
+		_, err := client.Effective(ctx, EffectiveQuery{Topic: oneField.Topic})
+		return err
+	},
+	"GetServerInfo": func(ctx context.Context, client *Client) error {
+		_, err := client.ServerInfo(ctx)
 		return err
 	},
 }
@@ -176,7 +186,7 @@ func TestGRPCRepeatsNoChange(t *testing.T) {
 
 func TestGRPCRepeatsNoDeletion(t *testing.T) {
 	fake := &fakeService{other: failing(2, errNotNow)}
-	if _, err := open(t, fake.serve(t), quick).Delete(t.Context(), Deletion{Topic: oneField.Topic}); err != nil {
+	if _, err := open(t, fake.serve(t), quick).Delete(t.Context(), Deletion{Key: oneField.Key}); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, fake, came("DeletePolicy", byClient(3)...))
@@ -219,7 +229,8 @@ func TestTheAttemptsOfGRPCAndOfTheClientAreNoMoreThanMaxAttemptsTogether(t *test
 const all = `{"methodConfig": [
 	{"name": [{"service": "topicpolicies.v1.TopicPoliciesService", "method": "ListPolicies"}], "maxRequestMessageBytes": 0},
 	{"name": [{}], "retryPolicy":
-		{"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+		{"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+		"retryableStatusCodes": ["UNAVAILABLE"]}}]}`
 
 // named gives names of one scheme to an address, with a service config.
 func named(t *testing.T, scheme, address string) Option {

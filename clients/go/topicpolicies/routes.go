@@ -17,9 +17,9 @@ const (
 
 // routes says where the calls of one client go, without I/O.
 //
-// Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches; a change
-// they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it fails. Everything
-// else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
+// Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches; a
+// change they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it fails.
+// Everything else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
 type routes struct {
 	addresses []string
 
@@ -52,29 +52,46 @@ func (r *routes) writer(namespace string) string {
 	return r.addresses[r.turn]
 }
 
-// failed takes note that a call to an address has failed. It tells whether the error named another address, so that there is no need to wait
-// before it is tried.
-func (r *routes) failed(address, namespace string, failure *Error) bool {
+// failed takes note that a call to an address has failed. It gives the leader's address, if the error named another one, so that there is
+// no need to wait before that is tried. Only for changes is it remembered: those have a namespace.
+func (r *routes) failed(address, namespace string, failure *Error) (leader string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if refusedByFollower(failure) {
-		leader := failure.Metadata["leader"]
-		if leader == "" {
-			r.remember(namespace, r.after(address))
-			return false
+	switch refused := refusedByFollower(failure); {
+	case refused && namespace == "":
+		if leader = failure.Metadata["leader"]; leader == "" {
+			r.leave(address)
 		}
-		r.remember(namespace, leader)
-		return leader != address
-	}
-	if answeredElsewhere(failure.Code) {
+	case refused:
+		if leader = failure.Metadata["leader"]; leader == "" {
+			r.remember(namespace, r.after(address))
+		} else {
+			r.remember(namespace, leader)
+		}
+	case answeredElsewhere(failure.Code):
 		if r.writers[namespace] == address {
 			delete(r.writers, namespace)
 		}
-		if r.addresses[r.turn] == address {
-			r.turn = (r.turn + 1) % len(r.addresses)
-		}
+		r.leave(address)
 	}
-	return false
+	if leader == address {
+		return ""
+	}
+	return leader
+}
+
+// full takes note that an address has no room for another watch.
+func (r *routes) full(address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leave(address)
+}
+
+// leave gives the turn to the next address, if it is this one's.
+func (r *routes) leave(address string) {
+	if r.addresses[r.turn] == address {
+		r.turn = (r.turn + 1) % len(r.addresses)
+	}
 }
 
 // forget forgets that a namespace is written at an address.

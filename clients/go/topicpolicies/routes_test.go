@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-var broken = &Error{Code: codes.Unavailable, Message: "The connection broke."}
+var lost = &Error{Code: codes.Unavailable, Message: "The connection broke."}
 
 func ledBy(leader string) *Error {
 	failure := &Error{Code: codes.Unavailable, Reason: notLeader, FromService: true, Metadata: map[string]string{}}
@@ -39,13 +39,13 @@ func TestAddressesTakeTurnsWhenTheyFailAndOnlyThen(t *testing.T) {
 		failure *Error
 		next    string
 	}{
-		{"two", broken, "one"}, // nobody's turn
-		{"one", broken, "two"},
-		{"one", broken, "two"}, // an older call to one that is not in use any more
+		{"two", lost, "one"}, // nobody's turn
+		{"one", lost, "two"},
+		{"one", lost, "two"}, // an older call to one that is not in use any more
 		{"two", &Error{Code: codes.InvalidArgument}, "two"},
-		{"two", broken, "one"},
+		{"two", lost, "one"},
 	} {
-		if routes.failed(step.address, "a/b", step.failure) || routes.writer("a/b") != step.next || routes.address() != step.next {
+		if routes.failed(step.address, "a/b", step.failure) != "" || routes.writer("a/b") != step.next || routes.address() != step.next {
 			t.Errorf("%+v: %s", step, routes.writer("a/b"))
 		}
 	}
@@ -53,32 +53,32 @@ func TestAddressesTakeTurnsWhenTheyFailAndOnlyThen(t *testing.T) {
 
 func TestTheChangesOfANamespaceGoToItsLeaderUntilThatFails(t *testing.T) {
 	routes := newRoutes([]string{"one", "two"})
-	if !routes.failed("one", "a/b", ledBy("three")) {
+	if routes.failed("one", "a/b", ledBy("three")) != "three" {
 		t.Error("nobody was named")
 	}
 	if routes.writer("a/b") != "three" || routes.writer("a/c") != "one" || routes.address() != "one" {
 		t.Error(routes.writers, routes.address())
 	}
-	if routes.failed("three", "a/b", broken) || routes.writer("a/b") != "one" {
+	if routes.failed("three", "a/b", lost) != "" || routes.writer("a/b") != "one" {
 		t.Error(routes.writer("a/b"))
 	}
 }
 
 func TestOneThatKnowsNoLeaderIsPassedOverByChangesButNotByReads(t *testing.T) {
 	routes := newRoutes([]string{"one", "two"})
-	if routes.failed("one", "a/b", ledBy("")) || routes.writer("a/b") != "two" || routes.address() != "one" {
+	if routes.failed("one", "a/b", ledBy("")) != "" || routes.writer("a/b") != "two" || routes.address() != "one" {
 		t.Error(routes.writer("a/b"), routes.address())
 	}
-	if routes.failed("two", "a/b", ledBy("")) || routes.writer("a/b") != "one" {
+	if routes.failed("two", "a/b", ledBy("")) != "" || routes.writer("a/b") != "one" {
 		t.Error(routes.writer("a/b"))
 	}
-	if routes.failed("three", "a/b", ledBy("")) || routes.writer("a/b") != "one" {
+	if routes.failed("three", "a/b", ledBy("")) != "" || routes.writer("a/b") != "one" {
 		t.Error(routes.writer("a/b"))
 	}
 }
 
 func TestOneThatNamesItselfIsWaitedFor(t *testing.T) {
-	if newRoutes([]string{"one"}).failed("one", "a/b", ledBy("one")) {
+	if newRoutes([]string{"one"}).failed("one", "a/b", ledBy("one")) != "" {
 		t.Error("it is somebody else")
 	}
 }
@@ -87,7 +87,7 @@ func TestAnotherServicesNotLeaderMeansNothing(t *testing.T) {
 	foreign := ledBy("two")
 	foreign.FromService = false
 	routes := newRoutes([]string{"one"})
-	if routes.failed("one", "a/b", foreign) || routes.writer("a/b") != "one" {
+	if routes.failed("one", "a/b", foreign) != "" || routes.writer("a/b") != "one" {
 		t.Error(routes.writer("a/b"))
 	}
 }
@@ -99,5 +99,24 @@ func TestSoManyLeadersAreRemembered(t *testing.T) {
 	}
 	if last := fmt.Sprintf("a/%d", mostLeaders); len(routes.writers) != mostLeaders || routes.writer(last) != "two" {
 		t.Error(len(routes.writers), routes.writer(last))
+	}
+}
+
+func TestAReadIsToldTheLeaderThatIsNamedAndNothingIsRememberedOfIt(t *testing.T) {
+	routes := newRoutes([]string{"one", "two"})
+	if routes.failed("one", "", ledBy("three")) != "three" || routes.address() != "one" || len(routes.writers) != 0 {
+		t.Error(routes.address(), routes.writers)
+	}
+	if routes.failed("one", "", ledBy("")) != "" || routes.address() != "two" || len(routes.writers) != 0 {
+		t.Error(routes.address(), routes.writers)
+	}
+}
+
+func TestAWatchThatFindsNoRoomMovesOn(t *testing.T) {
+	routes := newRoutes([]string{"one", "two"})
+	routes.full("one")
+	routes.full("one")
+	if routes.address() != "two" {
+		t.Error(routes.address())
 	}
 }

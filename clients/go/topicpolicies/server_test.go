@@ -3,11 +3,12 @@ package topicpolicies
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"topicpolicies/clients/go/internal/testserver"
+	"topicpolicies.example/clients/go/internal/testserver"
 )
 
 // sidecar is the server that tests share; each has topics and namespaces of its own in it.
@@ -33,13 +34,14 @@ func withServer(m *testing.M) int {
 	return m.Run()
 }
 
-// ownServer is a server for a test that ends servers.
-func ownServer(t *testing.T) *testserver.Server {
+// ownServer is a server for a test that ends servers, or wants another one.
+func ownServer(t *testing.T, options ...string) *testserver.Server {
 	t.Helper()
 	server, err := testserver.New(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	server.Options = options
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,12 +49,22 @@ func ownServer(t *testing.T) *testserver.Server {
 	return server
 }
 
+// ownServerThatKnows is one that knows what holds in a namespace and on the brokers.
+func ownServerThatKnows(t *testing.T, namespace string) *testserver.Server {
+	t.Helper()
+	cluster := filepath.Join(t.TempDir(), "cluster.toml")
+	if err := os.WriteFile(cluster, fmt.Appendf(nil, "cluster = \"us\"\n[broker]\n[namespaces.%q]\n", namespace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ownServer(t, "--cluster-file", cluster)
+}
+
 var namespaces atomic.Int64
 
 // newNamespace is one that no other test has.
 func newNamespace() string { return fmt.Sprintf("go/n%d", namespaces.Add(1)) }
 
-func topicIn(namespace string) Key { return Key{"persistent://" + namespace + "/orders", Local} }
+func topicIn(namespace string) Key { return Key{"persistent://" + namespace + "/orders", ScopeLocal} }
 
 // until waits until something holds.
 func until(t *testing.T, what string, holds func() bool) {

@@ -1,32 +1,27 @@
 package topicpolicies
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// session is a watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks.
+// session is a watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks
+// (docs/watch.md).
 //
-// Per namespace it keeps one token: where the watch is. The token begins as the one that was handed in, or as that of the SYNCED bookmark that
-// ends the snapshot; from then on the position of every change is folded into it, so that a stream that breaks between two bookmarks is resumed
-// where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for, and a broken one is begun again.
-//
-// Nothing is told twice: after a resume, what is at or before the token that was sent, and, always, what is no newer than what was told of the
-// same document since the last bookmark. (Older versions need not be remembered: no stream goes back behind a bookmark.)
-//
-// When the service says OUT_OF_RANGE, the tokens are forgotten and every namespace starts over with Restarted and a snapshot.
+// Per namespace it keeps one token: where the watch is. The token begins as the one that was handed in, or as that of the SYNCED bookmark;
+// from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke.
+// Before SYNCED, and after a reset, there is no token: a snapshot comes in no order that a position could stand for, and a broken one is
+// begun again.
 type session struct {
 	request    *pb.WatchPoliciesRequest
 	places     map[string]*place
 	order      []string
-	policy     RetryPolicy
+	pauses     RetryPolicy
 	patience   time.Duration
 	quietSince time.Time
 	failed     int
@@ -34,32 +29,36 @@ type session struct {
 
 // place is one namespace of a watch.
 type place struct {
-	token   *WatchToken    // where the watch is; nil in or before the snapshot
-	resumed *WatchToken    // what this stream was resumed from, until it has caught up
-	told    bool           // whether the consumer may hold documents of an earlier stream
-	restart string         // why the next snapshot comes again
-	recent  map[Key]string // the versions that were told since the last bookmark
+	token    *WatchToken // where the watch is; nil in or before the snapshot
+	told     bool        // whether the consumer may hold something of an earlier stream
+	anew     string      // why what is told without a token counts as told anew
+	snapshot bool        // whether what comes before SYNCED is a snapshot
+	synced   bool        // whether the present stream has told SYNCED
 }
 
-const brokenSnapshot = "the watch was interrupted before the snapshot was complete"
+const (
+	brokenSnapshot = "The stream broke before all was told, so it is told anew."
+	notCovered     = "The token that was given does not cover this namespace, so it is told anew."
+)
 
-func newSession(selection Selection, policy RetryPolicy) (*session, error) {
+func newSession(selection Selection, pauses RetryPolicy) (*session, error) {
 	s := &session{
 		request: &pb.WatchPoliciesRequest{
 			Topics: selection.Topics, Namespaces: selection.Namespaces, Scopes: selection.Scopes, Mode: selection.Mode,
+			FromBeginning: selection.FromBeginning, EndWhenSynced: selection.EndWhenSynced, IncludePrevious: selection.IncludePrevious,
 		},
 		places:   map[string]*place{},
-		policy:   policy,
+		pauses:   pauses,
 		patience: selection.Patience,
 	}
 	if selection.BookmarkInterval > 0 {
 		s.request.BookmarkInterval = durationpb.New(selection.BookmarkInterval)
 	}
 	for _, topic := range selection.Topics {
-		s.place(namespaceOf(topic))
+		s.add(namespaceOf(topic))
 	}
 	for _, namespace := range selection.Namespaces {
-		s.place(namespace)
+		s.add(namespace)
 	}
 	if len(s.places) == 0 {
 		return nil, invalid("topics", "NOTHING_SELECTED", "Name at least one topic or namespace to watch.")
@@ -67,23 +66,21 @@ func newSession(selection Selection, policy RetryPolicy) (*session, error) {
 	if selection.Resume != nil {
 		for name, place := range s.places {
 			place.told = true
-			place.restart = "the token does not cover this namespace"
-			if token, known := selection.Resume.Namespaces[name]; known {
+			if token, covered := selection.Resume.Namespaces[name]; covered {
 				place.token = &token
+			} else {
+				place.anew = notCovered
 			}
 		}
 	}
 	return s, nil
 }
 
-func (s *session) place(namespace string) *place {
-	known := s.places[namespace]
-	if known == nil {
-		known = &place{restart: brokenSnapshot, recent: map[Key]string{}}
-		s.places[namespace] = known
+func (s *session) add(namespace string) {
+	if s.places[namespace] == nil {
+		s.places[namespace] = &place{anew: brokenSnapshot}
 		s.order = append(s.order, namespace)
 	}
-	return known
 }
 
 // token is where the watch is, after everything that it has told.
@@ -107,111 +104,128 @@ func (s *session) connect(now time.Time) (*pb.WatchPoliciesRequest, []Event) {
 	var events []Event
 	for _, name := range s.order {
 		place := s.places[name]
-		place.resumed = place.token
+		place.synced = false
 		if place.token != nil {
 			request.Resume[name] = place.token.message()
 			continue
 		}
-		clear(place.recent)
+		place.snapshot = !s.request.GetFromBeginning()
 		if place.told {
-			place.told = false
-			events = append(events, Restarted{name, fmt.Sprintf("The namespace %s begins again with a snapshot: %s.", name, place.restart)})
-			place.restart = brokenSnapshot
+			events = append(events, Reset{Namespace: name, Message: place.anew})
 		}
+		place.told, place.anew = false, brokenSnapshot
 	}
 	return request, events
 }
 
-// received: a message has come. What it tells; nil if nothing.
-func (s *session) received(response *pb.WatchPoliciesResponse, now time.Time) Event {
-	s.quietSince = now
-	switch content := response.GetContent().(type) {
-	case *pb.WatchPoliciesResponse_Change:
-		return s.change(content.Change)
-	case *pb.WatchPoliciesResponse_Bookmark:
-		return s.bookmark(content.Bookmark)
-	case *pb.WatchPoliciesResponse_Status:
-		if content.Status.GetState() == pb.NamespaceState_NAMESPACE_STATE_FAILED {
-			return NamespaceUnavailable{content.Status.GetNamespace(), content.Status.GetMessage(), content.Status.GetReason()}
-		}
-		return NamespaceLoading{content.Status.GetNamespace(), content.Status.GetMessage()}
+// heard: the service has said something.
+func (s *session) heard(now time.Time) { s.quietSince = now }
+
+// tell is what an event of a stream tells, which the token then covers; nil if nothing. Namespaces that were not asked for, and contents
+// that this package does not know, are passed over.
+func (s *session) tell(told *pb.WatchEvent) Event {
+	name := told.GetNamespace()
+	place := s.places[name]
+	if place == nil {
+		return nil
+	}
+	switch content := told.GetContent().(type) {
+	case *pb.WatchEvent_Change:
+		return place.change(name, content.Change)
+	case *pb.WatchEvent_Entry:
+		return place.entry(name, content.Entry)
+	case *pb.WatchEvent_Bookmark:
+		return s.bookmark(name, place, content.Bookmark)
+	case *pb.WatchEvent_Status:
+		status := content.Status
+		return Status{name, status.GetState(), reasonOf(status.GetReason()), status.GetMessage()}
+	case *pb.WatchEvent_Reset_:
+		place.token, place.synced, place.told = nil, false, true
+		place.snapshot = s.request.GetMode() != WatchModeEntries
+		return Reset{name, reasonOf(content.Reset_.GetReason()), content.Reset_.GetMessage()}
+	case *pb.WatchEvent_Gap:
+		return Gap{name, gapOf(content.Gap)}
 	default:
-		return nil // a newer service's
+		return nil
 	}
 }
 
-func (s *session) change(change *pb.PolicyChange) Event {
-	place := s.place(change.GetNamespace())
-	key := Key{change.GetTopic(), change.GetScope()}
-	snapshot := place.token == nil
-	if !snapshot {
-		known, told := place.recent[key]
-		before := place.resumed.at(change.GetPartition())
-		if (told && change.GetVersion() <= known) || (before != "" && change.GetPosition() <= before) {
-			return nil
-		}
-		place.recent[key] = change.GetVersion()
-		place.token = place.token.folded(change.GetPartition(), change.GetPosition())
+func (p *place) change(name string, change *pb.PolicyChange) Event {
+	inSnapshot := p.snapshot && p.token == nil
+	p.token = p.token.folded(change.GetPartition(), change.GetPosition())
+	if !knownScope(change.GetDocument().GetScope()) {
+		return nil
 	}
-	place.told = true
-	where := Place{
-		change.GetNamespace(), change.GetPreviousVersion(), change.GetPartition(), change.GetPosition(), change.GetOrigin(), snapshot,
+	p.told = true
+	return Changed{
+		Namespace:       name,
+		Document:        documentOf(change.GetDocument()),
+		PreviousVersion: change.GetPreviousVersion(),
+		Previous:        knownDocument(change.GetPrevious()),
+		Partition:       change.GetPartition(),
+		Position:        change.GetPosition(),
+		Origin:          change.GetOrigin(),
+		Snapshot:        inSnapshot,
 	}
-	document := Document{Key: key, Version: change.GetVersion()}
-	if !change.GetExists() {
-		return Deleted{document, where}
-	}
-	document.Policies = change.GetPolicies()
-	if document.Policies == nil {
-		document.Policies = &TopicPolicies{}
-	}
-	return Changed{document, where}
 }
 
-func (s *session) bookmark(bookmark *pb.Bookmark) Event {
-	place := s.place(bookmark.GetNamespace())
+func (p *place) entry(name string, entry *pb.HistoryEntry) Event {
+	p.token = p.token.folded(entry.GetPartition(), entry.GetPosition())
+	if !ofKnownScope(entry) {
+		return nil
+	}
+	p.told = true
+	return Entry{name, entryOf(entry)}
+}
+
+func (s *session) bookmark(name string, place *place, bookmark *pb.Bookmark) Event {
 	synced := bookmark.GetKind() == pb.BookmarkKind_BOOKMARK_KIND_SYNCED
 	if place.token == nil && !synced {
 		return nil // in the middle of a snapshot there is no place to resume from
 	}
-	place.token = tokenOf(bookmark.GetToken())
-	place.told = true
-	clear(place.recent)
-	s.failed = 0
-	if synced {
-		place.resumed = nil
-		return Synced{bookmark.GetNamespace(), *place.token}
+	place.token, place.told = tokenOf(bookmark.GetToken()), true
+	confirmed := timeOf(bookmark.GetConfirmedTime())
+	if !synced {
+		return Bookmark{name, *place.token, confirmed}
 	}
-	return Bookmark{bookmark.GetNamespace(), *place.token}
+	place.synced = true
+	s.failed = 0
+	return Synced{name, *place.token, confirmed}
 }
 
-// broke: the stream has ended. What to tell, and with it how long to wait before connecting again; or the error, if it makes no sense to try
-// again or patience is at its end. chance is at least 0 and less than 1.
-func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrupted, error) {
-	switch {
-	case failure.Code == codes.OutOfRange && len(s.token().Namespaces) > 0:
-		for _, place := range s.places {
-			place.told = place.told || place.token != nil
-			place.token = nil
-			place.restart = fmt.Sprintf("it can't be resumed (%s)", strings.TrimRight(failure.Message, "."))
+// complete tells whether the watch was to end when all was told, and that is so.
+func (s *session) complete() bool {
+	for _, place := range s.places {
+		if !place.synced {
+			return false
 		}
-	case !resumable(failure.Code):
+	}
+	return s.request.GetEndWhenSynced()
+}
+
+// broke: the stream has ended. What to tell, and with it how long to wait before connecting again; or the error, if it makes no sense to
+// try again or patience is at its end. chance is at least 0 and less than 1.
+func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrupted, error) {
+	if !resumable(failure.Code) {
 		return Interrupted{}, failure
 	}
 	s.failed++
-	delay := s.policy.delay(s.failed, chance)
+	delay := s.pauses.delay(s.failed, chance)
+	if failure.Code == codes.ResourceExhausted { // others have to leave first
+		delay = s.pauses.longest(chance)
+	}
 	if s.patience > 0 && now.Sub(s.quietSince)+delay > s.patience {
 		return Interrupted{}, failure
 	}
 	return Interrupted{failure, s.failed, delay}, nil
 }
 
-// resumable tells whether streams break like this. Whoever cancels a watch himself does not ask.
+// resumable tells whether it makes sense to open another stream after one that ended like this.
 func resumable(code codes.Code) bool {
 	switch code {
-	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unknown:
-		return true
-	default:
+	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented, codes.FailedPrecondition:
 		return false
+	default:
+		return true
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 // WatchToken is a place in one namespace's change log. It is opaque but for one thing: of one partition, string order is log order.
@@ -14,36 +14,38 @@ type WatchToken struct {
 	Log string `json:"log"`
 	// Positions is the position per partition; empty where nothing was read.
 	Positions []string `json:"positions"`
+	// LeftOut names the topics that were left out because their policies are disabled; empty: none were.
+	LeftOut string `json:"left_out"`
 }
 
 func tokenOf(m *pb.WatchToken) *WatchToken {
-	return &WatchToken{m.GetLog(), slices.Clone(m.GetPositions())}
+	return &WatchToken{m.GetLog(), slices.Clone(m.GetPositions()), m.GetLeftOut()}
 }
 
 func (t *WatchToken) message() *pb.WatchToken {
-	return &pb.WatchToken{Log: t.Log, Positions: slices.Clone(t.Positions)}
+	return &pb.WatchToken{Log: t.Log, Positions: slices.Clone(t.Positions), LeftOut: t.LeftOut}
 }
 
 // at is the position in a partition; empty if nothing was read there.
 func (t *WatchToken) at(partition int32) string {
-	if t == nil || partition < 0 || int(partition) >= len(t.Positions) {
+	if partition < 0 || int(partition) >= len(t.Positions) {
 		return ""
 	}
 	return t.Positions[partition]
 }
 
-// maxPartitions bounds what a broken answer can make a token grow to.
-const maxPartitions = 1 << 16
+// maxPartitions is the most positions that a token has.
+const maxPartitions = 1024
 
 // folded is the token after a change at this position: the greater of the two counts.
 func (t *WatchToken) folded(partition int32, position string) *WatchToken {
-	if position <= t.at(partition) || partition < 0 || partition >= maxPartitions {
+	if t == nil || position <= t.at(partition) || partition < 0 || partition >= maxPartitions {
 		return t
 	}
 	positions := make([]string, max(len(t.Positions), int(partition)+1))
 	copy(positions, t.Positions)
 	positions[partition] = position
-	return &WatchToken{t.Log, positions}
+	return &WatchToken{t.Log, positions, t.LeftOut}
 }
 
 // ResumeToken is where a watch is in each of its namespaces. A namespace that is missing begins with a snapshot.
@@ -75,6 +77,7 @@ func ParseResumeToken(text string) (ResumeToken, error) {
 		Namespaces map[string]struct {
 			Log       *string  `json:"log"`
 			Positions []string `json:"positions"`
+			LeftOut   string   `json:"left_out"`
 		} `json:"namespaces"`
 	}
 	malformed := invalid("resume", "MALFORMED_TOKEN", "This is not a saved watch token. Begin without one: the watch starts with a snapshot.")
@@ -86,7 +89,7 @@ func ParseResumeToken(text string) (ResumeToken, error) {
 		if place.Log == nil || place.Positions == nil {
 			return ResumeToken{}, malformed
 		}
-		token.Namespaces[name] = WatchToken{*place.Log, place.Positions}
+		token.Namespaces[name] = WatchToken{*place.Log, place.Positions, place.LeftOut}
 	}
 	return token, nil
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 // Selection says what to watch.
@@ -21,10 +21,16 @@ type Selection struct {
 	Namespaces []string
 	// Scopes; none: both.
 	Scopes []Scope
-	// Mode is Latest if it is not set.
+	// Mode is WatchModeLatest if it is not set.
 	Mode WatchMode
-	// Resume goes on from a token of an earlier watch; nil begins with a snapshot.
+	// Resume goes on from a token of an earlier watch, or of a List; nil begins with a snapshot.
 	Resume *ResumeToken
+	// FromBeginning begins with the first event that the history has, instead of with a snapshot; WatchModeEntries always does.
+	FromBeginning bool
+	// EndWhenSynced ends the watch once every namespace has told Synced.
+	EndWhenSynced bool
+	// IncludePrevious has changes tell the document before.
+	IncludePrevious bool
 	// BookmarkInterval is the time between two bookmarks; 0: 10 seconds. 1 second is the least.
 	BookmarkInterval time.Duration
 	// Patience is how long the service may be silent or out of reach before the watch gives up; 0: for ever. It must be longer than
@@ -41,15 +47,17 @@ type Watch struct {
 	address string
 	stream  grpc.ServerStreamingClient[pb.WatchPoliciesResponse]
 	end     context.CancelFunc
-	told    []Event
+	told    []Event          // by the session itself
+	batch   []*pb.WatchEvent // came, and was not given yet
 	delay   time.Duration
 	err     error
 }
 
-// Watch follows documents: per namespace a snapshot, Synced, then changes. It resumes by itself where it broke, after a jittered and growing pause,
-// and starts over with Restarted and a snapshot where the service can't resume. It connects with the first Next, and ends with the context.
+// Watch follows documents: per namespace a snapshot, Synced, then changes. It resumes by itself where it broke, after a jittered and
+// growing pause; where the service can't resume, it says so with Reset and begins with a snapshot. It connects with the first Next, and
+// ends with the context.
 func (c *Client) Watch(ctx context.Context, selection Selection) (*Watch, error) {
-	session, err := newSession(selection, c.retries)
+	session, err := newSession(selection, c.pauses)
 	if err != nil {
 		return nil, err
 	}
@@ -63,30 +71,47 @@ func (w *Watch) Close() { w.cancel() }
 // Token is where to go on after everything that Next has given so far. Save it once you have dealt with that.
 func (w *Watch) Token() ResumeToken { return w.session.token() }
 
-// Next waits for the next event. It fails with the context's error when the watch was closed or its context is over, and otherwise with what makes
-// it senseless to try again.
+// Next waits for the next event. It fails with io.EOF when all was told (EndWhenSynced), with an error that matches the context's when the
+// watch was closed or its context is over, and otherwise with what makes it senseless to try again.
 func (w *Watch) Next() (Event, error) {
-	for len(w.told) == 0 {
-		if w.err != nil {
-			return nil, w.err
+	for {
+		if event := w.next(); event != nil {
+			return event, nil
 		}
-		if w.stream == nil {
+		switch {
+		case w.err != nil:
+			return nil, w.err
+		case w.stream == nil:
 			w.connect()
-		} else {
+		default:
 			w.receive()
 		}
 	}
-	event := w.told[0]
-	w.told = w.told[1:]
-	return event, nil
 }
 
-// All gives the events one after the other, and at the end the error that Next fails with.
+// next is the next event of what has come; nil if there is none. The token moves along with it, not with the batch.
+func (w *Watch) next() Event {
+	if len(w.told) > 0 {
+		event := w.told[0]
+		w.told = w.told[1:]
+		return event
+	}
+	for len(w.batch) > 0 {
+		event := w.session.tell(w.batch[0])
+		w.batch = w.batch[1:]
+		if event != nil {
+			return event
+		}
+	}
+	return nil
+}
+
+// All gives the events one after the other, and at the end the error that Next fails with; none when all was told.
 func (w *Watch) All() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
 			event, err := w.Next()
-			if !yield(event, err) || err != nil {
+			if errors.Is(err, io.EOF) || !yield(event, err) || err != nil {
 				return
 			}
 		}
@@ -95,12 +120,12 @@ func (w *Watch) All() iter.Seq2[Event, error] {
 
 func (w *Watch) connect() {
 	if err := pause(w.ctx, w.delay); err != nil {
-		w.err = err
+		w.err = stopped(err)
 		return
 	}
 	request, events := w.session.connect(time.Now())
 	w.told = append(w.told, events...)
-	ctx, end := context.WithCancel(w.client.tagged(w.ctx))
+	ctx, end := context.WithCancel(w.client.line.tagged(w.ctx))
 	w.address = w.client.line.routes.address()
 	stub, err := w.client.line.stub(w.address)
 	if err == nil {
@@ -123,21 +148,33 @@ func (w *Watch) receive() {
 		w.broke(err)
 		return
 	}
-	if event := w.session.received(response, time.Now()); event != nil {
-		w.told = append(w.told, event)
-	}
+	w.session.heard(time.Now())
+	w.batch = response.GetEvents()
 }
 
 func (w *Watch) broke(err error) {
-	if w.ctx.Err() != nil {
-		w.err = w.ctx.Err()
+	atEnd := errors.Is(err, io.EOF)
+	switch {
+	case atEnd && w.session.complete():
+		w.err = io.EOF
+	case w.ctx.Err() != nil:
+		w.err = stopped(w.ctx.Err())
+	case w.client.line.isClosed():
+		w.err = closed()
+	}
+	if w.err != nil {
+		w.cancel()
 		return
 	}
-	failure := fromError(err)
-	if errors.Is(err, io.EOF) {
-		failure = &Error{Code: codes.Unavailable, Message: "The service has ended the stream.", kind: ErrUnavailable}
+	failure := broken()
+	if !atEnd {
+		failure = fromError(err)
 	}
-	w.client.line.routes.failed(w.address, "", failure)
+	if failure.Code == codes.ResourceExhausted {
+		w.client.line.routes.full(w.address)
+	} else {
+		w.client.line.routes.failed(w.address, "", failure)
+	}
 	interrupted, err := w.session.broke(failure, time.Now(), rand.Float64())
 	if err != nil {
 		w.err = err

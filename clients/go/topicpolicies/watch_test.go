@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// nextOf is the next event of one kind; bookmarks that were sent by time and news of loading are passed over, anything else fails the test.
+// nextOf is the next event of one kind; bookmarks that were sent by time and news of the namespace's state are passed over, anything else
+// fails the test.
 func nextOf[Kind Event](t *testing.T, watch *Watch) Kind {
 	t.Helper()
 	for {
@@ -25,7 +28,7 @@ func nextOf[Kind Event](t *testing.T, watch *Watch) Kind {
 		switch each := event.(type) {
 		case Kind:
 			return each
-		case Bookmark, NamespaceLoading:
+		case Bookmark, Status:
 		default:
 			t.Fatalf("%T %+v, want %T", event, event, *new(Kind))
 		}
@@ -57,32 +60,40 @@ func TestAWatchTellsASnapshotThenSyncedThenChanges(t *testing.T) {
 	client, namespace := open(t, sidecar.Address, WithActor("tester")), newNamespace()
 	key := topicIn(namespace)
 	before := put(t, client, key, 1)
-	watch := watching(t, client, Selection{Namespaces: []string{namespace}})
-	if told := nextOf[Changed](t, watch); told.Key != key || told.Version != before.Version || !told.Snapshot {
+	watch := watching(t, client, Selection{Namespaces: []string{namespace}, Mode: WatchModeEvery, IncludePrevious: true})
+	if told := nextOf[Changed](t, watch); told.Document.Key != key || told.Document.Version != before.Version || !told.Snapshot {
 		t.Errorf("%+v", told)
 	}
-	nextOf[Synced](t, watch)
+	if synced := nextOf[Synced](t, watch); synced.Namespace != namespace || synced.ConfirmedTime.IsZero() {
+		t.Errorf("%+v", synced)
+	}
 	after := put(t, client, key, 2)
 	told := nextOf[Changed](t, watch)
-	if told.Version != after.Version || told.PreviousVersion != before.Version || told.Snapshot || told.Policies.GetMaxProducerPerTopic() != 2 {
+	if told.Document.Version != after.Version || told.PreviousVersion != before.Version || told.Snapshot {
 		t.Errorf("%+v", told)
 	}
-	// The log tells the id without its dashes.
-	if origin := told.Origin; origin.GetActor() != "tester" || uuid.MustParse(origin.GetRequestId()) != uuid.MustParse(after.RequestID) {
+	if told.Document.Policies.GetMaxProducerPerTopic() != 2 || told.Previous == nil || told.Previous.Policies.GetMaxProducerPerTopic() != 1 {
+		t.Errorf("%+v", told)
+	}
+	if origin := told.Origin; origin.GetActor() != "tester" || origin.GetRequestId() != after.RequestID {
 		t.Errorf("%+v", origin)
 	}
-	if _, err := client.Delete(t.Context(), Deletion{Topic: key.Topic}); err != nil {
+	if _, err := client.Delete(t.Context(), Deletion{Key: key, Actor: "somebody else", Reason: "not needed any more"}); err != nil {
 		t.Fatal(err)
 	}
-	if gone := nextOf[Deleted](t, watch); gone.Key != key || gone.PreviousVersion != after.Version {
+	gone := nextOf[Changed](t, watch)
+	if gone.Document.Key != key || gone.Document.Exists() || gone.PreviousVersion != after.Version {
 		t.Errorf("%+v", gone)
+	}
+	if gone.Origin.GetActor() != "somebody else" || gone.Origin.GetReason() != "not needed any more" {
+		t.Errorf("%+v", gone.Origin)
 	}
 }
 
 func TestAnAbsentTopicIsSaidToBeAbsent(t *testing.T) {
 	key := topicIn(newNamespace())
-	watch := watching(t, open(t, sidecar.Address), Selection{Topics: []string{key.Topic}, Scopes: []Scope{Local}})
-	if told := nextOf[Deleted](t, watch); told.Key != key || !told.Snapshot {
+	watch := watching(t, open(t, sidecar.Address), Selection{Topics: []string{key.Topic}, Scopes: []Scope{ScopeLocal}})
+	if told := nextOf[Changed](t, watch); told.Document.Key != key || told.Document.Exists() || !told.Snapshot {
 		t.Errorf("%+v", told)
 	}
 }
@@ -91,14 +102,14 @@ func TestAWatchResumesAcrossARestartOfTheServerAndMissesAndRepeatsNothing(t *tes
 	server := ownServer(t)
 	client, namespace := open(t, server.Address), newNamespace()
 	key := topicIn(namespace)
-	watch := watching(t, client, Selection{Namespaces: []string{namespace}, Mode: Every})
+	watch := watching(t, client, Selection{Namespaces: []string{namespace}, Mode: WatchModeEvery})
 	nextOf[Synced](t, watch)
 	var want, told []string
 	for i := range int32(3) {
 		want = append(want, put(t, client, key, i+1).Version)
 	}
 	for range 3 {
-		told = append(told, nextOf[Changed](t, watch).Version)
+		told = append(told, nextOf[Changed](t, watch).Document.Version)
 	}
 	server.Kill()
 	interrupted := nextOf[Interrupted](t, watch)
@@ -120,10 +131,10 @@ func TestAWatchResumesAcrossARestartOfTheServerAndMissesAndRepeatsNothing(t *tes
 			if each.Snapshot {
 				t.Errorf("a snapshot: %+v", each)
 			}
-			told = append(told, each.Version)
+			told = append(told, each.Document.Version)
 		case Interrupted:
 			interruptions++
-		case Restarted:
+		case Reset:
 			t.Errorf("%+v", each)
 		}
 	}
@@ -148,29 +159,122 @@ func TestAWatchGoesOnFromASavedToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := watching(t, client, Selection{Namespaces: []string{namespace}, Resume: &token})
-	if told := nextOf[Changed](t, second); told.Version != missed.Version || told.Snapshot {
+	if told := nextOf[Changed](t, second); told.Document.Version != missed.Version || told.Snapshot {
 		t.Errorf("%+v", told)
 	}
 	nextOf[Synced](t, second)
 }
 
-func TestATokenThatCannotBeResumedStartsOverWithASnapshot(t *testing.T) {
+func TestAWatchGoesOnFromWhereADocumentsListWasRead(t *testing.T) {
+	client, namespace := open(t, sidecar.Address), newNamespace()
+	put(t, client, topicIn(namespace), 1)
+	list := client.List(t.Context(), namespace)
+	if list.Token() != nil {
+		t.Error("there is a token before anything was read")
+	}
+	for document, err := range list.All() {
+		if err != nil || document.Key != topicIn(namespace) {
+			t.Fatal(document, err)
+		}
+	}
+	later := put(t, client, topicIn(namespace), 2)
+	watch := watching(t, client, Selection{Namespaces: []string{namespace}, Resume: list.Token()})
+	if told := nextOf[Changed](t, watch); told.Snapshot || told.Document.Version != later.Version {
+		t.Errorf("%+v", told)
+	}
+	nextOf[Synced](t, watch)
+}
+
+func TestATokenThatCannotBeResumedIsResetAndASnapshotFollows(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	key := topicIn(namespace)
 	put(t, client, key, 1)
 	other := ResumeToken{map[string]WatchToken{namespace: {Log: "another log", Positions: []string{"00000000000000000001"}}}}
 	watch := watching(t, client, Selection{Namespaces: []string{namespace}, Resume: &other})
-	interrupted := nextOf[Interrupted](t, watch)
-	if !errors.Is(interrupted.Err, ErrOutOfRange) {
-		t.Fatalf("%+v", interrupted)
+	if reset := nextOf[Reset](t, watch); reset.Namespace != namespace || reset.Reason != "TOKEN_OUT_OF_RANGE" || reset.Message == "" {
+		t.Errorf("%+v", reset)
 	}
-	if restarted := nextOf[Restarted](t, watch); restarted.Namespace != namespace || restarted.Reason == "" {
-		t.Errorf("%+v", restarted)
+	if token := watch.Token(); len(token.Namespaces) != 0 { // though SYNCED may have come in the same batch
+		t.Errorf("%s", token)
 	}
-	if told := nextOf[Changed](t, watch); told.Key != key || !told.Snapshot {
+	if told := nextOf[Changed](t, watch); told.Document.Key != key || !told.Snapshot {
 		t.Errorf("%+v", told)
 	}
 	nextOf[Synced](t, watch)
+}
+
+func TestANamespaceThatATokenDoesNotCoverIsToldAnew(t *testing.T) {
+	session, err := newSession(Selection{
+		Namespaces: []string{"t/n", "t/m"}, Resume: &ResumeToken{map[string]WatchToken{"t/n": {Log: "L"}}},
+	}, watchPauses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, events := session.connect(time.Now())
+	if len(request.GetResume()) != 1 || len(events) != 1 || events[0].(Reset).Namespace != "t/m" || events[0].(Reset).Reason != "" {
+		t.Errorf("%v %+v", request, events)
+	}
+}
+
+func TestEveryChangeIsToldFromTheBeginningUntilAllWasTold(t *testing.T) {
+	client, namespace := open(t, sidecar.Address), newNamespace()
+	key := topicIn(namespace)
+	const changes = 3
+	for i := range int32(changes) {
+		put(t, client, key, i+1)
+	}
+	for _, mode := range []WatchMode{WatchModeEvery, WatchModeEntries} {
+		watch := watching(t, client, Selection{Topics: []string{key.Topic}, Mode: mode, FromBeginning: true, EndWhenSynced: true})
+		var producers []int32
+		synced := false
+		for event, err := range watch.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch each := event.(type) {
+			case Changed:
+				if each.Snapshot || mode != WatchModeEvery {
+					t.Errorf("%s: %+v", mode, each)
+				}
+				producers = append(producers, each.Document.Policies.GetMaxProducerPerTopic())
+			case Entry:
+				if each.Kind != pb.HistoryKind_HISTORY_KIND_UPDATE || each.Outcome != pb.HistoryOutcome_HISTORY_OUTCOME_APPLIED ||
+					mode != WatchModeEntries {
+					t.Errorf("%s: %+v", mode, each)
+				}
+				producers = append(producers, each.Document.Policies.GetMaxProducerPerTopic())
+			case Synced:
+				synced = true
+			}
+		}
+		if fmt.Sprint(producers) != "[1 2 3]" || !synced {
+			t.Errorf("%s: %v, synced %t", mode, producers, synced)
+		}
+		if _, err := watch.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}
+
+func TestAStreamThatEndsBeforeAllWasToldIsOpenedAgain(t *testing.T) {
+	fake := &fakeService{}
+	fake.watch = func(request *pb.WatchPoliciesRequest, stream pb.TopicPoliciesService_WatchPoliciesServer) error {
+		fake.mu.Lock()
+		number := fake.watches
+		fake.mu.Unlock()
+		if number == 1 {
+			return nil
+		}
+		synced := &pb.Bookmark{Kind: pb.BookmarkKind_BOOKMARK_KIND_SYNCED, Token: &pb.WatchToken{Log: "a"}}
+		event := &pb.WatchEvent{Namespace: "t/n", Content: &pb.WatchEvent_Bookmark{Bookmark: synced}}
+		return stream.Send(&pb.WatchPoliciesResponse{Events: []*pb.WatchEvent{event}})
+	}
+	watch := watching(t, open(t, fake.serve(t), quick), Selection{Namespaces: []string{"t/n"}, EndWhenSynced: true})
+	nextOf[Interrupted](t, watch)
+	nextOf[Synced](t, watch)
+	if _, err := watch.Next(); !errors.Is(err, io.EOF) || fake.watches != 2 {
+		t.Error(err, fake.watches)
+	}
 }
 
 func TestAWatchThatMakesNoSenseFails(t *testing.T) {
@@ -189,18 +293,35 @@ func TestAClosedWatchEndsWithItsContextsError(t *testing.T) {
 	watch := watching(t, open(t, sidecar.Address), Selection{Namespaces: []string{newNamespace()}})
 	nextOf[Synced](t, watch)
 	time.AfterFunc(50*time.Millisecond, watch.Close)
+	if err := endOfWatch(watch); !errors.Is(err, context.Canceled) || status.Code(err) != codes.Canceled {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAWatchEndsWithItsClient(t *testing.T) {
+	client, err := New(sidecar.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := watching(t, client, Selection{Namespaces: []string{newNamespace()}})
+	nextOf[Synced](t, watch)
+	time.AfterFunc(50*time.Millisecond, func() { _ = client.Close() })
+	if err := endOfWatch(watch); !errors.Is(err, ErrClosed) {
+		t.Errorf("%v", err)
+	}
+}
+
+// endOfWatch is what a watch ends with.
+func endOfWatch(watch *Watch) error {
 	for {
 		if _, err := watch.Next(); err != nil {
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%v", err)
-			}
-			return
+			return err
 		}
 	}
 }
 
 func TestAWatchWithoutPatienceLeftGivesUp(t *testing.T) {
-	session, err := newSession(Selection{Namespaces: []string{"t/n"}, Patience: time.Second}, DefaultRetries)
+	session, err := newSession(Selection{Namespaces: []string{"t/n"}, Patience: time.Second}, watchPauses)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,34 +336,107 @@ func TestAWatchWithoutPatienceLeftGivesUp(t *testing.T) {
 	}
 }
 
-func TestAFailedNamespaceSaysWhy(t *testing.T) {
-	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, DefaultRetries)
+func TestAWatchPausesLongerEachTimeAndLongestWhereThereIsNoRoom(t *testing.T) {
+	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pause := func(code codes.Code) time.Duration {
+		interrupted, err := session.broke(&Error{Code: code}, time.Now(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return interrupted.RetryIn
+	}
+	for _, want := range []time.Duration{50, 100, 200, 400, 800, 1600, 3200, 5000, 5000} {
+		if found := pause(codes.Unavailable); found != want*time.Millisecond {
+			t.Errorf("%s instead of %d ms", found, want)
+		}
+	}
+	session.tell(&pb.WatchEvent{
+		Namespace: "t/n", Content: &pb.WatchEvent_Bookmark{Bookmark: &pb.Bookmark{Kind: pb.BookmarkKind_BOOKMARK_KIND_SYNCED}},
+	})
+	if found := pause(codes.Unavailable); found != 50*time.Millisecond {
+		t.Errorf("after SYNCED %s", found)
+	}
+	if found := pause(codes.ResourceExhausted); found != 5*time.Second {
+		t.Errorf("without room %s", found)
+	}
+}
+
+func TestTheStateOfANamespaceIsToldWithItsReason(t *testing.T) {
+	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
 	if err != nil {
 		t.Fatal(err)
 	}
 	session.connect(time.Now())
 	told := func(status *pb.NamespaceStatus) Event {
-		return session.received(&pb.WatchPoliciesResponse{Content: &pb.WatchPoliciesResponse_Status{Status: status}}, time.Now())
+		return session.tell(&pb.WatchEvent{Namespace: "t/n", Content: &pb.WatchEvent_Status{Status: status}})
 	}
-	failed := &pb.NamespaceStatus{Namespace: "t/n", State: pb.NamespaceState_NAMESPACE_STATE_FAILED, Message: "so it is", Reason: "WHY"}
-	if event := told(failed); event != (NamespaceUnavailable{"t/n", "so it is", "WHY"}) {
-		t.Errorf("%+v", event)
+	failed := told(&pb.NamespaceStatus{State: NamespaceStateFailed, Reason: pb.ErrorReason_ERROR_REASON_LOG_UNREACHABLE, Message: "so it is"})
+	if failed != (Status{"t/n", NamespaceStateFailed, "LOG_UNREACHABLE", "so it is"}) {
+		t.Errorf("%+v", failed)
 	}
-	loading := &pb.NamespaceStatus{Namespace: "t/n", State: pb.NamespaceState_NAMESPACE_STATE_LOADING, Message: "so it is"}
-	if event := told(loading); event != (NamespaceLoading{"t/n", "so it is"}) {
-		t.Errorf("%+v", event)
+	newer := told(&pb.NamespaceStatus{State: NamespaceStateLoading, Reason: 9999})
+	if newer != (Status{"t/n", NamespaceStateLoading, "9999", ""}) {
+		t.Errorf("%+v", newer)
+	}
+	if ready := told(&pb.NamespaceStatus{State: NamespaceStateReady}); ready != (Status{Namespace: "t/n", State: NamespaceStateReady}) {
+		t.Errorf("%+v", ready)
+	}
+}
+
+func TestEntriesAndGapsAreToldAndTheTokenMovesAlongWithEntries(t *testing.T) {
+	session, err := newSession(Selection{Namespaces: []string{"t/n"}, Mode: WatchModeEntries}, watchPauses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session.connect(time.Now())
+	tell := func(namespace string, event *pb.WatchEvent) Event {
+		event.Namespace = namespace
+		return session.tell(event)
+	}
+	entry := func(scope Scope, position string) *pb.WatchEvent {
+		document := &pb.PolicyDocument{Topic: "persistent://t/n/x", Scope: scope, Version: position}
+		return &pb.WatchEvent{Content: &pb.WatchEvent_Entry{Entry: &pb.HistoryEntry{Document: document, Position: position}}}
+	}
+	synced := &pb.Bookmark{Kind: pb.BookmarkKind_BOOKMARK_KIND_SYNCED, Token: &pb.WatchToken{Log: "L", Positions: []string{"p1"}}}
+	if _, told := tell("t/n", &pb.WatchEvent{Content: &pb.WatchEvent_Bookmark{Bookmark: synced}}).(Synced); !told {
+		t.Error("SYNCED was not told")
+	}
+	known, ok := tell("t/n", entry(ScopeGlobal, "p2")).(Entry)
+	if !ok || known.Namespace != "t/n" || known.Position != "p2" || known.Document.Scope != ScopeGlobal {
+		t.Errorf("%+v", known)
+	}
+	if told := tell("t/n", entry(7, "p3")); told != nil {
+		t.Errorf("%+v", told)
+	}
+	if told := tell("t/other", entry(ScopeLocal, "p4")); told != nil {
+		t.Errorf("%+v", told)
+	}
+	ended := time.Unix(1_000_000_000, 0)
+	gap := &pb.HistoryGap{EndTime: timestamppb.New(ended), Reason: pb.HistoryGapReason_HISTORY_GAP_REASON_OVERRUN}
+	told, ok := tell("t/n", &pb.WatchEvent{Content: &pb.WatchEvent_Gap{Gap: gap}}).(Gap)
+	if !ok || told.Namespace != "t/n" || !told.Start.IsZero() || !told.End.Equal(ended) || told.Reason != gap.GetReason() {
+		t.Errorf("%+v", told)
+	}
+	if want := (ResumeToken{map[string]WatchToken{"t/n": {Log: "L", Positions: []string{"p3"}}}}); session.token().String() != want.String() {
+		t.Errorf("%s", session.token())
 	}
 }
 
 func TestTokensAreReadBackAndNothingElseIs(t *testing.T) {
-	token := ResumeToken{map[string]WatchToken{"t/n": {"log", []string{"1", ""}}, "t/m": {Log: "log"}}}
-	if want := `{"namespaces":{"t/m":{"log":"log","positions":[]},"t/n":{"log":"log","positions":["1",""]}}}`; token.String() != want {
+	token := ResumeToken{map[string]WatchToken{"t/n": {"log", []string{"1", ""}, "x"}, "t/m": {Log: "log"}}}
+	want := `{"namespaces":{"t/m":{"log":"log","positions":[],"left_out":""},"t/n":{"log":"log","positions":["1",""],"left_out":"x"}}}`
+	if token.String() != want {
 		t.Errorf("%s", token)
 	}
 	if read, err := ParseResumeToken(token.String()); err != nil || read.String() != token.String() {
 		t.Errorf("%v %v", read, err)
 	}
-	for _, text := range []string{"", "x", "{}", "[]", `{"namespaces":[]}`, `{"namespaces":{"t/n":{}}}`, `{"namespaces":{"t/n":{"log":1,"positions":[]}}}`} {
+	for _, text := range []string{
+		"", "x", "{}", "[]", `{"namespaces":[]}`, `{"namespaces":{"t/n":{}}}`, `{"namespaces":{"t/n":{"log":1,"positions":[]}}}`,
+	} {
 		if _, err := ParseResumeToken(text); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("%q: %v", text, err)
 		}

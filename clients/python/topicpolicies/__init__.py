@@ -13,12 +13,13 @@ The policies themselves are the messages of ``topicpolicies.v1.policies_pb2``; t
 """
 
 from .aio import AsyncClient, AsyncEdit
-from .aio_streams import AsyncWatch
-from .cache import Change, PolicyCache
-from .caching import AsyncLiveCache, LiveCache
+from .cache import AsyncPolicyCache, PolicyCache
 from .channels import DEFAULT_TARGET, Tls
 from .client import Client, Edit
+from .documents import Document, Scope
+from .effective import EffectivePolicies, EffectiveView, PolicySource
 from .errors import (
+    AlreadyExists,
     Conflict,
     DeadlineExceeded,
     FailedPrecondition,
@@ -35,34 +36,27 @@ from .errors import (
 from .events import (
     Bookmark,
     Changed,
-    Deleted,
+    Entry,
+    Gap,
     Interrupted,
-    NamespaceLoading,
-    NamespaceUnavailable,
-    Origin,
-    Restarted,
+    NamespaceState,
+    Reset,
+    Status,
     Synced,
     WatchEvent,
-)
-from .history import ActorStanding, HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome, HistoryPage
-from .requests import Options, Update
-from .results import (
-    DeleteOutcome,
-    DeleteResult,
-    Deletion,
-    Document,
-    EffectivePolicies,
-    ListOperation,
-    PolicySource,
-    Scope,
-    Settled,
-    UpdateOutcome,
-    UpdateResult,
     WatchMode,
 )
+from .fields import PolicyFields
+from .history import HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome, HistoryPage
+from .listing import AsyncListing, Listing
+from .mirror import Change, Mirror
+from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, UpdateOptions, WatchOptions
+from .origins import ActorStanding, Origin
+from .requests import Deletion, Update
+from .results import DeleteOutcome, DeleteResult, ListOperation, Settled, UpdateOutcome, UpdateResult
 from .retries import NO_RETRIES, RetryPolicy
 from .secrets import REDACTED
-from .streams import Watch
+from .server_info import LogKind, ServerFeature, ServerInfo, ServerLimits, WriterMode
 from .tokens import ResumeToken, WatchToken
 from .v1.policies_pb2 import (
     AutoSubscriptionCreationOverride,
@@ -76,80 +70,100 @@ from .v1.policies_pb2 import (
     RetentionPolicies,
     SubscribeRate,
     SubscriptionPolicies,
+    SubscriptionType,
     TopicPolicies,
 )
+from .watches import AsyncWatch, Watch
 
 __all__ = [
     "DEFAULT_TARGET",
     "NO_RETRIES",
     "REDACTED",
     "ActorStanding",
+    "AlreadyExists",
     "AsyncClient",
     "AsyncEdit",
-    "AsyncLiveCache",
+    "AsyncListing",
+    "AsyncPolicyCache",
     "AsyncWatch",
     "AutoSubscriptionCreationOverride",
     "BacklogQuota",
     "Bookmark",
     "Change",
+    "ChangeOptions",
     "Changed",
     "Client",
     "Conflict",
     "DeadlineExceeded",
     "DeleteOutcome",
     "DeleteResult",
-    "Deleted",
     "Deletion",
     "DispatchRate",
     "Document",
     "Edit",
+    "EditOptions",
     "EffectivePolicies",
+    "EffectiveView",
+    "Entry",
     "EntryFilters",
     "FailedPrecondition",
+    "Gap",
     "HistoryEntry",
     "HistoryGap",
     "HistoryGapReason",
     "HistoryKind",
+    "HistoryOptions",
     "HistoryOutcome",
     "HistoryPage",
     "InactiveTopicPolicies",
     "Interrupted",
     "InvalidArgument",
     "ListOperation",
-    "LiveCache",
-    "NamespaceLoading",
-    "NamespaceUnavailable",
+    "Listing",
+    "LogKind",
+    "Mirror",
+    "NamespaceState",
     "NotFound",
     "OffloadPolicies",
-    "Options",
     "Origin",
     "OutOfRange",
     "OutcomeUnknown",
     "PermissionDenied",
     "PersistencePolicies",
     "PolicyCache",
+    "PolicyFields",
     "PolicySource",
     "PublishRate",
+    "Reset",
     "ResourceExhausted",
-    "Restarted",
     "ResumeToken",
     "RetentionPolicies",
     "RetryPolicy",
     "Scope",
+    "Selection",
+    "ServerFeature",
+    "ServerInfo",
+    "ServerLimits",
     "Settled",
+    "Status",
     "SubscribeRate",
     "SubscriptionPolicies",
+    "SubscriptionType",
     "Synced",
     "Tls",
     "TopicPolicies",
     "TopicPoliciesError",
     "Unavailable",
     "Update",
+    "UpdateArguments",
+    "UpdateOptions",
     "UpdateOutcome",
     "UpdateResult",
     "Violation",
     "Watch",
     "WatchEvent",
     "WatchMode",
+    "WatchOptions",
     "WatchToken",
+    "WriterMode",
 ]

@@ -1,114 +1,198 @@
-"""The documents that a watch tells of, kept in memory."""
+"""Caches: a live copy of documents in memory, which a thread or a task keeps current (the informer pattern)."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import asyncio
+import logging
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from types import TracebackType
+from typing import Self
 
-from .events import Bookmark, Changed, Deleted, Restarted, Synced, WatchEvent
-from .results import Document, Scope
+from .documents import Document, Scope
+from .errors import TopicPoliciesError
+from .errors import closed as closed_error
+from .events import Status, WatchEvent
+from .mirror import Change, Mirror
+from .patience import limit_of, seconds_of
+from .watches import AsyncWatch, Watch
+
+_LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a cache tells its listeners. An absence is None on either side."""
+def _logged(listener: Callable[[Change], object]) -> Callable[[Change], None]:
+    """A listener that disturbs neither the cache nor its other listeners."""
 
-    topic: str
-    """The topic's full name."""
-    scope: Scope
-    before: Document | None
-    after: Document | None
+    def tell(change: Change) -> None:
+        try:
+            listener(change)
+        except Exception:  # noqa: BLE001 - whatever it is, it is the listener's
+            _LOG.exception("a listener failed on a change of %s", change.topic)
+
+    return tell
 
 
-class PolicyCache:
-    """Mirrors documents: give it every event of a watch, in order, and ask it for the newest state.
+class _Copy:
+    """What both kinds of caches know. Reads never fail: they give what was known last."""
 
-    ``Client.cache`` is one that fills itself.
+    def __init__(self, namespaces: Iterable[str], lock: AbstractContextManager[object]) -> None:
+        self._mirror = Mirror(namespaces)
+        self._lock = lock
+        self.error: TopicPoliciesError | None = None
+        """What made it senseless to go on, if anything did."""
+        self.closed = False
+        """Whether it no longer follows."""
 
-    While a namespace begins again with a snapshot, what was known of it stays; what the snapshot does not tell of again is dropped when it
-    is complete. It does no locking: whoever shares it between threads does.
-    """
+    def synced(self, namespace: str | None = None) -> bool:
+        """Whether a namespace, or each, has had a whole snapshot at any time. From then on reads are complete, if perhaps old."""
+        with self._lock:
+            return self._mirror.synced(namespace)
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """``now``: seconds, from an arbitrary beginning, that never go back."""
-        self._namespaces: dict[str, dict[tuple[str, Scope], Document]] = {}
-        self._doubtful: dict[str, set[tuple[str, Scope]]] = {}
-        self._synced: set[str] = set()
-        self._confirmed: dict[str, float] = {}
-        self._listeners: dict[object, Callable[[Change], object]] = {}
-        self._now = now
+    def staleness(self, namespace: str | None = None) -> float:
+        """Seconds since the service last confirmed all that is known of a namespace, or of the stalest; infinite before it is synced.
 
-    def apply(self, event: WatchEvent) -> None:
-        """Takes an event; those that change no document are welcome too. Listeners are called before it returns."""
-        if isinstance(event, (Changed, Deleted)):
-            self._doubtful.get(event.namespace, set()).discard((event.topic, event.scope))
-            if not event.snapshot:
-                self._confirm(event.namespace)
-            after = Document(event.topic, event.scope, event.policies, event.version) if isinstance(event, Changed) else None
-            self._put(event.namespace, (event.topic, event.scope), after)
-        elif isinstance(event, Restarted):
-            self._doubtful[event.namespace] = set(self._namespaces.get(event.namespace, ()))
-            self._synced.discard(event.namespace)
-        elif isinstance(event, Synced):
-            self._synced.add(event.namespace)
-            self._confirm(event.namespace)
-            for key in self._doubtful.pop(event.namespace, ()):
-                self._put(event.namespace, key, None)
-        elif isinstance(event, Bookmark):
-            self._confirm(event.namespace)
+        While all is well it is at most about the interval of bookmarks. A namespace whose change log is lost grows stale.
+        """
+        with self._lock:
+            return self._mirror.staleness(namespace)
+
+    @property
+    def states(self) -> Mapping[str, Status]:
+        """What the states of the namespaces were last said to be; one that was READY all along is not in it."""
+        with self._lock:
+            return self._mirror.states
+
+    @property
+    def problem(self) -> str:
+        """A sentence for people while something can't be followed, else empty."""
+        with self._lock:
+            return self._mirror.problem
+
+    def get(self, topic: str, scope: Scope = Scope.LOCAL) -> Document | None:
+        """A document; None if none is known. Its message is shared: copy it before you change it.
+
+        Args:
+            topic: its name, with or without its domain; a partition's name means its topic.
+            scope: in which clusters.
+        """
+        with self._lock:
+            return self._mirror.get(topic, scope)
+
+    def documents(self) -> list[Document]:
+        """All documents, ordered by topic and scope."""
+        with self._lock:
+            return list(self._mirror)
 
     def listen(self, listener: Callable[[Change], object]) -> Callable[[], None]:
-        """Calls a function for every document that there is, at once, and then for every change, from ``apply``.
+        """Calls a function for every document that there is, at once, and then for every change, with what was before and after.
 
-        What it raises, ``apply`` raises.
+        It must not wait for long: the cache waits for it. One that raises is logged, and called again with the next change.
 
         Returns:
             What ends it.
         """
-        for document in self:
-            listener(Change(document.topic, document.scope, None, document))
-        mark = object()
-        self._listeners[mark] = listener
+        with self._lock:
+            return self._mirror.listen(_logged(listener))
 
-        def stop() -> None:
-            self._listeners.pop(mark, None)
+    def _take(self, events: Iterable[WatchEvent]) -> None:
+        for event in events:
+            self._mirror.apply(event)
 
-        return stop
+    def _outcome(self) -> bool:
+        """Whether it is synced; raises if it never will be."""
+        if not self.synced() and self.closed:
+            raise self.error or closed_error()
+        return self.synced()
 
-    def synced(self, namespace: str) -> bool:
-        """Whether a namespace is complete: its snapshot has been told to its end."""
-        return namespace in self._synced
 
-    def staleness(self, namespace: str) -> float:
-        """Seconds since a change or a bookmark confirmed all that is known of a namespace; infinite before."""
-        confirmed = self._confirmed.get(namespace)
-        return float("inf") if confirmed is None else self._now() - confirmed
+class PolicyCache(_Copy):
+    """A local, always current copy of what a selection names, for threads: ``Client.cache``. A thread of its own follows the service."""
 
-    def get(self, topic: str, scope: Scope = Scope.LOCAL) -> Document | None:
-        """A document by its topic's full name; None if none is known. Its message is shared: copy it before you change it."""
-        for documents in self._namespaces.values():
-            document = documents.get((topic, scope))
-            if document is not None:
-                return document
-        return None
+    def __init__(self, watch: Watch) -> None:
+        self._changed = threading.Condition(threading.RLock())
+        super().__init__(watch.namespaces, self._changed)
+        self._watch = watch
+        self._thread = threading.Thread(target=self._follow, name="topicpolicies-cache", daemon=True)
+        self._thread.start()
 
-    def __iter__(self) -> Iterator[Document]:
-        """All documents."""
-        return iter([document for documents in self._namespaces.values() for document in documents.values()])
+    def __enter__(self) -> Self:
+        return self
 
-    def __len__(self) -> int:
-        return sum(map(len, self._namespaces.values()))
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
-    def _put(self, namespace: str, key: tuple[str, Scope], after: Document | None) -> None:
-        documents = self._namespaces.setdefault(namespace, {})
-        before = documents.pop(key, None)
-        if after is not None:
-            documents[key] = after
-        if before is not None or after is not None:
-            same = before is not None and after is not None and before.version == after.version
-            for listener in () if same else list(self._listeners.values()):
-                listener(Change(*key, before, after))
+    def close(self) -> None:
+        """Stops following; reads go on giving what was known last. A listener may not call it."""
+        self._watch.close()
+        self._thread.join()
 
-    def _confirm(self, namespace: str) -> None:
-        self._confirmed[namespace] = self._now()
+    def wait_synced(self, timeout: float | None = None) -> bool:
+        """Waits until ``synced``, or until so many seconds are over, and tells whether it is.
+
+        Raises:
+            TopicPoliciesError: it will never be: what ended the cache.
+        """
+        limit = limit_of(seconds_of(timeout, math.inf))
+        with self._changed:
+            self._changed.wait_for(lambda: self.synced() or self.closed, limit)
+            return self._outcome()
+
+    def _follow(self) -> None:
+        try:
+            while events := self._watch.batch():
+                with self._changed:
+                    self._take(events)
+                    self._changed.notify_all()
+        except TopicPoliciesError as error:
+            self.error = error
+        finally:
+            with self._changed:
+                self.closed = True
+                self._changed.notify_all()
+
+
+class AsyncPolicyCache(_Copy):
+    """A local, always current copy of what a selection names, for one event loop: ``AsyncClient.cache``. A task follows the service."""
+
+    def __init__(self, watch: AsyncWatch) -> None:
+        """Begins at once, so it is made inside the event loop."""
+        super().__init__(watch.namespaces, nullcontext())
+        self._watch = watch
+        self._settled = asyncio.Event()
+        self._task = asyncio.create_task(self._follow(), name="topicpolicies-cache")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stops following; reads go on giving what was known last. A listener may not call it."""
+        await self._watch.close()
+        await asyncio.wait({self._task})
+
+    async def wait_synced(self, timeout: float | None = None) -> bool:
+        """Waits until ``synced``, or until so many seconds are over, and tells whether it is.
+
+        Raises:
+            TopicPoliciesError: it will never be: what ended the cache.
+        """
+        limit = limit_of(seconds_of(timeout, math.inf))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._settled.wait(), limit)
+        return self._outcome()
+
+    async def _follow(self) -> None:
+        try:
+            while events := await self._watch.batch():
+                self._take(events)
+                if self.synced():
+                    self._settled.set()
+        except TopicPoliciesError as error:
+            self.error = error
+        finally:
+            self.closed = True
+            self._settled.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -11,13 +11,15 @@ from typing import TypeAlias
 import grpc
 
 from .errors import Violation, invalid
+from .stubs import Metadata
 
 DEFAULT_TARGET = "localhost:6680"
 """Where the service listens unless it was told otherwise."""
 ACTOR_KEY = "topicpolicies-actor"
 """The metadata that says who asks for a change."""
 _SCHEMES = ("ipv4:", "ipv6:", "unix:", "unix-abstract:", "dns:", "vsock:")
-Metadata: TypeAlias = tuple[tuple[str, str], ...]
+Token: TypeAlias = str | Callable[[], str]
+"""A bearer token, or what gives the present one; it is asked for each call, and must not wait for long."""
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_time_ms", 30_000),  # a connection that died without a word is noticed
@@ -80,18 +82,34 @@ def options_for(tls: bool | Tls | None, options: Iterable[tuple[str, int | str]]
     return (*OPTIONS, *((("grpc.ssl_target_name_override", name),) if name else ()), *options)
 
 
-def metadata_for(actor: str, metadata: Iterable[tuple[str, str]]) -> Metadata:
-    """The metadata of every call.
+def metadata_for(actor: str, token: Token | None, metadata: Iterable[tuple[str, str]]) -> Callable[[], Metadata]:
+    """What gives the metadata of a call.
 
     Raises:
         InvalidArgument: the actor can't be sent.
     """
-    if not actor:
-        return tuple(metadata)
-    if not (actor.isascii() and actor.isprintable() and actor == actor.strip()):
-        problem = "The actor is sent as metadata: printable ASCII, without blanks around it."
+    if actor and not (actor.isascii() and actor.isprintable() and actor == actor.strip()):
+        problem = "The actor is sent as metadata: printable ASCII, without blanks around it. A change's own actor may be any text."
         raise invalid("MALFORMED_ACTOR", Violation("actor", "MALFORMED_ACTOR", problem))
-    return ((ACTOR_KEY, actor), *metadata)
+    fixed = (*(((ACTOR_KEY, actor),) if actor else ()), *metadata)
+
+    def current() -> Metadata:
+        if token is None:
+            return fixed
+        return (*fixed, ("authorization", f"Bearer {token if isinstance(token, str) else token()}"))
+
+    return current
+
+
+def check_token(address: str, credentials: grpc.ChannelCredentials | None, token: Token | None) -> None:
+    """Refuses to send a token where others can read it.
+
+    Raises:
+        InvalidArgument: the connection goes to another machine without TLS.
+    """
+    if token is not None and credentials is None and not all(map(is_local, addresses_of(address))):
+        problem = f"A token is not sent to another machine ({address}) without TLS."
+        raise invalid("TOKEN_IN_THE_CLEAR", Violation("token", "TOKEN_IN_THE_CLEAR", problem))
 
 
 def is_local(target: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -12,24 +12,31 @@ from weakref import WeakSet
 
 import grpc
 
-from .caching import LiveCache
-from .channels import DEFAULT_TARGET, Tls, addresses_of, credentials_for, metadata_for, options_for
+from .cache import PolicyCache
+from .changes import run_changes
+from .channels import DEFAULT_TARGET, Tls, Token, addresses_of, check_token, credentials_for, metadata_for, options_for
 from .clocks import Clock, SystemClock
+from .documents import Document, Scope, known
 from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, copy_of, edit_request, unchanged
-from .errors import Conflict, from_rpc_error
-from .fields import PolicyFields
-from .history import HistoryPage, as_of_request, history_request
+from .effective import EffectivePolicies, EffectiveView
+from .errors import Conflict, TopicPoliciesError
+from .history import HistoryEntry, HistoryPage, history_request
+from .lines import Line
+from .listing import Listing
+from .names import namespace_of
+from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, WatchOptions
+from .patience import limit_of, seconds_of
 from .pipelining import Pipeline
-from .requests import Mask, Options, Policies, Update, delete_request, list_request, update_request
-from .results import Deletion, Document, EffectivePolicies, ListOperation, Scope, Settled, UpdateResult, WatchMode
-from .retries import Attempts, RetryPolicy
+from .requests import Deletion, Policies, Update, delete_request, effective_request, get_request, list_request, update_request
+from .results import DeleteResult, Settled, UpdateResult
+from .retries import WATCH_PAUSES, Attempts, RetryPolicy
 from .routes import Routes
-from .streams import Line, Watch, run_updates
-from .tokens import ResumeToken
+from .server_info import ServerInfo
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .v1.service_pb2_grpc import TopicPoliciesServiceStub
-from .watching import WatchSession, namespace_of
+from .watches import Watch
+from .watching import WatchSession
 
 _Response = TypeVar("_Response")
 
@@ -38,7 +45,7 @@ class Client:
     """Changes, reads and follows topic policies. It may be used by any number of threads; close it when it is no longer needed.
 
     Every call raises ``TopicPoliciesError`` or one of its kinds when it fails. What is safe to repeat is repeated until the
-    call's time is over; see ``RetryPolicy``.
+    call's time is over; see ``RetryPolicy``. ``timeout`` is always in seconds, all attempts included; None: the client's own.
     """
 
     def __init__(  # noqa: PLR0913 - options, by keyword
@@ -47,6 +54,7 @@ class Client:
         *,
         tls: bool | Tls | None = None,
         credentials: grpc.ChannelCredentials | None = None,
+        token: Token | None = None,
         actor: str = "",
         timeout: float = 30.0,
         retries: RetryPolicy | None = None,
@@ -62,6 +70,7 @@ class Client:
                 turns when they fail. Changes of a namespace that one sidecar leads are sent to that one, wherever it is.
             tls: True or a ``Tls`` for TLS, False for none; None: TLS, unless the target is on this machine.
             credentials: gRPC's own credentials instead.
+            token: a bearer token, or a function that gives the present one, which is called for every call and must not wait for long.
             actor: who asks for the changes; it is written into the log beside them.
             timeout: seconds that a call may take in all, its repeats included, where the call names no other.
             retries: how calls are repeated; ``NO_RETRIES`` for not at all.
@@ -72,7 +81,7 @@ class Client:
             clock: the time; for tests.
 
         Raises:
-            InvalidArgument: the actor can't be sent.
+            InvalidArgument: the actor can't be sent, or the token would go to another machine without TLS.
         """
         addresses = addresses_of(target)
         trusted = (credentials or credentials_for(target, tls)) if channel is None else None
@@ -81,16 +90,20 @@ class Client:
         def connect(address: str) -> grpc.Channel:
             if channel is not None:
                 return channel
+            check_token(address, trusted, token)
             if trusted is None:
                 return grpc.insecure_channel(address, chosen)
             return grpc.secure_channel(address, trusted, chosen)
 
+        if channel is None:
+            check_token(target, trusted, token)
         self._owns_channels = channel is None
-        self._timeout = timeout
+        self._timeout = seconds_of(timeout, timeout)
         self._retries = retries or RetryPolicy()
+        self._pauses = retries or WATCH_PAUSES
         self._clock: Clock = clock or SystemClock()
         routes = Routes(addresses if channel is None else (target,), follows=channel is None)
-        self._line = Line(connect, routes, metadata_for(actor, metadata), self._clock)
+        self._line = Line(connect, routes, metadata_for(actor, token, metadata), self._clock)
         self._watches: WeakSet[Watch] = WeakSet()
         self._lock = threading.Lock()
 
@@ -110,65 +123,42 @@ class Client:
         if self._owns_channels:
             self._line.close()
 
-    def update(  # noqa: PLR0913 - options, by keyword
-        self,
-        topic: str,
-        policies: Policies | None = None,
-        /,
-        *,
-        mask: Mask | None = None,
-        scope: Scope = Scope.LOCAL,
-        etag: str = "",
-        skip_if_absent: bool = False,
-        validate_only: bool = False,
-        request_id: str = "",
-        list_operations: Mapping[str, ListOperation] | None = None,
-        timeout: float | None = None,
-        **fields: Unpack[PolicyFields],
+    @property
+    def stub(self) -> TopicPoliciesServiceStub:
+        """The generated stub at the present address, with the same connection and metadata; it repeats nothing."""
+        return self._line.stub(self._line.routes.address)
+
+    def update(
+        self, topic: str, policies: Policies | None = None, /, *, timeout: float | None = None, **arguments: Unpack[UpdateArguments]
     ) -> UpdateResult:
         """Changes some fields of one document, and no others.
 
         ``client.update(topic, max_producer_per_topic=5, message_ttl_in_seconds=None)`` sets one field and clears another. Paths below
         fields go into a mapping: ``client.update(topic, {"retention_policies.retention_time_in_minutes": 10})``, and so do single
-        entries of maps: ``{"subscription_policies.`my-sub`": None}``.
+        entries of maps: ``{"subscription_policies.`my-sub`": None}``. What is set is changed leaf by leaf and entry by entry; ``mask``
+        names what is replaced as a whole.
 
         Args:
             topic: its name, ``persistent://tenant/namespace/topic``.
             policies: new values: a mapping from paths to values, in which None clears, or a message, whose set fields count.
-            mask: the paths to change, instead of those of the values; what is named here and has no value is cleared. ``*`` alone
-                replaces the whole document.
-            scope: in which clusters.
-            etag: the version that the document must have; empty: any.
-            skip_if_absent: do nothing when there is no document.
-            validate_only: check everything and answer what would be, without writing.
-            request_id: a UUID, to repeat an earlier request and learn what it did; empty: a new one is made.
-            list_operations: what to do with list fields, by path; the others are replaced.
-            timeout: seconds, all attempts included.
-            fields: new values by field; None clears.
+            timeout: see the class.
+            arguments: new values by field, in which None clears; and all that ``UpdateOptions`` says.
 
         Raises:
             InvalidArgument: the request is wrong; it lists all that is.
             Conflict: the document has another version than ``etag``.
-            OutcomeUnknown: the change was sent and not answered in time.
+            AlreadyExists: there is a document, and ``must_not_exist`` was set.
+            OutcomeUnknown: the change was sent, and its answer did not come, or says so.
         """
-        options = Options(
-            mask=mask,
-            scope=scope,
-            etag=etag,
-            skip_if_absent=skip_if_absent,
-            validate_only=validate_only,
-            request_id=request_id,
-            list_operations=list_operations,
-        )
-        return self._update(update_request(topic, policies, fields, options), timeout)
+        return self._update(update_request(topic, policies, **arguments), timeout)
 
     @overload
     def edit(
-        self, topic: str, change: Callable[[TopicPolicies], object], /, *, scope: Scope = ..., timeout: float | None = ...
+        self, topic: str, change: Callable[[TopicPolicies], object], /, *, timeout: float | None = ..., **options: Unpack[EditOptions]
     ) -> UpdateResult: ...
 
     @overload
-    def edit(self, topic: str, /, *, scope: Scope = ..., timeout: float | None = ...) -> Edit: ...
+    def edit(self, topic: str, /, *, timeout: float | None = ..., **options: Unpack[EditOptions]) -> Edit: ...
 
     def edit(
         self,
@@ -176,8 +166,8 @@ class Client:
         change: Callable[[TopicPolicies], object] | None = None,
         /,
         *,
-        scope: Scope = Scope.LOCAL,
         timeout: float | None = None,
+        **options: Unpack[EditOptions],
     ) -> UpdateResult | Edit:
         """Changes a document by editing a copy of it; what differs afterwards is sent, and nothing if nothing does.
 
@@ -191,15 +181,17 @@ class Client:
         Raises:
             Conflict: the document was changed by somebody else, with a function: again and again.
         """
+        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL), timeout=timeout)
+        send = partial(self._send_edit, timeout=timeout, actor=options.get("actor", ""), reason=options.get("reason", ""))
         if change is None:
-            return Edit(partial(self.get, topic, scope=scope, timeout=timeout), partial(self._send_edit, timeout=timeout))
+            return Edit(read, send)
         at_least = ""
         for attempt in range(1, EDIT_ATTEMPTS + 1):
-            document = self.get(topic, scope=scope, at_least=at_least, timeout=timeout)
+            document = read(at_least_version=at_least)
             policies = copy_of(document)
             change(policies)
             try:
-                return self._send_edit(document, policies, timeout)
+                return send(document, policies)
             except Conflict as conflict:
                 if attempt == EDIT_ATTEMPTS:
                     raise
@@ -207,228 +199,163 @@ class Client:
             self._line.wait(EDIT_PAUSES.delay(attempt, self._clock.random()))
         raise AssertionError("the last attempt returns or raises")
 
-    def get(self, topic: str, /, *, scope: Scope = Scope.LOCAL, at_least: str = "", timeout: float | None = None) -> Document:
+    def update_many(
+        self, changes: Iterable[Update | Deletion], /, *, max_in_flight: int = 1_000, timeout: float | None = None
+    ) -> Iterator[Settled]:
+        """Makes many changes over one stream, and yields what became of each, in the order in which they are settled.
+
+        Changes of one document are applied in their order. One that fails, fails alone. It is not atomic. ``changes`` is read in the
+        calling thread, at most ``max_in_flight`` ahead of the results; results come when so many are on their way, or ``changes`` is at its
+        end. What is at hand is sent together, and nothing waits for more. A stream that breaks is replaced; what was on its way is repeated
+        with the same request ids.
+
+        Args:
+            changes: what to do.
+            max_in_flight: most changes on their way.
+            timeout: seconds without any answer after which it gives up.
+
+        Raises:
+            TopicPoliciesError: the service can't be reached any more; all that was on its way was yielded before, each with its error.
+        """
+        patience = seconds_of(timeout, self._timeout)
+        pipeline = Pipeline(self._retries, self._line.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now())
+        return run_changes(self._line, pipeline, iter(changes))
+
+    def delete(self, topic: str, /, *, timeout: float | None = None, **options: Unpack[ChangeOptions]) -> DeleteResult:
+        """Deletes one document. One that is not there is deleted already.
+
+        Raises:
+            Conflict: the document has another version than ``etag``.
+            OutcomeUnknown: the deletion was sent, and its answer did not come, or says so.
+        """
+        request = delete_request(topic, **options)
+        change = None if request.validate_only else request.request_id
+        return DeleteResult.of(self._call(lambda stub: stub.DeletePolicy, request, timeout, namespace_of(request.topic), change))
+
+    def get(
+        self,
+        topic: str,
+        /,
+        *,
+        scope: Scope = Scope.LOCAL,
+        at_least_version: str = "",
+        as_of_time: datetime | None = None,
+        as_of_version: str = "",
+        timeout: float | None = None,
+    ) -> Document:
         """Reads one document; an absent one is no error.
 
         Args:
             topic: its name.
             scope: in which clusters.
-            at_least: a version of this document, as an update returned it, that the answer must have reached.
-            timeout: seconds, all attempts included.
+            at_least_version: a version of this document, as an update returned it, that the answer must have reached.
+            as_of_time: reads the document as it was then, by the server's history. A time without a zone is local.
+            as_of_version: reads the document that was this version, by the server's history.
+            timeout: see the class.
+
+        Raises:
+            DeadlineExceeded: the version was not reached in time.
+            OutOfRange: the history does not tell for certain; the metadata says why.
+            FailedPrecondition: the server keeps no history.
         """
-        request = service_pb2.GetPolicyRequest(topic=topic, scope=scope.number, at_least=at_least)
-        return Document.of(self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(topic)))
+        request = get_request(topic, [scope], at_least_version=at_least_version, as_of_time=as_of_time, as_of_version=as_of_version)
+        return Document.of(self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic)).documents[0])
+
+    def get_both(self, topic: str, /, *, as_of_time: datetime | None = None, timeout: float | None = None) -> dict[Scope, Document]:
+        """Reads the documents of both scopes at once, now or as they were; see ``get``."""
+        request = get_request(topic, Scope, as_of_time=as_of_time)
+        response = self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
+        return {document.scope: document for document in known(response.documents)}
 
     def effective(
-        self, topic: str, /, *, applied: bool = False, scope: Scope = Scope.LOCAL, timeout: float | None = None
+        self,
+        topic: str,
+        /,
+        *,
+        view: EffectiveView = EffectiveView.ENFORCED,
+        at_least_local_version: str = "",
+        at_least_global_version: str = "",
+        timeout: float | None = None,
     ) -> EffectivePolicies:
         """Reads what holds for a topic, out of its documents, its namespace's policies and the brokers' configuration.
 
         Args:
             topic: its name.
-            applied: what the brokers' admin API answers with ``applied=true``, instead of what they enforce.
-            scope: whose document that looks at; without ``applied`` both count.
-            timeout: seconds, all attempts included.
+            view: whose reading.
+            at_least_local_version: a version that the LOCAL document must have reached.
+            at_least_global_version: a version that the GLOBAL document must have reached.
+            timeout: see the class.
 
         Raises:
             NotFound: there is no such topic or namespace.
             FailedPrecondition: the server knows neither namespaces nor brokers.
         """
-        view = service_pb2.POLICY_VIEW_APPLIED if applied else service_pb2.POLICY_VIEW_EFFECTIVE
-        request = service_pb2.GetPolicyRequest(topic=topic, scope=scope.number, view=view)
-        return EffectivePolicies.of(self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(topic)))
+        request = effective_request(topic, view, at_least_local_version, at_least_global_version)
+        return EffectivePolicies.of(self._call(lambda stub: stub.GetEffectivePolicy, request, timeout, namespace_of(request.topic)))
 
-    def get_as_of(self, topic: str, moment: datetime | str, /, *, scope: Scope = Scope.LOCAL, timeout: float | None = None) -> Document:
-        """Reads one document as it was, from the history of the server that answers.
-
-        Args:
-            topic: its name.
-            moment: a time (without a zone it is local), or a version of this document.
-            scope: in which clusters.
-            timeout: seconds, all attempts included.
-
-        Raises:
-            OutOfRange: the history does not tell for certain; the metadata says why.
-            FailedPrecondition: the server keeps no history.
-        """
-        request = as_of_request(topic, scope, moment)
-        return Document.of(self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(topic)))
-
-    def history_pages(  # noqa: PLR0913 - options, by keyword
-        self,
-        *,
-        topic: str = "",
-        namespace: str = "",
-        scopes: Iterable[Scope] = (),
-        start: datetime | None = None,
-        end: datetime | None = None,
-        actor: str | None = None,
-        oldest_first: bool = False,
-        page_size: int = 0,
-        timeout: float | None = None,
-    ) -> Iterator[HistoryPage]:
-        """What happened to the documents of a topic or a namespace, page by page, as the server that answers recorded it.
-
-        Args:
-            topic: a topic's name; either this or ``namespace``.
-            namespace: ``tenant/namespace``.
-            scopes: which scopes; none: both.
-            start: only what happened then or later.
-            end: only what happened before.
-            actor: only events of this actor; empty: only those of which nobody said whose they are, such as brokers'; None: everybody's.
-            oldest_first: in which order.
-            page_size: entries of one page; 0: as the service likes.
-            timeout: seconds for each page, all attempts included.
-        """
-        request = history_request(
-            topic=topic,
-            namespace=namespace,
-            scopes=scopes,
-            start=start,
-            end=end,
-            actor=actor,
-            oldest_first=oldest_first,
-            page_size=page_size,
-        )
-        while True:
-            page = HistoryPage.of(self._call(lambda stub: stub.ListHistory, request, timeout, namespace or namespace_of(topic)))
-            yield page
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
-
-    def list(
-        self, namespace: str, /, *, scopes: Iterable[Scope] = (), page_size: int = 0, timeout: float | None = None
-    ) -> Iterator[Document]:
+    def list(self, namespace: str, /, *, scopes: Iterable[Scope] = (), page_size: int = 0, timeout: float | None = None) -> Listing:
         """The documents of a namespace, ordered by topic and scope, page by page as they are asked for.
 
         Args:
             namespace: ``tenant/namespace``.
             scopes: which scopes; none: both.
             page_size: documents of one page; 0: as the service likes.
-            timeout: seconds for each page, all attempts included.
+            timeout: for each page; see the class.
         """
-        scopes = tuple(scopes)
-        page_token = ""
+
+        def fetch(request: service_pb2.ListPoliciesRequest) -> service_pb2.ListPoliciesResponse:
+            return self._call(lambda stub: stub.ListPolicies, request, timeout, request.namespace)
+
+        return Listing(list_request(namespace, scopes, page_size), fetch)
+
+    def history(self, *, timeout: float | None = None, **options: Unpack[HistoryOptions]) -> Iterator[HistoryEntry]:
+        """What happened to the documents of a topic or a namespace, as the server recorded it; page by page, as it is asked for.
+
+        ``history_pages`` also tells where events may be missing.
+        """
+        for page in self.history_pages(timeout=timeout, **options):
+            yield from page.entries
+
+    def history_pages(self, *, timeout: float | None = None, **options: Unpack[HistoryOptions]) -> Iterator[HistoryPage]:
+        """The same in pages. ``timeout`` is for each."""
+        request = history_request(**options)
+        namespace = request.namespace or namespace_of(request.topic)
         while True:
-            request = list_request(namespace, scopes, page_size, page_token)
-            page = self._call(lambda stub: stub.ListPolicies, request, timeout, namespace)
-            yield from map(Document.of, page.entries)
-            page_token = page.next_page_token
-            if not page_token:
+            page = HistoryPage.of(self._call(lambda stub: stub.ListHistory, request, timeout, namespace))
+            yield page
+            if not page.next_page_token:
                 return
+            request.page_token = page.next_page_token
 
-    def delete(
-        self,
-        topic: str,
-        /,
-        *,
-        scopes: Mapping[Scope, str] | Iterable[Scope] | Scope = Scope.LOCAL,
-        request_id: str = "",
-        timeout: float | None = None,
-    ) -> Deletion:
-        """Deletes documents of one topic, scope by scope: one may fail and the other succeed, so look at each result.
+    def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+        """What the server is that answers, and what its limits are."""
+        return ServerInfo.of(self._call(lambda stub: stub.GetServerInfo, service_pb2.GetServerInfoRequest(), timeout, ""))
 
-        Args:
-            topic: its name.
-            scopes: which scopes; a mapping gives each the etag that its document must have, empty for any.
-            request_id: a UUID, to repeat an earlier request; empty: a new one is made.
-            timeout: seconds, all attempts included.
-
-        Raises:
-            OutcomeUnknown: the deletion was sent and not answered in time.
-        """
-        request = delete_request(topic, scopes, request_id)
-        return Deletion.of(self._call(lambda stub: stub.DeletePolicy, request, timeout, namespace_of(topic), request.request_id))
-
-    def update_many(self, updates: Iterable[Update], /, *, max_in_flight: int = 256, timeout: float | None = None) -> Iterator[Settled]:
-        """Makes many updates over one stream, pipelined, and yields what became of each, in the order in which they are settled.
-
-        Updates of one document are applied in their order. One that fails, fails alone. It is not atomic. ``updates`` is read in the
-        calling thread, at most ``max_in_flight`` ahead of the results; results come when so many are on their way, or ``updates`` is at its
-        end. A stream that breaks is replaced; what was on its way is repeated with the same request ids.
-
-        Args:
-            updates: what to do.
-            max_in_flight: most updates on their way.
-            timeout: seconds without any answer after which it gives up.
-
-        Raises:
-            TopicPoliciesError: the service can't be reached any more; all that was on its way was yielded before, each with its error.
-        """
-        patience = self._timeout if timeout is None else timeout
-        pipeline = Pipeline(self._retries, self._line.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now())
-        return run_updates(self._line, pipeline, iter(updates))
-
-    def watch(
-        self,
-        *,
-        topics: Iterable[str] = (),
-        namespaces: Iterable[str] = (),
-        scopes: Iterable[Scope] = (),
-        mode: WatchMode = WatchMode.LATEST,
-        token: ResumeToken | None = None,
-        bookmark_interval: float | None = None,
-        patience: float | None = None,
-    ) -> Watch:
-        """Follows documents: per namespace a snapshot, ``Synced``, then changes. The watch outlives broken streams and restarts.
-
-        Args:
-            topics: topics to watch; one without a document is said to have none.
-            namespaces: namespaces of which all topics are watched, ``tenant/namespace``.
-            scopes: which scopes; none: both.
-            mode: what is owed when this client falls behind.
-            token: where to go on, from an earlier watch's ``token``; None: with a snapshot.
-            bookmark_interval: seconds between two bookmarks, at least 1; None: as the service likes.
-            patience: seconds without any message after which a broken watch raises its error; None: it tries for ever.
+    def watch(self, **options: Unpack[WatchOptions]) -> Watch:
+        """Follows documents: per namespace a snapshot, ``Synced``, then changes. The watch outlives broken streams and resets.
 
         Raises:
             InvalidArgument: nothing was selected.
         """
-        session = WatchSession(
-            topics=topics,
-            namespaces=namespaces,
-            scopes=scopes,
-            mode=mode,
-            token=token,
-            bookmark_interval_seconds=bookmark_interval,
-            patience_seconds=patience,
-            policy=self._retries,
-        )
-        watch = Watch(self._line, session)
+        watch = Watch(self._line, WatchSession(policy=self._pauses, **options))
         with self._lock:
             self._watches.add(watch)
         return watch
 
-    def cache(
-        self,
-        *,
-        topics: Iterable[str] = (),
-        namespaces: Iterable[str] = (),
-        scopes: Iterable[Scope] = (),
-        bookmark_interval: float | None = None,
-    ) -> LiveCache:
+    def cache(self, **selection: Unpack[Selection]) -> PolicyCache:
         """A local copy of documents that keeps itself current, with listeners; close it, or use it as a context.
-
-        Args:
-            topics: single topics.
-            namespaces: namespaces of which all topics are kept, ``tenant/namespace``.
-            scopes: which scopes; none: both.
-            bookmark_interval: seconds between two confirmations that nothing has changed, at least 1; None: as the service likes.
 
         Raises:
             InvalidArgument: nothing was selected.
         """
-        topics, namespaces = tuple(topics), tuple(namespaces)
-        watch = self.watch(topics=topics, namespaces=namespaces, scopes=scopes, bookmark_interval=bookmark_interval)
-        return LiveCache(watch, [*map(namespace_of, topics), *namespaces])
+        return PolicyCache(self.watch(**selection))
 
     def _update(self, request: service_pb2.UpdatePolicyRequest, timeout: float | None) -> UpdateResult:
         change = None if request.validate_only else request.request_id
         return UpdateResult.of(self._call(lambda stub: stub.UpdatePolicy, request, timeout, namespace_of(request.topic), change))
 
-    def _send_edit(self, document: Document, edited: TopicPolicies, timeout: float | None) -> UpdateResult:
-        request = edit_request(document, edited)
+    def _send_edit(self, document: Document, edited: TopicPolicies, *, timeout: float | None, actor: str, reason: str) -> UpdateResult:
+        request = edit_request(document, edited, actor=actor, reason=reason)
         return unchanged(document) if request is None else self._update(request, timeout)
 
     def _call(
@@ -442,14 +369,15 @@ class Client:
         """One call with its repeats. ``change``: the request id of a change; None is a read."""
         self._line.wait(0)
         clock, routes = self._clock, self._line.routes
-        attempts = Attempts(self._retries, clock.now() + (self._timeout if timeout is None else timeout), change)
+        attempts = Attempts(self._retries, clock.now() + seconds_of(timeout, self._timeout), change)
         while True:
             address = routes.to(namespace)
             try:
-                call = method(self._line.stub(address))
-                return call(request, timeout=attempts.timeout(clock.now()), metadata=self._line.metadata)
+                return self._line.call(address, method, request, timeout=limit_of(attempts.timeout(clock.now())))
             except grpc.RpcError as error:
-                failure = from_rpc_error(error)
+                failure = self._line.ended(error)
+            except TopicPoliciesError as error:
+                raise attempts.unsent(error) from error.__cause__
             redirected = routes.failed(address, namespace, failure)
             if clock.wait(self._line.closed, attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
                 raise attempts.given_up(failure)

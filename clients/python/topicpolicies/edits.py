@@ -6,9 +6,10 @@ names what differs: leaves of objects that are in both, single entries of maps, 
 
 from __future__ import annotations
 
+from .documents import Document
 from .masks import paths_between
-from .requests import Options, update_request
-from .results import Document, UpdateOutcome, UpdateResult
+from .requests import update_request
+from .results import UpdateOutcome, UpdateResult
 from .retries import RetryPolicy
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
@@ -27,14 +28,14 @@ def copy_of(document: Document) -> TopicPolicies:
     return copy
 
 
-def edit_request(document: Document, edited: TopicPolicies) -> service_pb2.UpdatePolicyRequest | None:
+def edit_request(document: Document, edited: TopicPolicies, *, actor: str = "", reason: str = "") -> service_pb2.UpdatePolicyRequest | None:
     """The update that makes a document what its edited copy is, on the condition that it has not changed since; None if they agree."""
     paths = paths_between(document.policies or TopicPolicies(), edited)
     if not paths:
         return None
-    return update_request(document.topic, edited, {}, Options(mask=paths, scope=document.scope, etag=document.version))
+    return update_request(document.topic, edited, mask=paths, scope=document.scope, etag=document.version, actor=actor, reason=reason)
 
 
 def unchanged(document: Document) -> UpdateResult:
     """The result of an edit that changed nothing, for which nothing was sent."""
-    return UpdateResult(document.topic, document.scope, document.policies, document.version, document.version, UpdateOutcome.UNCHANGED, "")
+    return UpdateResult(document, document.version, document.version, None, UpdateOutcome.UNCHANGED, "")

@@ -15,7 +15,9 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-DOMAIN = "topicpolicies.v1"
+from .v1 import errors_pb2
+
+DOMAIN = "topicpolicies"
 """The domain of the service's own reasons."""
 _DETAILS_KEY = "grpc-status-details-bin"
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
@@ -82,12 +84,16 @@ class Conflict(TopicPoliciesError):
     """The document is not at the version that the ``etag`` demanded (ABORTED). Read it again and decide anew."""
 
 
+class AlreadyExists(TopicPoliciesError):
+    """There is a document, and ``must_not_exist`` was set (ALREADY_EXISTS)."""
+
+
 class FailedPrecondition(TopicPoliciesError):
     """The request does not fit the present state (FAILED_PRECONDITION), such as topic policies being disabled."""
 
 
 class OutOfRange(TopicPoliciesError):
-    """A token is too old or of another log (OUT_OF_RANGE). A watch handles it by itself."""
+    """The history does not tell for certain what was there (OUT_OF_RANGE)."""
 
 
 class ResourceExhausted(TopicPoliciesError):
@@ -122,6 +128,7 @@ _CLASSES: Mapping[grpc.StatusCode, type[TopicPoliciesError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
     grpc.StatusCode.NOT_FOUND: NotFound,
     grpc.StatusCode.ABORTED: Conflict,
+    grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
     grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
     grpc.StatusCode.OUT_OF_RANGE: OutOfRange,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
@@ -132,8 +139,13 @@ _CLASSES: Mapping[grpc.StatusCode, type[TopicPoliciesError]] = {
 }
 
 
+def _printable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()  # with what is no Unicode, such as half a surrogate pair, nobody could show it
+
+
 def invalid(reason: str, *violations: Violation) -> InvalidArgument:
     """An error about a request that was not sent, with all its violations."""
+    violations = tuple(Violation(*map(_printable, violation)) for violation in violations)
     return InvalidArgument(
         " ".join(violation.description for violation in violations),
         code=grpc.StatusCode.INVALID_ARGUMENT,
@@ -172,6 +184,14 @@ def from_rpc_error(error: grpc.RpcError) -> TopicPoliciesError:
                 break
             return from_status(code.value[0], message, status.details)
     return from_status(code.value[0], message, ())
+
+
+def reason_name(number: int) -> str:
+    """A reason's name without its prefix, as errors have it; empty for UNSPECIFIED, the number itself if this client does not know it."""
+    if not number:
+        return ""
+    value = errors_pb2.ErrorReason.DESCRIPTOR.values_by_number.get(number)
+    return str(number) if value is None else value.name.removeprefix("ERROR_REASON_")
 
 
 def stream_ended() -> Unavailable:

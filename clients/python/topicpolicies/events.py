@@ -1,94 +1,93 @@
-"""What a watch tells, one class per kind of news.
-
-A consumer that mirrors documents needs four of them: on ``Changed`` and ``Deleted`` it moves along; on ``Restarted`` it begins to note
-which documents of the namespace are told again; on ``Synced`` it drops those that were not. ``PolicyCache`` is that consumer.
-"""
+"""What a watch tells, as one class per kind of event."""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeAlias
 
+from .documents import Document
 from .errors import TopicPoliciesError
-from .results import Scope
+from .history import HistoryEntry, HistoryGap
+from .origins import Origin
 from .tokens import WatchToken
 from .v1 import service_pb2
-from .v1.events_pb2 import PulsarEvent
-from .v1.policies_pb2 import TopicPolicies
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Who changed a document, as far as the log tells."""
+class WatchMode(enum.IntEnum):
+    """What a watch tells. The numbers are those of ``topicpolicies.v1.WatchMode``."""
 
-    actor: str
-    """Who asked for it; empty if nobody said."""
-    request_id: str
-    """Empty for a broker's event."""
-    update_mask: tuple[str, ...] | None
-    """The mask of the request; None for a broker's event."""
-    producer_name: str
-    """The name of the producer that wrote the event."""
-    publish_time: datetime | None
-    """By the log's clock, in UTC; None if it is not known."""
-    event: PulsarEvent | None
-    """The event itself; None if it is not known."""
+    LATEST = 1
+    """Per policy key only the newest state: what a newer change supersedes may be left out."""
+    EVERY = 2
+    """Every change, in the log's order."""
+    ENTRIES = 3
+    """Every event, also those that changed nothing or could not be read: for whoever copies the history."""
+
+    @property
+    def number(self) -> service_pb2.WatchMode.ValueType:
+        """As messages take it."""
+        return service_pb2.WatchMode.ValueType(self.value)
+
+
+class NamespaceState(enum.IntEnum):
+    """The state of a namespace of a watch. The numbers are those of ``topicpolicies.v1.NamespaceState``."""
+
+    UNSPECIFIED = 0
+    """Not said: this client is older than the service."""
+    LOADING = 1
+    """Its change log is being read: what is told may be old."""
+    READY = 2
+    """Its change log is followed: what is told is the newest."""
+    FAILED = 3
+    """Its change log can't be read; the service tries again."""
+    DISABLED = 4
+    """Topic policies are disabled for all that is watched of it; the service looks again."""
 
     @classmethod
-    def of(cls, message: service_pb2.ChangeOrigin) -> Origin:
-        """From its message."""
-        return cls(
-            message.actor,
-            message.request_id,
-            tuple(message.update_mask.paths) if message.HasField("update_mask") else None,
-            message.producer_name,
-            message.publish_time.ToDatetime(UTC) if message.HasField("publish_time") else None,
-            message.event if message.HasField("event") else None,
-        )
+    def _missing_(cls, _value: object) -> NamespaceState:
+        return cls.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """There is a document: of the snapshot, or because it changed."""
+    """A document: of the snapshot, or because it changed. One without policies was deleted, or, in a snapshot, is not there."""
 
     namespace: str
     """``tenant/namespace``."""
-    topic: str
-    """The topic's full name."""
-    scope: Scope
-    policies: TopicPolicies
-    version: str
+    document: Document
+    """After the event."""
     previous_version: str
-    """Empty in what was loaded from the log."""
+    """Empty in a snapshot, and where it is not known."""
+    previous: Document | None
+    """The document before. None: it was not asked for, or is not known."""
     partition: int
     """The partition of the change log."""
     position: str
-    """The event's position in it."""
-    origin: Origin
+    """The event's position in it; empty: the log has no event of it."""
+    origin: Origin | None
+    """None: not known."""
     snapshot: bool
     """Whether it belongs to the snapshot before ``Synced``; otherwise it is a change."""
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
-    """There is no document: it was deleted, or, in a snapshot, a topic that was asked for has none."""
+class Entry:
+    """An event of the log (``WatchMode.ENTRIES``)."""
 
     namespace: str
     """``tenant/namespace``."""
-    topic: str
-    """The topic's full name."""
-    scope: Scope
-    version: str
-    previous_version: str
-    """Empty in what was loaded from the log."""
-    partition: int
-    """The partition of the change log."""
-    position: str
-    """The event's position in it."""
-    origin: Origin
-    snapshot: bool
-    """Whether it belongs to the snapshot before ``Synced``; otherwise it is a change."""
+    entry: HistoryEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Events may be missing from the history here, before what follows (``WatchMode.ENTRIES``)."""
+
+    namespace: str
+    """``tenant/namespace``."""
+    gap: HistoryGap
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,51 +98,48 @@ class Synced:
     """``tenant/namespace``."""
     token: WatchToken
     """The place in this namespace's log."""
+    confirmed_time: datetime
+    """As of when all was told, by the server's clock, in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Nothing before this place is owed any more; sent from time to time."""
+    """Nothing before this place is owed any more; sent from time to time, and only while the namespace is followed."""
 
     namespace: str
     """``tenant/namespace``."""
     token: WatchToken
     """The place in this namespace's log."""
+    confirmed_time: datetime
+    """As of when all was told, by the server's clock, in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
-class Restarted:
-    """A namespace begins again with a snapshot: what is not told again before ``Synced`` is gone.
+class Status:
+    """The state of a namespace has changed: it is not READY, or has become so again."""
 
-    It comes before every snapshot but the first of a watch that was begun without a token.
+    namespace: str
+    """``tenant/namespace``."""
+    state: NamespaceState
+    reason: str
+    """Machine-readable, as in an error: ``TOPIC_POLICIES_DISABLED``, for example. Empty for READY."""
+    message: str
+    """A sentence for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A namespace begins anew: what was told of it counts no more, and what is not told again before ``Synced`` is gone.
+
+    The service says so, or the watch itself, when it was interrupted within the snapshot.
     """
 
     namespace: str
     """``tenant/namespace``."""
     reason: str
-    """A sentence for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceLoading:
-    """The service is still reading the change log of a namespace."""
-
-    namespace: str
-    """``tenant/namespace``."""
+    """Machine-readable, as in an error: ``LOG_REPLACED``, for example. Empty: the watch itself begins again."""
     message: str
     """A sentence for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceUnavailable:
-    """The service can't read the change log of a namespace for now; it tries again, and so nothing is lost."""
-
-    namespace: str
-    """``tenant/namespace``."""
-    message: str
-    """A sentence for people."""
-    reason: str = ""
-    """Machine-readable, as in an error: ``TOPIC_POLICIES_DISABLED``, for example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +152,4 @@ class Interrupted:
     retry_in_seconds: float
 
 
-WatchEvent: TypeAlias = Changed | Deleted | Synced | Bookmark | Restarted | NamespaceLoading | NamespaceUnavailable | Interrupted
+WatchEvent: TypeAlias = Changed | Entry | Gap | Synced | Bookmark | Status | Reset | Interrupted

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from .results import Scope
+from .building import building
+from .documents import Document, Scope, maybe
+from .origins import Origin
 from .v1 import service_pb2
-from .v1.policies_pb2 import TopicPolicies
 
 
 class HistoryKind(enum.IntEnum):
@@ -60,21 +61,6 @@ class HistoryOutcome(enum.IntEnum):
         return cls.UNSPECIFIED
 
 
-class ActorStanding(enum.IntEnum):
-    """What is known of an actor. The numbers are those of ``topicpolicies.v1.ActorStanding``."""
-
-    UNSPECIFIED = 0
-    """Not said: this client is older than the service."""
-    UNKNOWN = 1
-    """Nobody said who it was."""
-    UNAUTHENTICATED = 2
-    """The caller gave this name, and nobody checked it."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> ActorStanding:
-        return cls.UNSPECIFIED
-
-
 class HistoryGapReason(enum.IntEnum):
     """Why a history may miss events. The numbers are those of ``topicpolicies.v1.HistoryGapReason``."""
 
@@ -115,59 +101,53 @@ class HistoryGap:
 class HistoryEntry:
     """One event of the change log, as the server read it, and what it did."""
 
-    topic: str
-    """The topic's full name; empty if the event could not be read."""
-    scope: Scope | None
-    """None if the event could not be read."""
+    document: Document | None
+    """The document after the event. None: the event could not be read, and it is not known whose it was."""
+    previous: Document | None
+    """The document before the event. None: it is not known."""
     kind: HistoryKind
     outcome: HistoryOutcome
     time: datetime
     """When it happened, in UTC: what the history is ordered by."""
-    actor: str
-    """Who asked for it; empty if that is not known."""
-    actor_standing: ActorStanding
-    request_id: str
-    """Empty for a broker's event and for repairs."""
-    update_mask: tuple[str, ...]
-    """The mask of the request; of a broker's event what it was taken to change."""
-    producer_name: str
-    """Of the producer that wrote the event."""
-    version: str
-    """The document's version after the event."""
-    previous_version: str
-    """The version before; empty if the log did not tell."""
-    before: TopicPolicies | None
-    """None: there was no document, or it is not known."""
-    before_known: bool
-    """Whether it is known what was before."""
-    after: TopicPolicies | None
-    """None: there is no document."""
+    partition: int
+    """The partition of the change log."""
+    position: str
+    """The event's position in it."""
+    origin: Origin
     changed: tuple[str, ...]
-    """Fields and entries of maps that differ between the two, also where that is a secret."""
-    message: service_pb2.HistoryEntry
-    """All that the server told."""
+    """Fields and entries of maps that differ between the two documents, also where that is a secret."""
+    stale: bool
+    """Whether the event was computed from something else than the document that it met."""
+    unexplained: bool
+    """A broker's event that no recent document explains: applying its difference from the newest may have undone something."""
+    ambiguous: bool
+    """A broker's event that two recent documents explain differently: the newer was believed."""
+    replicated: bool
+    """Whether it came from another cluster."""
+    problem: str
+    """Why it could not be read; empty: it could."""
 
     @classmethod
-    def of(cls, message: service_pb2.HistoryEntry) -> HistoryEntry:
-        """From its message."""
+    def of(cls, message: service_pb2.HistoryEntry) -> HistoryEntry | None:
+        """From its message; None if it is of a scope that this client does not know, a newer service's."""
+        document = maybe(message.document)
+        if document is None and message.document.scope:
+            return None
         return cls(
-            message.topic,
-            Scope(message.scope) if message.scope else None,
+            document,
+            maybe(message.previous),
             HistoryKind(message.kind),
             HistoryOutcome(message.outcome),
             message.time.ToDatetime(UTC),
-            message.actor,
-            ActorStanding(message.actor_standing),
-            message.request_id,
-            tuple(message.update_mask.paths),
-            message.producer_name,
-            message.version,
-            message.previous_version,
-            message.before if message.HasField("before") else None,
-            message.before_known,
-            message.after if message.HasField("after") else None,
+            message.partition,
+            message.position,
+            Origin.of(message.origin),
             tuple(message.changed.paths),
-            message,
+            message.stale,
+            message.unexplained,
+            message.ambiguous,
+            message.replicated,
+            message.problem,
         )
 
 
@@ -177,7 +157,7 @@ class HistoryPage:
 
     entries: tuple[HistoryEntry, ...]
     gaps: tuple[HistoryGap, ...]
-    """Where events may be missing, in all of the time that was asked for; newest first."""
+    """Where events may be missing, in all of the time that was asked for: the newest 100, newest first."""
     following: bool
     """Whether the server follows the log at present; if not, the newest events may be missing."""
     next_page_token: str
@@ -186,42 +166,33 @@ class HistoryPage:
     @classmethod
     def of(cls, message: service_pb2.ListHistoryResponse) -> HistoryPage:
         """From its message."""
-        gaps = tuple(map(HistoryGap.of, message.gaps))
-        return cls(tuple(map(HistoryEntry.of, message.entries)), gaps, message.following, message.next_page_token)
+        entries = tuple(entry for entry in map(HistoryEntry.of, message.entries) if entry is not None)
+        return cls(entries, tuple(map(HistoryGap.of, message.gaps)), message.following, message.next_page_token)
 
 
 def history_request(
     *,
-    topic: str,
-    namespace: str,
-    scopes: Iterable[Scope],
-    start: datetime | None,
-    end: datetime | None,
-    actor: str | None,
-    oldest_first: bool,
-    page_size: int,
+    topic: str = "",
+    namespace: str = "",
+    scopes: Iterable[Scope] = (),
+    start: datetime | None = None,
+    end: datetime | None = None,
+    actor: str | None = None,
+    oldest_first: bool = False,
+    page_size: int = 0,
 ) -> service_pb2.ListHistoryRequest:
-    """The first page of a history."""
-    return service_pb2.ListHistoryRequest(
-        topic=topic,
-        namespace=namespace,
-        scopes=[scope.number for scope in scopes],
-        start_time=timestamp(start) if start is not None else None,
-        end_time=timestamp(end) if end is not None else None,
-        actor=actor,
-        order=service_pb2.HISTORY_ORDER_OLDEST_FIRST if oldest_first else service_pb2.HISTORY_ORDER_NEWEST_FIRST,
-        page_size=page_size,
-    )
-
-
-def as_of_request(topic: str, scope: Scope, moment: datetime | str) -> service_pb2.GetPolicyRequest:
-    """A document at a time, or of a version."""
-    request = service_pb2.GetPolicyRequest(topic=topic, scope=scope.number)
-    if isinstance(moment, str):
-        request.as_of_version = moment
-    else:
-        request.as_of.CopyFrom(timestamp(moment))
-    return request
+    """The first page of a history. ``HistoryOptions`` says what the arguments are."""
+    with building():
+        return service_pb2.ListHistoryRequest(
+            topic=topic,
+            namespace=namespace,
+            scopes=[scope.number for scope in scopes],
+            start_time=timestamp(start) if start is not None else None,
+            end_time=timestamp(end) if end is not None else None,
+            actor=actor,
+            order=service_pb2.HISTORY_ORDER_OLDEST_FIRST if oldest_first else service_pb2.HISTORY_ORDER_NEWEST_FIRST,
+            page_size=page_size,
+        )
 
 
 def timestamp(moment: datetime) -> Timestamp:

@@ -90,6 +90,29 @@ def paths_between(before: _M, after: _M) -> list[str]:
     return [format_path(path) for path in _differences(before, after, ())]
 
 
+def set_paths(message: Message) -> list[str]:
+    """The paths of what is set in a message: what an update without a mask changes.
+
+    Leaves of objects, of entries of maps too, and whole lists. Empty objects, maps and lists, and enums of UNSPECIFIED, are not set.
+    """
+    return [format_path(path) for path in _set(message, ())]
+
+
+def _set(message: Message, at: Path) -> Iterator[Path]:
+    for field, value in message.ListFields():
+        path = (*at, field.name)
+        kind = field.message_type
+        if kind is not None and kind.GetOptions().map_entry:
+            objects = kind.fields_by_name["value"].message_type is not None
+            for key in sorted(value):
+                entry = (*path, key_text(key))
+                yield from _set(value[key], entry) if objects else (entry,)
+        elif kind is not None:
+            yield from _set(value, path)
+        elif field.is_repeated or field.enum_type is None or value:
+            yield path
+
+
 def _differences(before: Message, after: Message, at: Path) -> Iterator[Path]:
     names = {field.name: field for message in (before, after) for field, _ in message.ListFields()}
     for name, field in names.items():

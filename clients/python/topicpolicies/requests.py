@@ -1,55 +1,44 @@
 """The requests, built from what callers say. Nothing here sends anything.
 
-An update always carries an explicit mask, and always a request id, so that it may be repeated.
+A change always carries a request id, so that it may be repeated. An update carries a mask only if its caller names what is to be changed:
+without one the service changes what is set, and that rule is the service's alone. A value that sets nothing (None, an empty list, an
+empty object) can be told only by naming it; then all that is changed is named.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from datetime import datetime
+from typing import Any, TypeAlias, Unpack, cast
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from .building import building
+from .documents import Scope
+from .effective import EffectiveView
 from .errors import Violation, invalid
-from .masks import Path, PathError, format_path, parse_path
-from .results import ListOperation, Scope
+from .history import timestamp
+from .masks import Path, PathError, format_path, parse_path, set_paths
+from .options import ChangeOptions, Mask, UpdateArguments
+from .results import ListOperation
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .values import ValueProblem, assign, locate
 
 Policies: TypeAlias = TopicPolicies | Mapping[str, Any]
 """New values: a message, or a mapping from paths to values, in which None clears."""
-Mask: TypeAlias = FieldMask | Iterable[str] | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What an update may say besides its values."""
-
-    mask: Mask | None = None
-    """The paths to change; None: those of the values."""
-    scope: Scope = Scope.LOCAL
-    etag: str = ""
-    """The version that the document must have; empty: any."""
-    skip_if_absent: bool = False
-    """Does nothing when there is no document."""
-    validate_only: bool = False
-    """Checks everything and answers what would be, without writing."""
-    request_id: str = ""
-    """A UUID, to repeat an earlier request; empty: a new one is made."""
-    list_operations: Mapping[str, ListOperation] | None = None
-    """What to do with list fields, by path; the others are replaced."""
-
-
-@dataclass(frozen=True, slots=True)
 class Update:
-    """One of many updates: what ``Client.update`` takes, as a value."""
+    """One of many changes: what ``Client.update`` takes, as a value."""
 
-    topic: str
-    policies: Policies
-    options: Options = Options()
+    __slots__ = ("arguments", "policies", "topic")
+
+    def __init__(self, topic: str, policies: Policies | None = None, /, **arguments: Unpack[UpdateArguments]) -> None:
+        self.topic = topic
+        self.policies = policies
+        self.arguments = arguments
 
     def request(self) -> service_pb2.UpdatePolicyRequest:
         """As a request.
@@ -57,76 +46,156 @@ class Update:
         Raises:
             InvalidArgument: it can't be sent; the violations say why.
         """
-        return update_request(self.topic, self.policies, {}, self.options)
+        return update_request(self.topic, self.policies, **self.arguments)
+
+
+class Deletion:
+    """One of many changes: what ``Client.delete`` takes, as a value."""
+
+    __slots__ = ("options", "topic")
+
+    def __init__(self, topic: str, /, **options: Unpack[ChangeOptions]) -> None:
+        self.topic = topic
+        self.options = options
+
+    def request(self) -> service_pb2.DeletePolicyRequest:
+        """As a request."""
+        return delete_request(self.topic, **self.options)
 
 
 def new_request_id() -> str:
-    """An id that no other request has."""
-    return str(uuid.uuid4())
+    """An id that no other request has, as the service writes it."""
+    return uuid.uuid4().hex
 
 
-def update_request(topic: str, policies: Policies | None, fields: Mapping[str, Any], options: Options) -> service_pb2.UpdatePolicyRequest:
-    """An update.
-
-    Args:
-        topic: its name.
-        policies: values as a message or by path.
-        fields: further values, by field.
-        options: everything else.
+@building()
+def update_request(  # noqa: PLR0913 - options, by keyword
+    topic: str,
+    policies: Policies | None = None,
+    /,
+    *,
+    mask: Mask | None = None,
+    scope: Scope = Scope.LOCAL,
+    list_operations: Mapping[str, ListOperation] | None = None,
+    etag: str = "",
+    must_not_exist: bool = False,
+    skip_if_absent: bool = False,
+    validate_only: bool = False,
+    include_previous: bool = False,
+    request_id: str = "",
+    actor: str = "",
+    reason: str = "",
+    **fields: Any,
+) -> service_pb2.UpdatePolicyRequest:
+    """An update: values as a message or by path, further ones by field, and ``UpdateOptions``.
 
     Raises:
-        InvalidArgument: nothing is to be changed, a path names nothing, a value does not fit; every violation at once.
+        InvalidArgument: a path names nothing, a value does not fit, the mask leaves a value out; every violation at once.
     """
-    message, paths = _values(policies, fields)
-    mask = paths if options.mask is None else _mask(options.mask)
-    if not mask:
-        raise invalid("EMPTY_MASK", Violation("update_mask", "EMPTY_MASK", "There is nothing to change: give at least one value or path."))
-    if options.mask is not None and not isinstance(policies, TopicPolicies):
-        _check_covered(paths, mask)
+    message, named = _values(policies, fields)
+    paths = _mask(mask)
+    if not paths:
+        paths = _implied(message, named)
+    elif not isinstance(policies, TopicPolicies):
+        _check_covered(named, paths)
     request = service_pb2.UpdatePolicyRequest(
         topic=topic,
-        scope=options.scope.number,
+        scope=scope.number,
         policies=message,
-        update_mask=FieldMask(paths=mask),
-        skip_if_absent=options.skip_if_absent,
-        etag=options.etag,
-        request_id=options.request_id or new_request_id(),
-        validate_only=options.validate_only,
+        update_mask=FieldMask(paths=paths) if paths else None,
+        etag=etag,
+        must_not_exist=must_not_exist,
+        skip_if_absent=skip_if_absent,
+        request_id=request_id or new_request_id(),
+        validate_only=validate_only,
+        actor=actor,
+        reason=reason,
+        include_previous=include_previous,
     )
-    for path, operation in (options.list_operations or {}).items():
+    for path, operation in (list_operations or {}).items():
         request.list_operations[path] = operation.number
     return request
 
 
-def delete_request(topic: str, scopes: Mapping[Scope, str] | Iterable[Scope] | Scope, request_id: str) -> service_pb2.DeletePolicyRequest:
-    """A deletion of the documents in some scopes, each with its etag where a mapping gives one."""
-    if isinstance(scopes, Scope):
-        scopes = (scopes,)
-    etags = scopes if isinstance(scopes, Mapping) else dict.fromkeys(scopes, "")
-    if not etags:
-        raise invalid("EMPTY_DELETE", Violation("deletes", "EMPTY_DELETE", "There is nothing to delete: name at least one scope."))
-    request = service_pb2.DeletePolicyRequest(topic=topic, request_id=request_id or new_request_id())
-    for scope, etag in etags.items():
-        request.deletes.add(scope=scope.number, etag=etag)
+def delete_request(
+    topic: str,
+    /,
+    *,
+    scope: Scope = Scope.LOCAL,
+    etag: str = "",
+    validate_only: bool = False,
+    include_previous: bool = False,
+    request_id: str = "",
+    actor: str = "",
+    reason: str = "",
+) -> service_pb2.DeletePolicyRequest:
+    """A deletion. The arguments are those of ``ChangeOptions``."""
+    with building():
+        return service_pb2.DeletePolicyRequest(
+            topic=topic,
+            scope=scope.number,
+            etag=etag,
+            request_id=request_id or new_request_id(),
+            validate_only=validate_only,
+            actor=actor,
+            reason=reason,
+            include_previous=include_previous,
+        )
+
+
+@building()
+def get_request(
+    topic: str,
+    scopes: Iterable[Scope],
+    *,
+    at_least_version: str = "",
+    as_of_time: datetime | None = None,
+    as_of_version: str = "",
+) -> service_pb2.GetPolicyRequest:
+    """A read of the documents of a topic.
+
+    Raises:
+        InvalidArgument: more than one of the last three is given.
+    """
+    if sum((bool(at_least_version), as_of_time is not None, bool(as_of_version))) > 1:
+        problem = "Give one of at_least_version, as_of_time and as_of_version."
+        raise invalid("CONTRADICTION", Violation("read_at", "CONTRADICTION", problem))
+    request = service_pb2.GetPolicyRequest(topic=topic, scopes=[scope.number for scope in scopes])
+    if at_least_version:
+        request.at_least_version = at_least_version
+    elif as_of_time is not None:
+        request.as_of_time.CopyFrom(timestamp(as_of_time))
+    elif as_of_version:
+        request.as_of_version = as_of_version
     return request
 
 
-def list_request(namespace: str, scopes: Iterable[Scope], page_size: int, page_token: str) -> service_pb2.ListPoliciesRequest:
-    """One page of a namespace's documents."""
-    request = service_pb2.ListPoliciesRequest(namespace=namespace, page_size=page_size, page_token=page_token)
-    request.scopes.extend(scope.number for scope in scopes)
-    return request
+def effective_request(
+    topic: str, view: EffectiveView, at_least_local_version: str, at_least_global_version: str
+) -> service_pb2.GetEffectivePolicyRequest:
+    """A read of what holds for a topic."""
+    with building():
+        return service_pb2.GetEffectivePolicyRequest(
+            topic=topic,
+            view=view.number,
+            at_least_local_version=at_least_local_version,
+            at_least_global_version=at_least_global_version,
+        )
 
 
-def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[TopicPolicies, list[str]]:
-    """The values as one message, and the paths that they are for."""
+def list_request(namespace: str, scopes: Iterable[Scope], page_size: int) -> service_pb2.ListPoliciesRequest:
+    """The first page of a namespace's documents."""
+    with building():
+        return service_pb2.ListPoliciesRequest(namespace=namespace, page_size=page_size, scopes=[scope.number for scope in scopes])
+
+
+def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[TopicPolicies, list[Path]]:
+    """The values as one message, and the paths that were named."""
     message = TopicPolicies()
-    paths: list[str] = []
     named: dict[str, Any] = dict(fields)
     violations: list[Violation] = []
     if isinstance(policies, TopicPolicies):
         message.CopyFrom(policies)
-        paths = [field.name for field, _ in policies.ListFields() if field.name not in named]
     elif policies is not None:
         twice = [path for path in policies if path in named]
         violations += [Violation(path, "OVERLAPPING_PATHS", f'"{path}" is given twice.') for path in twice]
@@ -144,25 +213,36 @@ def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[Topic
         if any(_contains(other, target.path) or _contains(target.path, other) for other in seen):
             violations.append(Violation(text, "OVERLAPPING_PATHS", f'"{text}" overlaps another path of the same update.'))
         seen.append(target.path)
-        paths.append(format_path(target.path))
     if violations:
         raise invalid(violations[0].reason, *violations)
-    return message, paths
+    return message, seen
 
 
-def _mask(mask: Mask) -> list[str]:
+def _implied(message: TopicPolicies, named: list[Path]) -> list[str]:
+    """The mask of an update that gives none: none, unless something is named that the values don't set."""
+    if not named:
+        return []
+    leaves = set_paths(message)
+    paths = [parse_path(leaf) for leaf in leaves]
+    unset = [format_path(path) for path in named if not any(_contains(path, leaf) for leaf in paths)]
+    return [*leaves, *unset] if unset else []
+
+
+def _mask(mask: Mask | None) -> list[str]:
+    if mask is None:
+        return []
     if isinstance(mask, str):
         return [mask]
     return list(mask.paths if isinstance(mask, FieldMask) else mask)
 
 
-def _check_covered(paths: list[str], mask: list[str]) -> None:
+def _check_covered(named: list[Path], mask: list[str]) -> None:
     """Refuses values that the given mask leaves out: they would be dropped without a word."""
     try:
         masked = [parse_path(path) for path in mask]
     except PathError as error:
         raise invalid(error.reason, Violation("update_mask", error.reason, f"The mask can't be read: {error}.")) from None
-    left_out = [path for path in paths if not any(_contains(each, parse_path(path)) for each in masked)]
+    left_out = [format_path(path) for path in named if not any(_contains(each, path) for each in masked)]
     if left_out:
         problem = '"{}" is given, but the mask leaves it out: add it to the mask, or give no mask.'
         raise invalid("NOT_IN_MASK", *(Violation(path, "NOT_IN_MASK", problem.format(path)) for path in left_out))

@@ -1,28 +1,13 @@
-"""What the calls answer: immutable values around the policies' own messages, with enums of Python's instead of numbers."""
+"""What became of changes."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .errors import TopicPoliciesError, from_status
-from .v1 import events_pb2, service_pb2
-from .v1.policies_pb2 import TopicPolicies
-
-
-class Scope(enum.IntEnum):
-    """In which clusters a document holds. The numbers are those of ``topicpolicies.v1.Scope``."""
-
-    LOCAL = 1
-    """This cluster."""
-    GLOBAL = 2
-    """Every cluster that the namespace is replicated to."""
-
-    @property
-    def number(self) -> events_pb2.Scope.ValueType:
-        """As messages take it."""
-        return events_pb2.Scope.ValueType(self.value)
+from .documents import Document, maybe
+from .errors import TopicPoliciesError
+from .v1 import service_pb2
 
 
 class ListOperation(enum.IntEnum):
@@ -52,6 +37,8 @@ class UpdateOutcome(enum.IntEnum):
     """The document already was as asked; nothing was written."""
     SKIPPED = 3
     """There was no document and ``skip_if_absent`` was set; nothing was written."""
+    WOULD_APPLY = 4
+    """``validate_only`` was set, and the change could be applied; nothing was written."""
 
     @classmethod
     def _missing_(cls, _value: object) -> UpdateOutcome:
@@ -62,190 +49,100 @@ class DeleteOutcome(enum.IntEnum):
     """What became of a deletion. The numbers are those of ``topicpolicies.v1.DeleteOutcome``."""
 
     UNSPECIFIED = 0
-    """Not said: see the error."""
+    """Not said: this client is older than the service."""
     DELETED = 1
-    """The document is deleted."""
+    """The deletion is in the log."""
     ABSENT = 2
-    """There was none; nothing was written."""
+    """There was no document; nothing was written."""
+    WOULD_DELETE = 3
+    """``validate_only`` was set, and there is a document to delete; nothing was written."""
 
     @classmethod
     def _missing_(cls, _value: object) -> DeleteOutcome:
         return cls.UNSPECIFIED
 
 
-class WatchMode(enum.IntEnum):
-    """What is owed to a watch that falls behind. The numbers are those of ``topicpolicies.v1.WatchMode``."""
-
-    LATEST = 1
-    """Per policy key only the newest state: what a newer change supersedes may be left out."""
-    EVERY = 2
-    """Every change."""
-
-    @property
-    def number(self) -> service_pb2.WatchMode.ValueType:
-        """As messages take it."""
-        return service_pb2.WatchMode.ValueType(self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The policies of one topic in one scope."""
-
-    topic: str
-    """The topic's full name."""
-    scope: Scope
-    policies: TopicPolicies | None
-    """None: there is no document."""
-    version: str
-    """Its version, which is its etag. An absent document has one too."""
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is a document."""
-        return self.policies is not None
-
-    @classmethod
-    def of(cls, message: service_pb2.GetPolicyResponse) -> Document:
-        """From its message."""
-        return cls(message.topic, Scope(message.scope), message.policies if message.exists else None, message.version)
-
-
-class PolicySource(enum.IntEnum):
-    """Which level an effective value comes from. The numbers are those of ``topicpolicies.v1.PolicySource``."""
-
-    UNSPECIFIED = 0
-    """Not said: this client is older than the service."""
-    TOPIC_LOCAL = 1
-    """The topic's LOCAL document."""
-    TOPIC_GLOBAL = 2
-    """The topic's GLOBAL document."""
-    NAMESPACE = 3
-    BROKER = 4
-    """The brokers' configuration."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> PolicySource:
-        return cls.UNSPECIFIED
-
-
-@dataclass(frozen=True, slots=True)
-class EffectivePolicies:
-    """What holds for a topic, and why."""
-
-    topic: str
-    """The topic's full name."""
-    policies: TopicPolicies
-    """The values that hold."""
-    sources: Mapping[str, PolicySource]
-    """Where they come from, by path: a field, an entry of a map, or a leaf of the offload policies."""
-    local_version: str
-    """The LOCAL document's version."""
-    global_version: str
-    """The GLOBAL document's version."""
-    disabled: bool = False
-    """Whether the topic's own policies are disabled, by its property or its namespace's."""
-
-    @classmethod
-    def of(cls, message: service_pb2.GetPolicyResponse) -> EffectivePolicies:
-        """From its message."""
-        sources = {each.path: PolicySource(each.source) for each in message.sources}
-        return cls(message.topic, message.policies, sources, message.version, message.global_version, message.disabled)
-
-
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
     """What became of an update."""
 
-    topic: str
-    """The topic's full name."""
-    scope: Scope
-    policies: TopicPolicies | None
-    """The document after the change; None if there is none, or if this answers a repeat whose document is no longer known."""
+    document: Document | None
+    """The document after the change; with ``validate_only`` as it would be, with the present version. None only if this answers a repeat
+    and it is not known any more, because there were changes since."""
     version: str
-    """The document's version after the change; with ``validate_only`` the present one."""
+    """The version after the change. Empty only if this answers a repeat of which it is no longer known."""
     previous_version: str
-    """The version that the change was applied to."""
+    """The version that the change was applied to; along all changes of a document, each version is the next one's."""
+    previous: Document | None
+    """The document that the change was applied to. None: it was not asked for, or is no longer known."""
     outcome: UpdateOutcome
     request_id: str
-    """Empty if nothing had to be sent."""
-    repeated: bool = False
+    """32 hexadecimal digits. Empty if nothing had to be sent."""
+    replayed: bool = False
     """Whether this is the answer to an earlier request of the same id, given again."""
 
     @classmethod
     def of(cls, message: service_pb2.UpdatePolicyResponse) -> UpdateResult:
         """From its message."""
         return cls(
-            message.topic,
-            Scope(message.scope),
-            message.policies if message.HasField("policies") else None,
+            maybe(message.document),
             message.version,
             message.previous_version,
+            maybe(message.previous),
             UpdateOutcome(message.outcome),
             message.request_id,
-            message.repeated,
+            message.replayed,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """What became of one scope of a deletion."""
+    """What became of a deletion."""
 
-    scope: Scope
-    outcome: DeleteOutcome
+    document: Document | None
+    """The absence after the deletion. None only where ``version`` is empty."""
     version: str
-    """The version of the absence."""
+    """The version after the deletion; with ``validate_only`` the present one. Empty only if this answers a repeat of which it is no longer
+    known."""
     previous_version: str
     """The version that was deleted."""
-    error: TopicPoliciesError | None = None
-    """Set if this scope failed; the others are not concerned."""
-    repeated: bool = False
+    previous: Document | None
+    """The document that was deleted. None: it was not asked for, or is no longer known."""
+    outcome: DeleteOutcome
+    request_id: str
+    """32 hexadecimal digits."""
+    replayed: bool = False
     """Whether this is the answer to an earlier request of the same id, given again."""
 
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """What became of a deletion, scope by scope."""
-
-    topic: str
-    """The topic's full name."""
-    scopes: Mapping[Scope, DeleteResult]
-    """In the order in which they were asked for."""
-    request_id: str
-
     @classmethod
-    def of(cls, message: service_pb2.DeletePolicyResponse) -> Deletion:
+    def of(cls, message: service_pb2.DeletePolicyResponse) -> DeleteResult:
         """From its message."""
-        results = {}
-        for each in message.results:
-            error = from_status(each.error.code, each.error.message, each.error.details) if each.HasField("error") else None
-            outcome = DeleteOutcome(each.outcome)
-            result = DeleteResult(Scope(each.scope), outcome, each.version, each.previous_version, error, each.repeated)
-            results[result.scope] = result
-        return cls(message.topic, results, message.request_id)
-
-    def raise_for_errors(self) -> Deletion:
-        """Raises the first scope's error, if there is one; otherwise returns itself."""
-        for result in self.scopes.values():
-            if result.error is not None:
-                raise result.error
-        return self
+        return cls(
+            maybe(message.document),
+            message.version,
+            message.previous_version,
+            maybe(message.previous),
+            DeleteOutcome(message.outcome),
+            message.request_id,
+            message.replayed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of one of many updates: a result or an error."""
+    """What became of one of many changes: a result or an error."""
 
     sequence: int
     """Which one: counted from 0, in the order in which they were given."""
     request_id: str
-    result: UpdateResult | None = None
+    result: UpdateResult | DeleteResult | None = None
     error: TopicPoliciesError | None = None
 
-    def unwrap(self) -> UpdateResult:
+    def unwrap(self) -> UpdateResult | DeleteResult:
         """The result.
 
         Raises:
-            TopicPoliciesError: this update failed.
+            TopicPoliciesError: this change failed.
         """
         if self.error is not None:
             raise self.error

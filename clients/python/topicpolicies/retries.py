@@ -17,8 +17,10 @@ from .errors import TopicPoliciesError, outcome_unknown
 _READ_AGAIN = frozenset({StatusCode.UNAVAILABLE, StatusCode.CANCELLED})
 _CHANGE_AGAIN = _READ_AGAIN | {StatusCode.DEADLINE_EXCEEDED}
 _AMBIGUOUS = _CHANGE_AGAIN | {StatusCode.INTERNAL, StatusCode.UNKNOWN}
-"""How calls fail when the connection breaks in the middle of them."""
-_SETTLED = frozenset({StatusCode.ABORTED, StatusCode.INVALID_ARGUMENT})
+"""How calls fail when the connection breaks in the middle of them, or the server does."""
+_UNTOLD = frozenset({"OUTCOME_UNKNOWN", "INTERNAL"})
+"""With these reasons the service itself says that it does not know. With any other it certainly did nothing."""
+_SETTLED = frozenset({StatusCode.ABORTED, StatusCode.ALREADY_EXISTS, StatusCode.INVALID_ARGUMENT})
 """Answers that a repeat gets only if the request was not applied before: the service looks its id up first."""
 
 
@@ -46,14 +48,29 @@ class RetryPolicy:
         return ceiling * (1 + chance) / 2
 
 
+WATCH_PAUSES = RetryPolicy(longest_delay_seconds=10.0)
+"""The pauses between the streams of a watch, where nothing else is said."""
 NO_RETRIES = RetryPolicy(first_delay_seconds=float("inf"), longest_delay_seconds=float("inf"), attempt_timeout_seconds=float("inf"))
 """Every call is made once: no pause fits before any deadline."""
 
 
 def ambiguous(error: TopicPoliciesError) -> bool:
     """Whether a change that failed like this may have been made all the same."""
-    refused = error.from_service and error.code is not StatusCode.DEADLINE_EXCEEDED
+    refused = error.from_service and error.reason not in _UNTOLD
     return error.code in _AMBIGUOUS and not refused and not error.never_sent
+
+
+def verdict(error: TopicPoliciesError, request_id: str, *, lost: bool) -> TopicPoliciesError:
+    """What a change ends with when it is not repeated after this error: the error, or ``OutcomeUnknown``.
+
+    Args:
+        error: how its last attempt ended.
+        request_id: its id.
+        lost: whether an earlier attempt may have made it.
+    """
+    if ambiguous(error) or (lost and error.code not in _SETTLED):
+        return outcome_unknown(error, request_id)
+    return error
 
 
 class Attempts:
@@ -65,7 +82,7 @@ class Attempts:
         self._deadline = deadline
         self._request_id = request_id
         self._failed = 0
-        self._ambiguous = False
+        self._lost = False
         self._redirected = False
 
     def timeout(self, now: float) -> float:
@@ -88,13 +105,15 @@ class Attempts:
         self._failed += 1
         delay = self._policy.delay(self._failed, chance)
         again = _READ_AGAIN if self._request_id is None else _CHANGE_AGAIN
-        self._ambiguous = self._ambiguous or ambiguous(error)
-        if error.code in again and now + delay < self._deadline:
-            return delay
-        raise self.given_up(error)
+        if error.code not in again or now + delay >= self._deadline:
+            raise self.given_up(error)
+        self._lost = self._lost or ambiguous(error)
+        return delay
+
+    def unsent(self, error: TopicPoliciesError) -> TopicPoliciesError:
+        """What to raise when the next attempt can't even be sent."""
+        return outcome_unknown(error, self._request_id) if self._lost and self._request_id is not None else error
 
     def given_up(self, error: TopicPoliciesError) -> TopicPoliciesError:
         """What to raise when there is no further attempt after this last error."""
-        if self._request_id is not None and self._ambiguous and error.code not in _SETTLED:
-            return outcome_unknown(error, self._request_id)
-        return error
+        return error if self._request_id is None else verdict(error, self._request_id, lost=self._lost)

@@ -22,6 +22,8 @@ _ELSEWHERE = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.INTERNAL, StatusCode.UNKNOWN}
 )
 """How calls fail that another sidecar may answer."""
+_FULL = frozenset({"TOO_MANY_NAMESPACES", "TOO_MANY_WATCHES"})
+"""Reasons: this sidecar has no room, and another one may have some."""
 
 
 def leader_named(error: TopicPoliciesError) -> str:
@@ -65,7 +67,7 @@ class Routes:
             if len(self._leaders) > MOST_LEADERS:
                 self._leaders.popitem(last=False)
             return leader != address
-        if error.code in _ELSEWHERE:
+        if error.code in _ELSEWHERE or (error.from_service and error.reason in _FULL):
             if self._leaders.get(namespace) == address:
                 self._leaders.pop(namespace, None)
             if address == self.address:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 
 from .errors import Violation, invalid
 from .v1 import service_pb2
@@ -18,15 +19,17 @@ class WatchToken:
     """The log's identity; places of different logs have nothing to do with each other."""
     positions: tuple[str, ...]
     """The position per partition; empty where nothing was read."""
+    left_out: str = ""
+    """Names the topics that were left out because their policies are disabled; empty: none were."""
 
     @classmethod
     def of(cls, message: service_pb2.WatchToken) -> WatchToken:
         """From its message."""
-        return cls(message.log, tuple(message.positions))
+        return cls(message.log, tuple(message.positions), message.left_out)
 
     def message(self) -> service_pb2.WatchToken:
         """As a message."""
-        return service_pb2.WatchToken(log=self.log, positions=self.positions)
+        return service_pb2.WatchToken(log=self.log, positions=self.positions, left_out=self.left_out)
 
     def at(self, partition: int) -> str:
         """The position in a partition; empty if nothing was read there."""
@@ -38,7 +41,7 @@ class WatchToken:
             return self
         positions = list(self.positions) + [""] * (partition + 1 - len(self.positions))
         positions[partition] = position
-        return WatchToken(self.log, tuple(positions))
+        return replace(self, positions=tuple(positions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class ResumeToken:
 
     def dumps(self) -> str:
         """As one line of JSON, to be kept and given to ``loads``."""
-        places = {name: {"log": token.log, "positions": token.positions} for name, token in sorted(self.namespaces.items())}
+        places = {name: asdict(token) for name, token in sorted(self.namespaces.items())}
         return json.dumps({"namespaces": places}, separators=(",", ":"))
 
     @classmethod
@@ -62,8 +65,9 @@ class ResumeToken:
         """
         try:
             places = json.loads(text)["namespaces"]
-            tokens = {name: WatchToken(place["log"], tuple(place["positions"])) for name, place in places.items()}
-            well_formed = all(isinstance(each, str) for token in tokens.values() for each in (token.log, *token.positions))
+            tokens = {name: WatchToken(place["log"], tuple(place["positions"]), place["left_out"]) for name, place in places.items()}
+            texts = ((token.log, token.left_out, *token.positions) for token in tokens.values())
+            well_formed = all(isinstance(each, str) for each in chain.from_iterable(texts))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             well_formed = False
             tokens = {}

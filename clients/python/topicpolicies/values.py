@@ -84,7 +84,7 @@ def locate(descriptor: Descriptor, text: str) -> Target:
     while True:
         if current is None:
             raise ValueProblem("UNKNOWN_PATH", f'The path "{text}" goes on below "{format_path(path[:at])}", which has no fields.')
-        field = current.fields_by_name.get(path[at])
+        field = _named(current, path[at])
         if field is None:
             raise ValueProblem("UNKNOWN_PATH", f'"{text}" names nothing: {no_field(current, path[at])}')
         at += 1
@@ -102,6 +102,11 @@ def locate(descriptor: Descriptor, text: str) -> Target:
             )
         if at == len(path):
             return Target(path, field, entry)
+
+
+def _named(descriptor: Descriptor, name: str) -> FieldDescriptor | None:
+    """The field of this name. Protobuf itself can't be asked for a name that is no Unicode."""
+    return descriptor.fields_by_name.get(name) if name == name.encode(errors="replace").decode() else None
 
 
 def no_field(descriptor: Descriptor, name: str) -> str:
@@ -169,11 +174,11 @@ def _fill(message: Message, value: object, at: str) -> None:
         raise ValueProblem("WRONG_TYPE", f"{at} takes a {message.DESCRIPTOR.name} or a mapping of its fields, not {_shown(value)}.")
     message.SetInParent()
     for name, part in value.items():
-        field = message.DESCRIPTOR.fields_by_name.get(name)
+        field = _named(cast("Descriptor", message.DESCRIPTOR), name)
         if field is None:
             raise ValueProblem("UNKNOWN_PATH", f"{at}: {no_field(cast('Descriptor', message.DESCRIPTOR), str(name))}")
         if part is not None:
-            _set(message, cast("FieldDescriptor", field), part, f"{at}.{name}")
+            _set(message, field, part, f"{at}.{name}")
 
 
 def _set(message: Message, field: FieldDescriptor, value: object, at: str) -> None:

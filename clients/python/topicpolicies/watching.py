@@ -4,44 +4,51 @@ The life of a watch::
 
     connect() -> request -> received(response)* -> broke(error) -> wait -> connect() -> ...
 
-Per namespace it keeps one *token*: where the watch is. The token begins as the one that was handed in, or as that of the SYNCED bookmark
-that ends the snapshot; from then on the position of every change is folded into it, so that a stream that breaks between two
-bookmarks is resumed where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for, and
-a broken one is begun again.
+What it tells is taken with ``next``, one event at a time: ``token`` is where the watch is after the events that were taken.
+
+Per namespace it keeps one *token*: the one that was handed in, or that of the SYNCED bookmark that ends the snapshot; from then on the
+position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke. Before SYNCED there
+is no token: a snapshot comes in no order that a position could stand for, and a broken one is begun again, which ``Reset`` says.
 
 Nothing is told twice: after a resume, what is at or before the token that was sent, and, always, what is no newer than what
 was told of the same policy key since the last bookmark. (Older versions need not be remembered: no stream goes back behind a bookmark.)
-
-When the service says OUT_OF_RANGE, the tokens are forgotten and every namespace starts over with ``Restarted`` and a snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC
 
 from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
-from .errors import TopicPoliciesError, Violation, invalid
-from .events import Bookmark, Changed, Deleted, Interrupted, NamespaceLoading, NamespaceUnavailable, Origin, Restarted, Synced, WatchEvent
-from .results import Scope, WatchMode
-from .retries import RetryPolicy
+from .building import building
+from .documents import Scope, maybe
+from .errors import TopicPoliciesError, Violation, invalid, reason_name, stream_ended
+from .events import Bookmark, Changed, Entry, Gap, Interrupted, NamespaceState, Reset, Status, Synced, WatchEvent, WatchMode
+from .history import HistoryEntry, HistoryGap
+from .names import namespace_of
+from .origins import Origin
+from .patience import seconds_of
+from .retries import WATCH_PAUSES, RetryPolicy
 from .tokens import ResumeToken, WatchToken
 from .v1 import service_pb2
 
-_RESUMABLE = frozenset(
+_FINAL = frozenset(
     {
-        StatusCode.UNAVAILABLE,
-        StatusCode.CANCELLED,
-        StatusCode.DEADLINE_EXCEEDED,
-        StatusCode.RESOURCE_EXHAUSTED,
-        StatusCode.INTERNAL,
-        StatusCode.UNKNOWN,
+        StatusCode.INVALID_ARGUMENT,
+        StatusCode.UNAUTHENTICATED,
+        StatusCode.PERMISSION_DENIED,
+        StatusCode.UNIMPLEMENTED,
+        StatusCode.FAILED_PRECONDITION,
     }
 )
-"""How streams break. Whoever cancels a watch himself does not ask."""
+"""How streams end that it makes no sense to open again."""
 _BROKEN_SNAPSHOT = "the watch was interrupted before the snapshot was complete"
+_NOT_COVERED = "the token does not cover this namespace"
 
 
 @dataclass(slots=True)
@@ -59,11 +66,16 @@ class _Place:
     recent: dict[tuple[str, int], str] = field(default_factory=dict)
     """The versions that were told since the last bookmark, by topic and scope."""
 
+    def repeats(self, partition: int, position: str) -> bool:
+        """Whether what stands there was told before this stream was resumed."""
+        before = self.resumed.at(partition) if self.resumed is not None else ""
+        return bool(before and position) and position <= before
+
 
 class WatchSession:
     """The state of one watch."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, by keyword
         self,
         *,
         topics: Iterable[str] = (),
@@ -71,47 +83,63 @@ class WatchSession:
         scopes: Iterable[Scope] = (),
         mode: WatchMode = WatchMode.LATEST,
         token: ResumeToken | None = None,
-        bookmark_interval_seconds: float | None = None,
-        patience_seconds: float | None = None,
+        from_beginning: bool = False,
+        end_when_synced: bool = False,
+        include_previous: bool = False,
+        bookmark_interval: float | None = None,
+        patience: float | None = None,
         policy: RetryPolicy | None = None,
     ) -> None:
-        """See ``Client.watch``.
+        """``WatchOptions`` says what the arguments are; ``policy``: the pauses between streams.
 
         Raises:
-            InvalidArgument: nothing was selected.
+            InvalidArgument: nothing was selected, or it can't be sent.
         """
-        self._request = service_pb2.WatchPoliciesRequest(topics=topics, namespaces=namespaces, mode=mode.number)
-        self._request.scopes.extend(scope.number for scope in scopes)
-        if bookmark_interval_seconds is not None:
-            interval = Duration()
-            interval.FromNanoseconds(round(bookmark_interval_seconds * 1e9))
-            self._request.bookmark_interval.CopyFrom(interval)
-        selected = [*map(namespace_of, self._request.topics), *self._request.namespaces]
-        if not selected:
-            raise invalid("NOTHING_SELECTED", Violation("topics", "NOTHING_SELECTED", "Name at least one topic or namespace to watch."))
-        self._places: dict[str, _Place] = {name: _Place() for name in selected}
-        if token is not None:
-            for name, place in self._places.items():
-                place.told = True
-                place.token = token.namespaces.get(name)
-                place.restart = "the token does not cover this namespace"
-        self._policy = policy or RetryPolicy()
-        self._patience = patience_seconds
+        with building():
+            self._request = service_pb2.WatchPoliciesRequest(
+                topics=topics,
+                namespaces=namespaces,
+                scopes=[scope.number for scope in scopes],
+                mode=mode.number,
+                from_beginning=from_beginning,
+                end_when_synced=end_when_synced,
+                include_previous=include_previous,
+            )
+            if bookmark_interval is not None:
+                self._request.bookmark_interval.CopyFrom(_duration(bookmark_interval))
+            selected = [*map(namespace_of, self._request.topics), *self._request.namespaces]
+            if not selected:
+                raise invalid("NOTHING_SELECTED", Violation("topics", "NOTHING_SELECTED", "Name at least one topic or namespace to watch."))
+            self._places: dict[str, _Place] = {name: _Place() for name in selected}
+            if token is not None:
+                for name, place in self._places.items():
+                    place.told = True
+                    place.token = token.namespaces.get(name)
+                    place.restart = _NOT_COVERED
+        self._policy = policy or WATCH_PAUSES
+        self._patience = seconds_of(patience, math.inf, "patience")
         self._quiet_since: float | None = None
         self._failed = 0
+        self._before: deque[WatchEvent] = deque()
+        """What the watch itself has to tell, before what has come."""
+        self._arrived: deque[service_pb2.WatchEvent] = deque()
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """What is watched, or of what topics are."""
+        return tuple(self._places)
 
     @property
     def token(self) -> ResumeToken:
-        """Where the watch is, after everything that it has told."""
+        """Where the watch is, after everything that was taken."""
         return ResumeToken({name: place.token for name, place in self._places.items() if place.token is not None})
 
-    def connect(self, now: float) -> tuple[service_pb2.WatchPoliciesRequest, list[WatchEvent]]:
-        """A stream is about to be opened: what to send, and what to tell first."""
+    def connect(self, now: float) -> service_pb2.WatchPoliciesRequest:
+        """A stream is about to be opened, and all that came was taken: what to send."""
         if self._quiet_since is None:
             self._quiet_since = now
         request = service_pb2.WatchPoliciesRequest()
         request.CopyFrom(self._request)
-        events: list[WatchEvent] = []
         for name, place in self._places.items():
             place.resumed = place.token
             if place.token is not None:
@@ -120,24 +148,45 @@ class WatchSession:
             place.recent.clear()
             if place.told:
                 place.told = False
-                events.append(Restarted(name, f"The namespace {name} begins again with a snapshot: {place.restart}."))
-                place.restart = _BROKEN_SNAPSHOT
-        return request, events
+                self._before.append(Reset(name, "", f"The namespace {name} begins again: {place.restart}."))
+            place.restart = _BROKEN_SNAPSHOT
+        return request
 
-    def received(self, response: service_pb2.WatchPoliciesResponse, now: float) -> list[WatchEvent]:
-        """A message has come: what it tells."""
+    def received(self, response: service_pb2.WatchPoliciesResponse, now: float) -> None:
+        """A message has come."""
         self._quiet_since = now
-        content = response.WhichOneof("content")
-        if content == "change":
-            return self._change(response.change)
-        if content == "bookmark":
-            return self._bookmark(response.bookmark)
-        if content == "status":
-            return self._status(response.status)
-        return []  # a newer service's
+        self._arrived.extend(response.events)
 
-    def broke(self, error: TopicPoliciesError, now: float, chance: float) -> Interrupted:
-        """The stream has ended.
+    def next(self) -> WatchEvent | None:
+        """Takes the next event; None: there is nothing to tell for now."""
+        if self._before:
+            return self._before.popleft()
+        while self._arrived:
+            event = self._read(self._arrived.popleft())
+            if event is not None:
+                return event
+        return None
+
+    def rest(self) -> Iterator[WatchEvent]:
+        """Takes all that there is to tell for now."""
+        while (event := self.next()) is not None:
+            yield event
+
+    def ended(self, now: float, chance: float) -> float | None:
+        """The stream has ended in order, and all that came was taken.
+
+        Returns:
+            Seconds to wait before the next one; None: all was told that was asked for.
+
+        Raises:
+            TopicPoliciesError: see ``broke``.
+        """
+        if self._request.end_when_synced and all(place.token is not None for place in self._places.values()):
+            return None
+        return self.broke(stream_ended(), now, chance)
+
+    def broke(self, error: TopicPoliciesError, now: float, chance: float) -> float:
+        """The stream has failed, and all that came was taken.
 
         Args:
             error: why.
@@ -145,64 +194,88 @@ class WatchSession:
             chance: at least 0, less than 1.
 
         Returns:
-            What to tell, and with it how long to wait before connecting again.
+            Seconds to wait before the next one.
 
         Raises:
             TopicPoliciesError: it makes no sense to try again, or patience is at its end.
         """
-        if error.code is StatusCode.OUT_OF_RANGE and self.token.namespaces:
-            for place in self._places.values():
-                place.told = place.told or place.token is not None
-                place.token = None
-                place.restart = f"it can't be resumed ({error.message.rstrip('.')})"
-        elif error.code not in _RESUMABLE:
-            raise error
         self._failed += 1
-        delay = self._policy.delay(self._failed, chance)
+        crowded = error.code is StatusCode.RESOURCE_EXHAUSTED
+        delay = self._policy.longest_delay_seconds * (1 + chance) / 2 if crowded else self._policy.delay(self._failed, chance)
         quiet = now - (self._quiet_since if self._quiet_since is not None else now)
-        if self._patience is not None and quiet + delay > self._patience:
+        if error.code in _FINAL or math.isinf(delay) or quiet + delay > self._patience:
             raise error
-        return Interrupted(error, self._failed, delay)
+        self._before.append(Interrupted(error, self._failed, delay))
+        return delay
 
-    def _change(self, change: service_pb2.PolicyChange) -> list[WatchEvent]:
-        place = self._places.setdefault(change.namespace, _Place())
-        key = (change.topic, change.scope)
+    def _read(self, event: service_pb2.WatchEvent) -> WatchEvent | None:
+        """What an event tells; None if it was told before, or is of a kind that this client does not know, a newer service's."""
+        name = event.namespace
+        place = self._places.get(name)
+        if place is None:
+            return None
+        match event.WhichOneof("content"):
+            case "change":
+                return self._change(name, place, event.change)
+            case "entry":
+                return self._entry(name, place, event.entry)
+            case "bookmark":
+                return self._bookmark(name, place, event.bookmark)
+            case "status":
+                status = event.status
+                return Status(name, NamespaceState(status.state), reason_name(status.reason), status.message)
+            case "reset":
+                place.token = place.resumed = None
+                place.recent.clear()
+                return Reset(name, reason_name(event.reset.reason), event.reset.message)
+            case "gap":
+                return Gap(name, HistoryGap.of(event.gap))
+        return None
+
+    def _change(self, name: str, place: _Place, change: service_pb2.PolicyChange) -> WatchEvent | None:
+        key, version = (change.document.topic, change.document.scope), change.document.version
+        snapshot = place.token is None and not self._request.from_beginning
         if place.token is not None:
             known = place.recent.get(key)
-            before = place.resumed.at(change.partition) if place.resumed is not None else ""
-            if (known is not None and change.version <= known) or (before and change.position <= before):
-                return []
-            place.recent[key] = change.version
+            if (known is not None and version <= known) or place.repeats(change.partition, change.position):
+                return None
+            place.recent[key] = version
             place.token = place.token.folded(change.partition, change.position)
-        snapshot = place.token is None
+        document = maybe(change.document)
+        if document is None:
+            return None
         place.told = True
-        scope, origin = Scope(change.scope), Origin.of(change.origin)
-        where = (change.version, change.previous_version, change.partition, change.position, origin, snapshot)
-        if change.exists:
-            return [Changed(change.namespace, change.topic, scope, change.policies, *where)]
-        return [Deleted(change.namespace, change.topic, scope, *where)]
+        previous = maybe(change.previous)
+        origin = Origin.of(change.origin) if change.HasField("origin") else None
+        return Changed(name, document, change.previous_version, previous, change.partition, change.position, origin, snapshot)
 
-    def _bookmark(self, bookmark: service_pb2.Bookmark) -> list[WatchEvent]:
-        place = self._places.setdefault(bookmark.namespace, _Place())
+    def _entry(self, name: str, place: _Place, message: service_pb2.HistoryEntry) -> WatchEvent | None:
+        if place.token is not None:
+            if place.repeats(message.partition, message.position):
+                return None
+            place.token = place.token.folded(message.partition, message.position)
+        place.told = True
+        entry = HistoryEntry.of(message)
+        return None if entry is None else Entry(name, entry)
+
+    def _bookmark(self, name: str, place: _Place, bookmark: service_pb2.Bookmark) -> WatchEvent | None:
         synced = bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
-        if place.token is None and not synced:
-            return []  # in the middle of a snapshot there is no place to resume from
-        token = WatchToken.of(bookmark.token)
+        if place.token is None and not synced and self._request.mode != service_pb2.WATCH_MODE_ENTRIES:
+            return None  # in the middle of a snapshot there is no place to resume from
+        token, confirmed = WatchToken.of(bookmark.token), bookmark.confirmed_time.ToDatetime(UTC)
         place.token = token
+        if place.resumed is not None and place.resumed.log != token.log:
+            place.resumed = None  # positions of another log follow
         place.told = True
         place.recent.clear()
+        if not synced:
+            return Bookmark(name, token, confirmed)
+        place.resumed = None
         self._failed = 0
-        if synced:
-            place.resumed = None
-            return [Synced(bookmark.namespace, token)]
-        return [Bookmark(bookmark.namespace, token)]
-
-    def _status(self, status: service_pb2.NamespaceStatus) -> list[WatchEvent]:
-        if status.state == service_pb2.NAMESPACE_STATE_FAILED:
-            return [NamespaceUnavailable(status.namespace, status.message, status.reason)]
-        return [NamespaceLoading(status.namespace, status.message)]
+        return Synced(name, token, confirmed)
 
 
-def namespace_of(topic: str) -> str:
-    """``tenant/namespace`` of a topic's name, with or without its domain; the service judges whether it is valid."""
-    return "/".join(topic.rpartition("://")[2].split("/")[:2])
+def _duration(seconds: float) -> Duration:
+    made = Duration()
+    made.FromNanoseconds(round(seconds * 1e9))
+    return made

@@ -8,7 +8,7 @@
 
 - ``options``: what can be asked for. ``source``: the data source as Spark sees it.
 - ``brokers``: what the admin API says of the logs. ``offsets``: how far a stream is. ``admission``: how much one batch takes.
-- ``sidecars``, ``history``, ``recorded``: a sidecar's history, in batch and as a stream.
+- ``sidecars``, ``copying``, ``history``, ``recorded``: a sidecar's history, in batch and as a stream.
 - ``reading``: one range of one log. ``rows``, ``documents``: its events as rows.
 - ``plots``: SVG. ``audit``: what people ask of the changes, with a command line of its own.
 

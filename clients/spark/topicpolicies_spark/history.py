@@ -1,4 +1,4 @@
-"""The history that a sidecar keeps (``ListHistory``), as rows: what was read of a namespace before its log was compacted.
+"""The history that a sidecar keeps, as rows: what was read of a namespace before its log was compacted.
 
 Every event is there that the sidecar has followed, with the document after it. A row with the action ``GAP`` says from when to when events
 may be missing, and why.
@@ -7,98 +7,92 @@ may be missing, and why.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from topicpolicies.v1 import events_pb2, service_pb2
+from topicpolicies import HistoryEntry, HistoryGap, HistoryKind, HistoryOutcome
 from topicpolicies_server.logs.pulsar.ids import message_id_of
 
 from . import documents
-from .options import Options
+from .copying import Copy
+from .options import Options, microseconds
 from .rows import Change
-from .sidecars import Sidecar
+from .sidecars import connected
 
-_PAGE = 1_000
-_APPLIED = (service_pb2.HISTORY_OUTCOME_APPLIED, service_pb2.HISTORY_OUTCOME_RESTATED)
+_APPLIED = (HistoryOutcome.APPLIED, HistoryOutcome.RESTATED)
 
 
 def read_history(options: Options, namespace: str) -> Iterator[Change]:
-    """A namespace's history, oldest first; its gaps come last.
+    """A namespace's history in the order of its log; its gaps come last.
 
     Raises:
-        grpc.RpcError: the sidecar can't be reached, keeps no history, or refuses.
+        TopicPoliciesError: the sidecar can't be reached, keeps no history, or refuses.
     """
-    with Sidecar(options) as sidecar:
-        request = sidecar.question(namespace, service_pb2.HISTORY_ORDER_OLDEST_FIRST)
-        request.page_size = _PAGE
-        gaps: dict[bytes, Change] = {}
-        while True:
-            answer = sidecar.ask(request)
-            for entry in answer.entries:
-                if asked_for(options, entry):
-                    yield change_of(namespace, entry)
-            for gap in answer.gaps:
-                gaps.setdefault(gap.SerializeToString(), gap_of(namespace, gap))
-            if not answer.next_page_token:
-                break
-            request.page_token = answer.next_page_token
-        yield from gaps.values()
+    with connected(options) as client, Copy(client, namespace, None) as copy:
+        for entry in copy:
+            if asked_for(options, entry):
+                yield change_of(namespace, entry)
+        for gap in dict.fromkeys(copy.gaps):
+            if concerns(options, gap):
+                yield gap_of(namespace, gap)
 
 
-def asked_for(options: Options, entry: service_pb2.HistoryEntry) -> bool:
+def asked_for(options: Options, entry: HistoryEntry) -> bool:
     """Whether the options ask for an entry."""
-    return options.published(entry.time.ToMicroseconds()) and (not options.topics or entry.topic in options.topics)
+    topic = entry.document.topic if entry.document is not None else ""
+    return options.published(microseconds(entry.time)) and (not options.topics or topic in options.topics)
 
 
-def change_of(namespace: str, entry: service_pb2.HistoryEntry) -> Change:
+def concerns(options: Options, gap: HistoryGap) -> bool:
+    """Whether what the options ask for may be missing in a gap."""
+    if options.since is not None and microseconds(gap.end) <= options.since:
+        return False
+    return options.until is None or gap.start is None or microseconds(gap.start) < options.until
+
+
+def change_of(namespace: str, entry: HistoryEntry) -> Change:
     """The row of an entry."""
-    kind = service_pb2.HistoryKind.Name(entry.kind).removeprefix("HISTORY_KIND_")
     try:
         place = message_id_of(entry.position)
     except ValueError:
         place = None  # the embedded log's positions are row numbers
+    document, origin = entry.document, entry.origin
     return Change(
         namespace=namespace,
-        topic=entry.topic or None,
-        scope=events_pb2.Scope.Name(entry.scope).removeprefix("SCOPE_") if entry.topic else None,
+        topic=document.topic if document is not None else None,
+        scope=document.scope.name if document is not None else None,
         partition=entry.partition,
         position=entry.position,
         ledger=place.ledger if place is not None else None,
         entry=place.entry if place is not None else None,
-        published=entry.time.ToMicroseconds(),
-        action=_action(kind, entry),
-        origin=kind.lower(),
-        producer=entry.producer_name,
-        actor=entry.actor or None,
-        request_id=entry.request_id or None,
+        published=microseconds(entry.time),
+        action=_action(entry),
+        origin=entry.kind.name.lower(),
+        producer=origin.producer_name,
+        actor=origin.actor or None,
+        request_id=origin.request_id or None,
         event_id=None,
-        mask=list(entry.update_mask.paths) if entry.HasField("update_mask") else None,
+        mask=list(origin.update_mask) if origin.update_mask is not None else None,
         base=None,
-        policies=documents.value_of(entry.after) if entry.HasField("after") else None,
+        policies=documents.value_of(document.policies) if document is not None and document.policies is not None else None,
         problem=entry.problem or None,
     )
 
 
-def _action(kind: str, entry: service_pb2.HistoryEntry) -> str:
+def _action(entry: HistoryEntry) -> str:
     """What the event did, in the words of the log: one that did not count did nothing."""
-    if kind in ("UNREADABLE", "TOMBSTONE"):
-        return kind
+    if entry.kind in (HistoryKind.UNREADABLE, HistoryKind.TOMBSTONE):
+        return entry.kind.name
     if entry.outcome not in _APPLIED:
         return "NONE"
-    return "UPDATE" if entry.HasField("after") else "DELETE"
+    return "UPDATE" if entry.document is not None and entry.document.exists else "DELETE"
 
 
-def gap_of(namespace: str, gap: service_pb2.HistoryGap) -> Change:
+def gap_of(namespace: str, gap: HistoryGap) -> Change:
     """The row of a gap."""
-    reason = service_pb2.HistoryGapReason.Name(gap.reason).removeprefix("HISTORY_GAP_REASON_").lower().replace("_", " ")
-    begin = _told(gap.start_time) if gap.HasField("start_time") else "the beginning"
+    reason = gap.reason.name.lower().replace("_", " ")
+    begin = gap.start.isoformat(timespec="milliseconds") if gap.start is not None else "the beginning"
+    end = gap.end.isoformat(timespec="milliseconds")
     return Change(
         namespace=namespace, topic=None, scope=None, partition=0, position="", ledger=None, entry=None,
-        published=gap.end_time.ToMicroseconds(), action="GAP", origin="history", producer="", actor=None, request_id=None, event_id=None,
-        mask=None, base=None, policies=None, problem=f"events may be missing from {begin} to {_told(gap.end_time)}: {reason}",
+        published=microseconds(gap.end), action="GAP", origin="history", producer="", actor=None, request_id=None, event_id=None,
+        mask=None, base=None, policies=None, problem=f"events may be missing from {begin} to {end}: {reason}",
     )  # fmt: skip
-
-
-def _told(time: Timestamp) -> str:
-    return datetime.fromtimestamp(time.ToMilliseconds() / 1000, UTC).isoformat(timespec="milliseconds")

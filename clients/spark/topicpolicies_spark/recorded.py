@@ -1,48 +1,71 @@
 """A stream of what a sidecar records in its history.
 
-An offset says for each namespace up to where the sidecar's record was taken, by a token of the sidecar's, and which gaps were told. Between
-two offsets stands the same whenever it is read, so what was under way when a query was killed is read again as it was.
+An offset says for each namespace up to where its history was taken, by a watch token, and which gaps were told. Between two offsets stands
+the same whenever it is read, so what was under way when a query was killed is read again as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from grpc import StatusCode
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from topicpolicies.v1 import service_pb2
+from topicpolicies import Client, HistoryGap, HistoryGapReason, Unavailable, WatchToken
 
 from . import rows
-from .history import asked_for, change_of, gap_of
-from .options import Options
+from .copying import Copy, present
+from .history import asked_for, change_of, concerns, gap_of
+from .options import Options, microseconds
 from .rows import Change
-from .sidecars import Sidecar, namespaces_of
+from .sidecars import connected, namespaces_of
 
 FORMAT = 1
-_PAGE = 1_000
-_ORDER = service_pb2.HISTORY_ORDER_RECORDED
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Found(NamedTuple):
+    """What a look ahead came to."""
+
+    rows: int
+    """How many are asked for."""
+    token: WatchToken | None
+    """Behind the last of them; behind everything if there are no more."""
+    gaps: tuple[str, ...]
+    whole: bool
+    """Whether it came to the end of what the history has now."""
 
 
 class Place(NamedTuple):
     """How far one namespace was taken."""
 
-    token: str = ""
-    """The sidecar's; empty: nothing was."""
+    token: WatchToken | None = None
+    """None: nothing was."""
     gaps: tuple[str, ...] = ()
-    """The gaps that were told, of those that the sidecar still tells of."""
+    """The gaps that were told, of those that may be told again behind the token."""
+
+    def after(self, found: Found) -> Place:
+        """With what was found behind it; without rows it stays where it is."""
+        together = tuple(dict.fromkeys(self.gaps + found.gaps))
+        if not found.rows:
+            return Place(self.token, together)
+        return Place(found.token, found.gaps if found.whole else together)
 
 
 class Stretch(NamedTuple):
     """What lies between two places of a namespace."""
 
     namespace: str
-    start: str
-    end: str
+    start: WatchToken | None
+    end: WatchToken | None
     gaps: tuple[str, ...]
     """Those that are new."""
+    known: tuple[str, ...] = ()
+    """Those that were told before."""
 
 
 class Part(InputPartition):
@@ -55,8 +78,12 @@ class Part(InputPartition):
 
 def offset_of(places: Mapping[str, Place]) -> dict[str, Any]:
     """An offset as Spark keeps it."""
-    told = {name: {"token": place.token, "gaps": list(place.gaps)} for name, place in sorted(places.items())}
-    return {"format": FORMAT, "history": told}
+    return {"format": FORMAT, "history": {name: _told(place) for name, place in sorted(places.items())}}
+
+
+def _told(place: Place) -> dict[str, Any]:
+    token = {"log": place.token.log, "positions": list(place.token.positions)} if place.token is not None else None
+    return {"token": token, "gaps": list(place.gaps)}
 
 
 def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
@@ -67,7 +94,12 @@ def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
     """
     if offset.get("format") != FORMAT or "history" not in offset:
         raise ValueError(f"not an offset of a stream over a sidecar's history: {offset}")
-    return {name: Place(told["token"], tuple(told["gaps"])) for name, told in offset["history"].items()}
+    return {name: _place(told) for name, told in offset["history"].items()}
+
+
+def _place(told: Mapping[str, Any]) -> Place:
+    token = told["token"]
+    return Place(WatchToken(token["log"], tuple(token["positions"])) if token is not None else None, tuple(told["gaps"]))
 
 
 def stretches(start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Stretch]:
@@ -76,7 +108,8 @@ def stretches(start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Stre
     for name, last in end.items():
         first = start.get(name, Place())
         if first != last:
-            found.append(Stretch(name, first.token, last.token, tuple(gap for gap in last.gaps if gap not in first.gaps)))
+            new = tuple(gap for gap in last.gaps if gap not in first.gaps)
+            found.append(Stretch(name, first.token, last.token, new, first.gaps))
     return found
 
 
@@ -85,18 +118,16 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._target: dict[str, str] | None = None
-        """The tokens at which the query ends; None: it does not."""
-        self._ahead: dict[tuple[str, str], str] = {}
-        """By namespace and token: up to where nothing was found behind it, so that it is not looked through again."""
+        self._target: dict[str, WatchToken] | None = None
+        """Where the query ends; None: it does not."""
+        self._ahead: dict[str, tuple[WatchToken | None, WatchToken | None]] = {}
+        """By namespace a place, and up to where nothing was found behind it, so that it is not looked through again."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new stream begins."""
         if not self.options.from_latest:
             return offset_of({})
-        with Sidecar(self.options) as sidecar:
-            answers = {name: self._probe(sidecar, name, "", "") for name in namespaces_of(self.options)}
-        return offset_of({name: Place(answer.end_token, _gaps(answer)) for name, answer in answers.items()})
+        return offset_of({name: Place(token) for name, token in self._present().items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """The option ``maxRowsPerTrigger``."""
@@ -106,31 +137,28 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next batch ends. Namespaces share the rows that it may take; at least one of each that has something new is taken."""
         places = places_of(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        waiting: dict[str, str] = {}
-        with Sidecar(self.options) as sidecar:
+        waiting: list[str] = []
+        with connected(self.options) as client:
             for name in namespaces_of(self.options):
                 if self._target is not None and name not in self._target:
                     continue
-                place, until = places.get(name, Place()), (self._target or {}).get(name, "")
-                behind = self._ahead.get((name, place.token), place.token)
-                answer = self._probe(sidecar, name, behind, until)
-                end = until or answer.end_token
-                gaps = _gaps(answer)
-                if answer.entries or gaps != place.gaps:
-                    places[name] = Place(place.token, gaps)
-                if answer.entries:
-                    waiting[name] = end
-                else:
-                    self._ahead = {key: token for key, token in self._ahead.items() if key[0] != name} | {(name, place.token): end}
-            for name, end in waiting.items():
-                token = end if most is None else self._cut(sidecar, name, places[name].token, end, max(1, most // len(waiting)))
-                places[name] = places[name]._replace(token=token)
-        return offset_of(places)
+                place = places.get(name, Place())
+                found = self._look(client, name, place, 1 if most is not None else None)
+                if found.rows:
+                    waiting.append(name)
+                elif found.whole:
+                    self._ahead[name] = place.token, found.token
+                if most is None or not found.rows:
+                    places[name] = place.after(found)
+            if most is not None:
+                for name in waiting:
+                    place = places.get(name, Place())
+                    places[name] = place.after(self._look(client, name, place, max(1, most // len(waiting))))
+        return offset_of({name: place for name, place in places.items() if place != Place()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Takes what there is now as the end of the query."""
-        with Sidecar(self.options) as sidecar:
-            self._target = {name: self._probe(sidecar, name, "", "").end_token for name in namespaces_of(self.options)}
+        self._target = self._present()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One task for each namespace that has something new."""
@@ -141,61 +169,59 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Part)
         return rows.batches(read_stretch(self.options, partition.stretch))
 
-    def _probe(self, sidecar: Sidecar, namespace: str, behind: str, until: str) -> service_pb2.ListHistoryResponse:
-        request = sidecar.question(namespace, _ORDER)
-        request.page_size, request.page_token, request.until_token = 1, behind, until
-        return sidecar.ask(request)
+    def _present(self) -> dict[str, WatchToken]:
+        with connected(self.options) as client:
+            tokens = {name: present(client, name) for name in namespaces_of(self.options)}
+        return {name: token for name, token in tokens.items() if token is not None}
 
-    def _cut(self, sidecar: Sidecar, namespace: str, start: str, end: str, most: int) -> str:
-        """The token behind the last of so many rows."""
-        request = sidecar.question(namespace, _ORDER)
-        request.page_token, request.until_token = start, end
-        taken = 0
-        while taken < most:
-            request.page_size = min(most - taken, _PAGE)
-            answer = sidecar.ask(request)
-            taken += sum(asked_for(self.options, entry) for entry in answer.entries)
-            if not answer.next_page_token:
-                return end
-            request.page_token = answer.next_page_token
-        return request.page_token
+    def _look(self, client: Client, name: str, place: Place, most: int | None) -> Found:
+        """Looks what stands behind a place, as far as the query goes, up to so many rows."""
+        start, ahead = self._ahead.get(name, (None, None))
+        behind = ahead if start == place.token and ahead is not None else place.token
+        with Copy(client, name, behind, (self._target or {}).get(name)) as copy:
+            taken = 0
+            for entry in copy:
+                taken += asked_for(self.options, entry)
+                if taken == most:
+                    break
+            gaps = tuple(dict.fromkeys(_kept(gap) for gap in copy.gaps if concerns(self.options, gap)))
+            return Found(taken, copy.place, gaps, copy.synced)
 
 
 def read_stretch(options: Options, stretch: Stretch) -> Iterator[Change]:
     """The rows of a stretch; the gaps come last.
 
     Raises:
-        grpc.RpcError: the sidecar can't be reached or refuses; OUT_OF_RANGE if its history is another one than the tokens'.
+        OutOfRange: the history is another one than the tokens'.
+        TopicPoliciesError: the sidecar can't be reached, refuses, or has not recorded so much as the stretch has.
     """
+    gaps = stretch.gaps
     if stretch.start != stretch.end:
-        with Sidecar(options) as sidecar:
-            request = sidecar.question(stretch.namespace, _ORDER)
-            request.page_size, request.page_token, request.until_token = _PAGE, stretch.start, stretch.end
-            while True:
-                answer = sidecar.ask(request)
-                for entry in answer.entries:
-                    if asked_for(options, entry):
-                        yield change_of(stretch.namespace, entry)
-                if not answer.next_page_token:
-                    break
-                request.page_token = answer.next_page_token
-    for told in stretch.gaps:
+        with connected(options) as client, Copy(client, stretch.namespace, stretch.start, stretch.end) as copy:
+            for entry in copy:
+                if asked_for(options, entry):
+                    yield change_of(stretch.namespace, entry)
+            if not copy.reached:
+                problem = f"The sidecar's history of {stretch.namespace} ends before what was to be read of it."
+                raise Unavailable(problem, code=StatusCode.UNAVAILABLE)
+            # What was dropped since the batch was planned is told too.
+            dropped = (_kept(gap) for gap in copy.gaps if gap.reason is HistoryGapReason.TRIMMED and concerns(options, gap))
+            gaps = tuple(dict.fromkeys((*gaps, *(gap for gap in dropped if gap not in stretch.known))))
+    for told in gaps:
         yield gap_of(stretch.namespace, _gap(told))
 
 
-def _gaps(answer: service_pb2.ListHistoryResponse) -> tuple[str, ...]:
-    """The gaps of an answer as an offset keeps them: reason, beginning and end in milliseconds."""
-    found = []
-    for gap in answer.gaps:
-        begin = gap.start_time.ToMilliseconds() if gap.HasField("start_time") else ""
-        found.append(f"{gap.reason}:{begin}:{gap.end_time.ToMilliseconds()}")
-    return tuple(sorted(found))
+def _kept(gap: HistoryGap) -> str:
+    """A gap as an offset keeps it: reason, beginning and end in milliseconds."""
+    begin = _milliseconds(gap.start) if gap.start is not None else ""
+    return f"{gap.reason.value}:{begin}:{_milliseconds(gap.end)}"
 
 
-def _gap(told: str) -> service_pb2.HistoryGap:
+def _gap(told: str) -> HistoryGap:
     reason, begin, end = told.split(":")
-    gap = service_pb2.HistoryGap(reason=service_pb2.HistoryGapReason.ValueType(int(reason)))
-    if begin:
-        gap.start_time.FromMilliseconds(int(begin))
-    gap.end_time.FromMilliseconds(int(end))
-    return gap
+    start = _EPOCH + timedelta(milliseconds=int(begin)) if begin else None
+    return HistoryGap(start, _EPOCH + timedelta(milliseconds=int(end)), HistoryGapReason(int(reason)))
+
+
+def _milliseconds(time: datetime) -> int:
+    return microseconds(time) // 1_000

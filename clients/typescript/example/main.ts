@@ -1,18 +1,19 @@
 /**
- * An example of everything that the client does. Start `topicpolicies serve --data policies.db`, then `npm run example`. Beside a broker, the
- * topic has to exist.
+ * An example of everything that the client does. Start `topicpolicies serve --data policies.db`, then `npm run example`. Beside a broker,
+ * the topic has to exist.
  */
 import { create } from "@bufbuild/protobuf";
 
-import { Client, ConflictError, DEFAULT_TARGET, TopicPoliciesError } from "../src/index.js";
+import { Client, ConflictError, DEFAULT_TARGET, DeleteOutcome, TopicPoliciesError } from "../src/index.js";
 import { SubscriptionPoliciesSchema } from "../src/v1/index.js";
 
 const [target = DEFAULT_TARGET, topic = "persistent://public/default/orders-typescript"] = process.argv.slice(2);
-const client = new Client(target, { actor: "typescript-example" });
 
 async function tour(): Promise<void> {
+  await using client = new Client(target, { actor: "typescript-example" });
+
   // A cache, and a listener that is told of every change.
-  const cache = client.cache({ topics: [topic] });
+  await using cache = client.cache({ topics: [topic] });
   await cache.synced(AbortSignal.timeout(30_000));
   const told = new Promise<void>((resolve) => {
     cache.listen(({ after }) => {
@@ -24,20 +25,21 @@ async function tour(): Promise<void> {
   const updated = await client.update(
     topic,
     { maxProducerPerTopic: 5, retentionPolicies: { retentionTimeInMinutes: 60, retentionSizeInMb: 512n } },
-    { mask: ["max_producer_per_topic", "retention_policies", "message_ttl_in_seconds"] },
+    { mask: ["max_producer_per_topic", "retention_policies", "message_ttl_in_seconds"], reason: "an example" },
   );
-  console.log(`updated to version ${updated.version}`);
+  const version = updated.document?.version ?? "";
+  console.log(`updated to version ${version}`);
 
   // An edit: one entry of a map, whatever else is in it. It runs again if somebody else was faster.
   const edited = await client.edit(topic, (policies) => {
     policies.maxProducerPerTopic = (policies.maxProducerPerTopic ?? 0) + 1;
     policies.subscriptionPolicies["billing"] = create(SubscriptionPoliciesSchema, { dispatchRate: { dispatchThrottlingRateInMsg: 100 } });
   });
-  console.log(`edited: at most ${edited.policies?.maxProducerPerTopic ?? 0} producers`);
+  console.log(`edited: at most ${edited.document?.policies?.maxProducerPerTopic ?? 0} producers`);
 
   // An old etag is a conflict, not a lost update.
   try {
-    await client.update(topic, { maxProducerPerTopic: 1 }, { etag: updated.version });
+    await client.update(topic, { maxProducerPerTopic: 1 }, { etag: version });
     throw new Error("An old etag was accepted.");
   } catch (error) {
     if (!(error instanceof ConflictError)) throw error;
@@ -48,9 +50,8 @@ async function tour(): Promise<void> {
   await told;
   console.log(`the cache has version ${cache.get(topic)?.version ?? ""}, confirmed ${Math.round(cache.stalenessMs)} ms ago`);
 
-  await client.delete(topic);
-  console.log("deleted");
-  await cache.close();
+  const { outcome } = await client.delete(topic);
+  console.log(DeleteOutcome[outcome].toLowerCase());
 }
 
 try {
@@ -59,6 +60,4 @@ try {
   if (!(error instanceof TopicPoliciesError)) throw error;
   console.error(`example: ${error.message}`);
   process.exitCode = 1;
-} finally {
-  client.close();
 }

@@ -1,23 +1,32 @@
-import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { clone, create, type MessageShape } from "@bufbuild/protobuf";
-import type { DescMessage, DescMethodUnary } from "@bufbuild/protobuf";
+import { clone, create, type DescMessage, type DescMethodUnary, type MessageShape } from "@bufbuild/protobuf";
 
+import type { Change } from "./attempts.js";
 import { PolicyCache } from "./cache.js";
-import { DEFAULT_TARGET, type ConnectionOptions } from "./connection.js";
-import { ConflictError, fromStatus, invalid, type TopicPoliciesError } from "./errors.js";
-import { Scope } from "./generated/topicpolicies/v1/events_pb.js";
-import { TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
+import { DEFAULT_TARGET, type CallLimits, type ConnectionOptions } from "./connection.js";
+import type { Document, PoliciesInit } from "./documents.js";
+import { ConflictError } from "./errors.js";
+import { Scope, TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
 import {
-  DeletePolicyRequestSchema, GetPolicyRequestSchema, ListOperation, ListPoliciesRequestSchema, TopicPoliciesService, UpdateOutcome,
-  UpdatePolicyRequestSchema, type DeleteOutcome,
+  EffectiveView, GetEffectivePolicyRequestSchema, GetServerInfoRequestSchema, ListPoliciesRequestSchema, TopicPoliciesService,
+  UpdateOutcome,
 } from "./generated/topicpolicies/v1/service_pb.js";
-import { Line, type Change } from "./line.js";
-import { pathsBetween, pathsOf } from "./masks.js";
+import { Line } from "./line.js";
+import { Many, type Changes, type ManyOptions } from "./many.js";
+import { pathsBetween } from "./masks.js";
+import { namespaceOf } from "./names.js";
+import { DocumentPages, HistoryPages } from "./pages.js";
+import {
+  documentIn, getRequest, historyRequest, serverInfoOf,
+  type BothScopes, type EffectiveOptions, type EffectivePolicies, type GetBothOptions, type GetOptions, type HistoryOf, type HistoryOptions,
+  type ListOptions, type ServerInfo,
+} from "./reads.js";
+import { deleteRequest, updateRequest, type ChangeOptions, type UpdateFields } from "./requests.js";
+import { deleteResult, updateResult, type DeleteResult, type Settled, type UpdateResult } from "./results.js";
 import { checkRetries, DEFAULT_RETRIES, delayMs, type RetryPolicy } from "./retries.js";
 import { WatchSession, type Selection } from "./session.js";
-import { namespaceOf, type Document, type PoliciesInit } from "./types.js";
+import { stubOf, type Stub } from "./stub.js";
 import { Watch } from "./watch.js";
 
 /** How a client works. */
@@ -28,79 +37,45 @@ export interface ClientOptions extends ConnectionOptions {
   readonly retries?: RetryPolicy;
 }
 
-/** Of every call. */
-export interface CallLimits {
-  /** How long the call may take in all, its repeats included. */
-  readonly timeoutMs?: number;
-  /** Ends the call. */
-  readonly signal?: AbortSignal;
-}
-
 /** What an update may say besides its values. */
-export interface UpdateOptions extends CallLimits {
-  /** The paths to change (see `path`). What is named here and has no value is cleared. `*` alone replaces the whole document. Without a mask: the fields that have values. */
-  readonly mask?: readonly string[];
-  readonly scope?: Scope;
-  /** The version that the document must have; without it, any. */
-  readonly etag?: string;
-  /** Does nothing when there is no document. */
-  readonly skipIfAbsent?: boolean;
-  /** Checks everything and answers what would be, without writing. */
-  readonly validateOnly?: boolean;
-  /** A UUID, to repeat an earlier request and learn what it did; without it, a new one is made. */
-  readonly requestId?: string;
-  /** What to do with list fields, by path; the others are replaced. */
-  readonly listOperations?: Readonly<Record<string, ListOperation>>;
-}
+export interface UpdateOptions extends CallLimits, UpdateFields {}
+/** What a deletion may say. */
+export interface DeleteOptions extends CallLimits, ChangeOptions {}
+/** What an edit may say. */
+export interface EditOptions extends CallLimits, Pick<ChangeOptions, "scope" | "actor" | "reason" | "includePrevious"> {}
 
-/** What became of an update: the document after it, and more. */
-export interface UpdateResult extends Document {
-  /** The version that the change was applied to. Along all changes of a document each version is the next one's previous one. */
-  readonly previousVersion: string;
-  readonly outcome: UpdateOutcome;
-  /** Empty if nothing had to be sent. */
-  readonly requestId: string;
-  /** Whether this is the answer to an earlier request of the same id, given again. */
-  readonly repeated: boolean;
-}
-
-/** What became of one scope of a deletion. */
-export interface DeleteResult {
-  readonly scope: Scope;
-  readonly outcome: DeleteOutcome;
-  /** The version of the absence. */
-  readonly version: string;
-  /** The version that was deleted. */
-  readonly previousVersion: string;
-  /** Set if this scope failed; the others are not concerned. */
-  readonly error: TopicPoliciesError | undefined;
-  /** Whether this is the answer to an earlier request of the same id, given again. */
-  readonly repeated: boolean;
-}
-
+const MOST_IN_FLIGHT = 1000;
 const EDIT_ATTEMPTS = 16;
 /** Short at first, since whoever was faster is done already. */
-const EDIT_PAUSES: RetryPolicy = { ...DEFAULT_RETRIES, initialBackoffMs: 10, maxBackoffMs: 500 };
+const EDIT_PAUSES = { initialBackoffMs: 10, maxBackoffMs: 500, multiplier: 2 };
 
-/** Changes, reads and follows topic policies. Every call fails with a `TopicPoliciesError` of some kind. Close it when it is no longer needed. */
-export class Client {
+const { method: METHODS } = TopicPoliciesService;
+
+/**
+ * Changes, reads and follows topic policies. Every call fails with a `TopicPoliciesError` of some kind, or with the reason of the signal
+ * that ended it. Close it when it is no longer needed.
+ */
+export class Client implements AsyncDisposable {
+  /** The service's methods as they are defined, with this client's connection, metadata and token; nothing is repeated there. */
+  readonly stub: Stub;
   readonly #line: Line;
   readonly #retries: RetryPolicy;
   readonly #timeoutMs: number;
   readonly #watches = new Set<WeakRef<Watch>>();
 
   /**
-   * The first call connects. A change of a namespace that one sidecar leads goes to that one, wherever it is, with the same TLS and token; reads and
-   * watches stay where they are.
+   * The first call connects. A change of a namespace that one sidecar leads goes to that one, wherever it is, with the same TLS and token;
+   * reads and watches stay where they are.
    *
-   * @param target the service's address, as gRPC understands it, or the addresses of several sidecars, separated by commas, which take turns when they
-   * can't be reached
+   * @param target the service's address, as gRPC understands it, or the addresses of several sidecars, separated by commas, which take
+   * turns when they can't be reached
    */
   constructor(target: string = DEFAULT_TARGET, options: ClientOptions = {}) {
     this.#retries = options.retries ?? DEFAULT_RETRIES;
     checkRetries(this.#retries);
     this.#timeoutMs = options.timeoutMs ?? 30_000;
     this.#line = new Line(target, options, this.#retries);
+    this.stub = stubOf(this.#line, this.#timeoutMs);
   }
 
   /** Ends all watches, and each connection when its calls are done. Nothing is repeated any more. */
@@ -110,131 +85,151 @@ export class Client {
     this.#line.close();
   }
 
-  /** Changes the masked fields of one document, and no others. */
+  [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+    return Promise.resolve();
+  }
+
+  /** Changes what a mask names of one document, and nothing else; without a mask, what has a value. */
   async update(topic: string, policies: PoliciesInit, options: UpdateOptions = {}): Promise<UpdateResult> {
-    const values = create(TopicPoliciesSchema, policies);
-    const mask = options.mask?.length ? options.mask : pathsOf(values);
-    if (mask.length === 0) throw invalid("update_mask", "EMPTY_MASK", "There is nothing to change: give at least one value or path.");
-    const requestId = options.requestId ?? randomUUID();
-    const request = create(UpdatePolicyRequestSchema, {
-      topic,
-      policies: values,
-      updateMask: { paths: [...mask] },
-      requestId,
-      scope: options.scope ?? Scope.UNSPECIFIED,
-      etag: options.etag ?? "",
-      skipIfAbsent: options.skipIfAbsent ?? false,
-      validateOnly: options.validateOnly ?? false,
-      listOperations: { ...options.listOperations },
-    });
-    const answer = await this.#call(TopicPoliciesService.method.updatePolicy, request, options, request.validateOnly ? undefined : changeOf(topic, requestId));
-    const { scope, version, previousVersion, outcome, repeated } = answer;
-    return { topic: answer.topic, scope, policies: answer.policies, version, previousVersion, outcome, requestId: answer.requestId, repeated };
+    const request = updateRequest(topic, policies, options);
+    return updateResult(await this.#call(METHODS.updatePolicy, request, options, changeOf(request)));
+  }
+
+  /** Deletes one document. One that is not there is deleted already. */
+  async delete(topic: string, options: DeleteOptions = {}): Promise<DeleteResult> {
+    const request = deleteRequest(topic, options);
+    return deleteResult(await this.#call(METHODS.deletePolicy, request, options, changeOf(request)));
   }
 
   /**
-   * Changes a document by editing a copy of it. What differs afterwards is sent, and nothing if nothing does: leaves of objects that are in both,
-   * single entries of maps, lists as a whole.
+   * Makes many changes, fast: updates, and deletions (`delete: true`), as they come, each with one result, in the order in which they are
+   * settled. A change that fails concerns no other one; changes of one document are made in their order.
    *
-   * The change holds only if nobody else changed the document meanwhile. If somebody did, the function, which may be async, is called again on a
-   * fresh copy, up to 16 times, so it must do nothing but edit; after that it is a `ConflictError`. What it throws is thrown on, and nothing is sent.
+   * When the stream breaks, what has no result is sent again with its request id, so that nothing is done twice. Only where that makes no
+   * sense, or nothing was heard for `timeoutMs`, all that is under way fails, and the iteration does too if there are changes that it did
+   * not read.
    */
-  async edit(topic: string, change: (policies: TopicPolicies) => unknown, options: CallLimits & { readonly scope?: Scope } = {}): Promise<UpdateResult> {
+  updateMany(changes: Changes, options: ManyOptions = {}): AsyncGenerator<Settled, undefined> {
+    const { maxInFlight = MOST_IN_FLIGHT, timeoutMs = this.#timeoutMs, signal } = options;
+    return new Many(this.#line, this.#retries, maxInFlight, timeoutMs).run(changes, signal);
+  }
+
+  /**
+   * Changes a document by editing a copy of it. What differs afterwards is sent, and nothing if nothing does: leaves of objects that are in
+   * both, single entries of maps, lists as a whole.
+   *
+   * The change holds only if nobody else changed the document meanwhile. If somebody did, the function, which may be async, is called again
+   * on a fresh copy, up to 16 times, so it must do nothing but edit; after that it is a `ConflictError`. What it throws is thrown on, and
+   * nothing is sent.
+   */
+  async edit(topic: string, change: (policies: TopicPolicies) => unknown, options: EditOptions = {}): Promise<UpdateResult> {
     const deadline = performance.now() + (options.timeoutMs ?? this.#timeoutMs);
-    const limits = (): CallLimits => ({ ...options, timeoutMs: Math.max(deadline - performance.now(), 1) });
-    let atLeast = "";
+    const within = (): EditOptions => ({ ...options, timeoutMs: Math.max(deadline - performance.now(), 1) });
+    let reached: Pick<GetOptions, "atLeastVersion"> = {};
     for (let attempt = 1; ; attempt += 1) {
-      const document = await this.get(topic, { ...options, ...limits(), atLeast });
+      const document = await this.get(topic, { ...within(), ...reached });
       const before = document.policies ?? create(TopicPoliciesSchema);
       const edited = clone(TopicPoliciesSchema, before);
       await change(edited);
       const mask = pathsBetween(before, edited);
       if (mask.length === 0) {
-        return { ...document, previousVersion: document.version, outcome: UpdateOutcome.UNCHANGED, requestId: "", repeated: false };
+        const previous = options.includePrevious === true ? document : undefined;
+        return { document, previousVersion: document.version, previous, outcome: UpdateOutcome.UNCHANGED, requestId: "", replayed: false };
       }
       try {
-        return await this.update(document.topic, edited, { ...limits(), mask, scope: document.scope, etag: document.version });
+        return await this.update(document.topic, edited, { ...within(), mask, etag: document.version });
       } catch (error) {
         const pause = delayMs(EDIT_PAUSES, attempt, Math.random());
         if (!(error instanceof ConflictError) || attempt === EDIT_ATTEMPTS || performance.now() + pause >= deadline) throw error;
-        atLeast = error.metadata["version"] ?? ""; // whoever reads for us may not have it yet
-        await sleep(pause, undefined, options.signal === undefined ? {} : { signal: options.signal });
+        const version = error.metadata["version"];
+        reached = version === undefined ? {} : { atLeastVersion: version }; // whoever reads for us may not have it yet
+        await sleep(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => undefined);
+        options.signal?.throwIfAborted();
       }
     }
   }
 
-  /** Reads one document; an absent one is no error. `atLeast`: a version of it, as an update returned it, that the answer must have reached. */
-  async get(topic: string, options: CallLimits & { readonly scope?: Scope; readonly atLeast?: string } = {}): Promise<Document> {
-    const request = create(GetPolicyRequestSchema, { topic, scope: options.scope ?? Scope.UNSPECIFIED, atLeast: options.atLeast ?? "" });
-    return documentOf(await this.#call(TopicPoliciesService.method.getPolicy, request, options));
+  /** Reads one document; an absent one is no error. */
+  async get(topic: string, options: GetOptions = {}): Promise<Document> {
+    const { scope = Scope.UNSPECIFIED } = options;
+    const asked = scope === Scope.UNSPECIFIED ? Scope.LOCAL : scope;
+    return documentIn(await this.#call(METHODS.getPolicy, getRequest(topic, [asked], options), options), asked);
   }
 
-  /** The documents of a namespace, `tenant/namespace`, ordered by topic and scope, page by page as they are asked for. */
-  async *list(namespace: string, options: CallLimits & { readonly scopes?: readonly Scope[] } = {}): AsyncGenerator<Document, void> {
-    const request = create(ListPoliciesRequestSchema, { namespace, scopes: [...(options.scopes ?? [])] });
-    do {
-      const page = await this.#call(TopicPoliciesService.method.listPolicies, request, options);
-      for (const entry of page.entries) yield documentOf(entry);
-      request.pageToken = page.nextPageToken;
-    } while (request.pageToken !== "");
+  /** Reads the documents of both scopes at once. */
+  async getBoth(topic: string, options: GetBothOptions = {}): Promise<BothScopes> {
+    const answer = await this.#call(METHODS.getPolicy, getRequest(topic, [Scope.LOCAL, Scope.GLOBAL], options), options);
+    return { local: documentIn(answer, Scope.LOCAL), global: documentIn(answer, Scope.GLOBAL) };
+  }
+
+  /** Reads what holds for a topic, and which level says so. */
+  async effective(topic: string, options: EffectiveOptions = {}): Promise<EffectivePolicies> {
+    const { view = EffectiveView.UNSPECIFIED, atLeastLocalVersion = "", atLeastGlobalVersion = "" } = options;
+    const request = create(GetEffectivePolicyRequestSchema, { topic, view, atLeastLocalVersion, atLeastGlobalVersion });
+    const answer = await this.#call(METHODS.getEffectivePolicy, request, options);
+    const { localVersion, globalVersion, disabled, policies = create(TopicPoliciesSchema) } = answer;
+    const sources = new Map(answer.sources.map(({ path, source }) => [path, source]));
+    return { topic: answer.topic, policies, sources, localVersion, globalVersion, disabled };
   }
 
   /**
-   * Deletes documents of one topic, scope by scope: one may fail and the other succeed, so look at each result.
-   *
-   * `scopes` gives each scope the etag that its document must have, empty for any. Without it, LOCAL.
+   * The documents of a namespace, `tenant/namespace`, ordered by topic and scope, page by page as they are asked for. Limits are each
+   * page's.
    */
-  async delete(
-    topic: string,
-    options: CallLimits & { readonly scopes?: ReadonlyMap<Scope, string>; readonly requestId?: string } = {},
-  ): Promise<DeleteResult[]> {
-    const deletes = [...(options.scopes ?? [])].map(([scope, etag]) => ({ scope, etag }));
-    const requestId = options.requestId ?? randomUUID();
-    const request = create(DeletePolicyRequestSchema, { topic, deletes, requestId });
-    const answer = await this.#call(TopicPoliciesService.method.deletePolicy, request, options, changeOf(topic, requestId));
-    return answer.results.map(({ scope, outcome, version, previousVersion, error, repeated }) => {
-      return { scope, outcome, version, previousVersion, repeated, error: error && fromStatus(error.code, error.message, error.details) };
+  list(namespace: string, options: ListOptions = {}): DocumentPages {
+    const { scopes = [], pageSize = 0 } = options;
+    return new DocumentPages(namespace, (pageToken) => {
+      const request = create(ListPoliciesRequestSchema, { namespace, scopes: [...scopes], pageSize, pageToken });
+      return this.#call(METHODS.listPolicies, request, options);
     });
   }
 
   /**
-   * Follows documents: per namespace a snapshot, `synced`, then changes. It resumes by itself where it broke, after a jittered and growing pause, and
-   * starts over with `restarted` and a snapshot where the service can't resume. It connects when it is read.
+   * What happened to the documents of a topic or a namespace, by the server's record, page by page as it is asked for. Limits are each
+   * page's.
+   */
+  history(of: HistoryOf, options: HistoryOptions = {}): HistoryPages {
+    const request = historyRequest(of, options);
+    return new HistoryPages((pageToken) => this.#call(METHODS.listHistory, { ...request, pageToken }, options));
+  }
+
+  /** What the server is, and what its limits are. */
+  async serverInfo(limits: CallLimits = {}): Promise<ServerInfo> {
+    return serverInfoOf(await this.#call(METHODS.getServerInfo, create(GetServerInfoRequestSchema), limits));
+  }
+
+  /**
+   * Follows documents: per namespace a snapshot, `synced`, then changes. It resumes by itself where it broke, after a jittered and growing
+   * pause, and a namespace begins again with `reset` and a snapshot where it can't be resumed. It connects when it is read.
    */
   watch(selection: Selection): Watch {
-    return this.#open(new WatchSession(selection, this.#retries));
+    return this.#open(new WatchSession(selection), selection.signal);
   }
 
   /** Keeps a local copy of what a selection names. Close it when it is no longer needed. */
   cache(selection: Pick<Selection, "topics" | "namespaces" | "scopes" | "bookmarkIntervalMs">): PolicyCache {
     const { topics = [], namespaces = [], scopes = [], bookmarkIntervalMs } = selection;
-    const session = new WatchSession({ topics, namespaces, scopes, ...(bookmarkIntervalMs === undefined ? {} : { bookmarkIntervalMs }) }, this.#retries);
+    const session = new WatchSession({ topics, namespaces, scopes, ...(bookmarkIntervalMs === undefined ? {} : { bookmarkIntervalMs }) });
     return new PolicyCache(this.#open(session), session.namespaces);
   }
 
-  #open(session: WatchSession): Watch {
+  #open(session: WatchSession, signal?: AbortSignal): Watch {
     for (const known of this.#watches) if (known.deref() === undefined) this.#watches.delete(known);
-    const watch = new Watch(this.#line, session);
+    const watch = new Watch(this.#line, session, signal);
     this.#watches.add(new WeakRef(watch));
     return watch;
   }
 
   /** One call. `change`: what it changes; without it, a read. */
   #call<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodUnary<I, O>,
-    request: MessageShape<I>,
-    { timeoutMs = this.#timeoutMs, signal }: CallLimits,
-    change?: Change,
+    method: DescMethodUnary<I, O>, request: MessageShape<I>, { timeoutMs = this.#timeoutMs, signal }: CallLimits, change?: Change,
   ): Promise<MessageShape<O>> {
     return this.#line.unary(method, request, { timeoutMs, signal }, change);
   }
 }
 
-function changeOf(topic: string, requestId: string): Change {
-  return { namespace: namespaceOf(topic), requestId };
-}
-
-function documentOf(message: { topic: string; scope: Scope; exists: boolean; policies?: TopicPolicies | undefined; version: string }): Document {
-  const { topic, scope, exists, version } = message;
-  return { topic, scope, version, policies: exists ? (message.policies ?? create(TopicPoliciesSchema)) : undefined };
+/** What a request changes; a dry run changes nothing. */
+function changeOf({ topic, requestId, validateOnly }: { topic: string; requestId: string; validateOnly: boolean }): Change | undefined {
+  return validateOnly ? undefined : { namespace: namespaceOf(topic), requestId };
 }

@@ -1,14 +1,15 @@
 import { isIP } from "node:net";
 
-import { fromBinary, toBinary, type DescMessage, type DescMethodServerStreaming, type DescMethodUnary, type MessageShape } from "@bufbuild/protobuf";
+import { fromBinary, type DescMessage, type DescMethod, type MessageShape } from "@bufbuild/protobuf";
 import * as grpc from "@grpc/grpc-js";
 
 import { fromServiceError, invalid, UnavailableError } from "./errors.js";
 
 /** Where the service listens unless it was told otherwise. */
 export const DEFAULT_TARGET = "localhost:6680";
-/** The metadata that says who asks for a change. */
+/** The metadata that says who asks for a change, and why, unless the request does. */
 const ACTOR_KEY = "topicpolicies-actor";
+const REASON_KEY = "topicpolicies-reason";
 /** How long a connection may take to be made where there is another address to try. */
 const CONNECTING_MS = 5000;
 
@@ -25,14 +26,26 @@ export interface Tls {
 
 /** What a connection is made of. */
 export interface ConnectionOptions {
-  /** Who asks for the changes; it is written into the log beside them. */
+  /** Who asks for the changes, unless one says otherwise; it is kept beside them. */
   readonly actor?: string;
+  /** Why, unless a change says otherwise; it is kept beside the changes. */
+  readonly reason?: string;
   /** True or a `Tls` for TLS, false for none. Without it: TLS, unless the target is on this machine. */
   readonly tls?: boolean | Tls;
   /** A bearer token for every call (metadata "authorization"). It is asked for each time, so it may be renewed. */
   readonly token?: () => string | Promise<string>;
   /** Further channel options of grpc-js; they come last and win. */
   readonly channelOptions?: grpc.ChannelOptions;
+}
+
+/** Of every call. */
+export interface CallLimits {
+  /** How long the call may take in all, its repeats included. */
+  readonly timeoutMs?: number;
+  /**
+   * Ends the call, which then fails with the signal's reason; a change that may have been made all the same is an `OutcomeUnknownError`.
+   */
+  readonly signal?: AbortSignal;
 }
 
 /** How one call is made. */
@@ -50,22 +63,34 @@ export interface Waiting {
   readonly waits: boolean;
 }
 
-/** The channel to one address, which the first call opens, and the calls on it, each made once unless the channel's service config says otherwise. */
+/** The answers of one stream. */
+export type Answers<O extends DescMessage> = grpc.ClientReadableStream<MessageShape<O>>;
+/** A stream of encoded requests, and its answers. */
+export type Duplex<O extends DescMessage> = grpc.ClientDuplexStream<Buffer, MessageShape<O>>;
+
+/**
+ * The channel to one address, which the first call opens, and the calls on it, each made once unless the channel's service config says
+ * otherwise.
+ */
 export class Connection {
   readonly #client: grpc.Client;
-  readonly #actor: string;
+  readonly #asker: Readonly<Record<string, string>>;
   readonly #token: (() => string | Promise<string>) | undefined;
   readonly #waiting: Waiting;
 
   constructor(target: string, options: ConnectionOptions, waiting: Waiting) {
-    this.#actor = options.actor ?? "";
-    if (!/^([!-~]([ -~]*[!-~])?)?$/.test(this.#actor)) {
-      throw invalid("actor", "MALFORMED_ACTOR", "The actor is sent as metadata: printable ASCII, without blanks around it.");
+    const { actor = "", reason = "" } = options;
+    for (const [name, text] of Object.entries({ actor, reason })) {
+      if (/^([!-~]([ -~]*[!-~])?)?$/.test(text)) continue;
+      const problem = `The client's ${name} is metadata: printable ASCII, without blanks around it. A change's own may be any text.`;
+      throw invalid(name, "MALFORMED_TEXT", problem);
     }
+    this.#asker = { ...(actor && { [ACTOR_KEY]: actor }), ...(reason && { [REASON_KEY]: reason }) };
     const secured = options.tls ?? !isLocal(target);
     const tls = secured === true ? {} : secured;
     if (options.token !== undefined && tls === false && !isLocal(target)) {
-      throw invalid("token", "TOKEN_IN_THE_CLEAR", "A token is not sent to another machine without TLS: say tls: true, or give its authorities.");
+      const problem = "A token is not sent to another machine without TLS: say tls: true, or give its authorities.";
+      throw invalid("token", "TOKEN_IN_THE_CLEAR", problem);
     }
     this.#token = options.token;
     this.#waiting = waiting;
@@ -85,23 +110,16 @@ export class Connection {
     this.#client.close();
   }
 
-  /** One call with one answer. It fails with a TopicPoliciesError. */
-  async unary<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodUnary<I, O>,
-    request: MessageShape<I>,
-    { timeoutMs, signal }: CallOptions,
+  /** One call with one answer, of an encoded request. It fails with a TopicPoliciesError, or what the token's source throws. */
+  async unary<O extends DescMessage>(
+    method: DescMethod & { output: O }, request: Buffer, { timeoutMs, signal }: CallOptions,
   ): Promise<MessageShape<O>> {
     const deadline = new Date(Date.now() + timeoutMs);
     const metadata = await this.#metadata(this.#waiting.waits);
     await this.#connecting(timeoutMs, signal);
     return new Promise((resolve, reject) => {
       const call = this.#client.makeUnaryRequest(
-        pathOf(method),
-        (message: MessageShape<I>) => Buffer.from(toBinary(method.input, message)),
-        (bytes) => fromBinary(method.output, bytes),
-        request,
-        metadata,
-        { deadline },
+        pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), request, metadata, { deadline },
         (error, answer) => {
           signal?.removeEventListener("abort", cancel);
           if (error !== null) reject(fromServiceError(error));
@@ -117,20 +135,17 @@ export class Connection {
   }
 
   /** A stream of answers, which ends with grpc-js's own errors. It does not wait for a connection: whoever reads it decides what to do. */
-  async serverStream<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodServerStreaming<I, O>,
-    request: MessageShape<I>,
-    signal: AbortSignal,
-  ): Promise<grpc.ClientReadableStream<MessageShape<O>>> {
+  async serverStream<O extends DescMessage>(method: DescMethod & { output: O }, request: Buffer, signal: AbortSignal): Promise<Answers<O>> {
     const metadata = await this.#metadata(false);
     await this.#connecting(Infinity, signal);
-    return this.#client.makeServerStreamRequest(
-      pathOf(method),
-      (message: MessageShape<I>) => Buffer.from(toBinary(method.input, message)),
-      (bytes) => fromBinary(method.output, bytes),
-      request,
-      metadata,
-    );
+    return this.#client.makeServerStreamRequest(pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), request, metadata);
+  }
+
+  /** The same with a stream of encoded requests. */
+  async duplex<O extends DescMessage>(method: DescMethod & { output: O }, signal: AbortSignal): Promise<Duplex<O>> {
+    const metadata = await this.#metadata(false);
+    await this.#connecting(Infinity, signal);
+    return this.#client.makeBidiStreamRequest(pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), metadata);
   }
 
   /** Waits while the connection is being made, but not for long: there is another address to try. */
@@ -140,7 +155,8 @@ export class Connection {
     const deadline = Date.now() + Math.min(timeoutMs, CONNECTING_MS);
     while (signal?.aborted !== true) {
       const state = channel.getConnectivityState(true);
-      if (state !== grpc.connectivityState.IDLE && state !== grpc.connectivityState.CONNECTING) return; // the call itself says what is wrong
+      // What is wrong with any other state is for the call itself to say.
+      if (state !== grpc.connectivityState.IDLE && state !== grpc.connectivityState.CONNECTING) return;
       let changed = (): void => undefined;
       const late = await new Promise<Error | undefined>((resolve) => {
         changed = () => { resolve(undefined); };
@@ -148,19 +164,24 @@ export class Connection {
         channel.watchConnectivityState(state, deadline, resolve);
       });
       signal?.removeEventListener("abort", changed);
-      if (late !== undefined) throw new UnavailableError("No connection established in time.", { code: grpc.status.UNAVAILABLE, cause: late });
+      if (late === undefined) continue;
+      throw new UnavailableError("No connection established in time.", { code: grpc.status.UNAVAILABLE, cause: late });
     }
   }
 
   async #metadata(waitForReady: boolean): Promise<grpc.Metadata> {
     const metadata = new grpc.Metadata({ waitForReady });
-    if (this.#actor) metadata.set(ACTOR_KEY, this.#actor);
+    for (const [key, value] of Object.entries(this.#asker)) metadata.set(key, value);
     if (this.#token !== undefined) metadata.set("authorization", `Bearer ${await this.#token()}`);
     return metadata;
   }
 }
 
-function pathOf(method: { readonly parent: { readonly typeName: string }; readonly name: string }): string {
+function asIs(request: Buffer): Buffer {
+  return request;
+}
+
+function pathOf(method: DescMethod): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 

@@ -6,7 +6,7 @@ import { BadRequestSchema, ErrorInfoSchema } from "./generated/google/rpc/error_
 import { StatusSchema } from "./generated/google/rpc/status_pb.js";
 
 /** The domain of the service's own reasons. */
-const DOMAIN = "topicpolicies.v1";
+const DOMAIN = "topicpolicies";
 
 /** One thing that is wrong with a request. */
 export interface Violation {
@@ -55,11 +55,16 @@ export class TopicPoliciesError extends Error {
 export class InvalidArgumentError extends TopicPoliciesError {}
 /** The topic, namespace or tenant does not exist (NOT_FOUND). */
 export class NotFoundError extends TopicPoliciesError {}
-/** The document is not at the version that the etag demanded (ABORTED). Read it again and decide anew. */
+/**
+ * The document is not at the version that the etag demanded, or changes too often (ABORTED); nothing was changed. Read it again and decide
+ * anew.
+ */
 export class ConflictError extends TopicPoliciesError {}
+/** There is a document, and there must be none (ALREADY_EXISTS); nothing was changed. */
+export class AlreadyExistsError extends TopicPoliciesError {}
 /** The request does not fit the present state (FAILED_PRECONDITION), such as topic policies being disabled. */
 export class FailedPreconditionError extends TopicPoliciesError {}
-/** A token is too old or of another log (OUT_OF_RANGE). A watch handles it by itself. */
+/** The history does not tell for certain what there was (OUT_OF_RANGE). */
 export class OutOfRangeError extends TopicPoliciesError {}
 /** A limit of the service was met (RESOURCE_EXHAUSTED); nothing was done. */
 export class ResourceExhaustedError extends TopicPoliciesError {}
@@ -69,7 +74,10 @@ export class PermissionDeniedError extends TopicPoliciesError {}
 export class UnavailableError extends TopicPoliciesError {}
 /** A read was not answered in time (DEADLINE_EXCEEDED). */
 export class DeadlineExceededError extends TopicPoliciesError {}
-/** The caller's own signal ended the call, or the client was closed (CANCELLED). */
+/**
+ * The client was closed, or somebody on the way cancelled the call (CANCELLED). What a caller's own signal ends fails with the signal's
+ * reason.
+ */
 export class CancelledError extends TopicPoliciesError {}
 
 /**
@@ -95,6 +103,7 @@ const CLASSES: ReadonlyMap<Code, typeof TopicPoliciesError> = new Map([
   [Code.INVALID_ARGUMENT, InvalidArgumentError],
   [Code.NOT_FOUND, NotFoundError],
   [Code.ABORTED, ConflictError],
+  [Code.ALREADY_EXISTS, AlreadyExistsError],
   [Code.FAILED_PRECONDITION, FailedPreconditionError],
   [Code.OUT_OF_RANGE, OutOfRangeError],
   [Code.RESOURCE_EXHAUSTED, ResourceExhaustedError],

@@ -1,24 +1,37 @@
 /**
  * The TypeScript client of the topic policies sidecar for Apache Pulsar, for Node.
  *
- * A `Client` does four things that nobody should write by hand: `update` changes the fields that a mask names, `edit` runs a function on a copy and
- * sends what differs, `watch` follows documents and resumes by itself, and `cache` keeps an always current copy in memory.
+ * A `Client` does what nobody should write by hand: `update` changes what a mask names, `edit` runs a function on a copy and sends what
+ * differs, `updateMany` makes many changes fast, `watch` follows documents and resumes by itself, and `cache` keeps an always current copy
+ * in memory.
  *
  * @packageDocumentation
  */
-export { PolicyCache, type Change, type NamespaceState } from "./cache.js";
-export {
-  Client, type CallLimits, type ClientOptions, type DeleteResult, type UpdateOptions, type UpdateResult,
-} from "./client.js";
-export { DEFAULT_TARGET, type ConnectionOptions, type Tls } from "./connection.js";
+export { PolicyCache } from "./cache.js";
+export { Client, type ClientOptions, type DeleteOptions, type EditOptions, type UpdateOptions } from "./client.js";
+export { DEFAULT_TARGET, type CallLimits, type ConnectionOptions, type Tls } from "./connection.js";
+export type { CacheState, Change } from "./copy.js";
+export type { Document, PoliciesInit } from "./documents.js";
 export * from "./errors.js";
 export type * from "./events.js";
-export { Scope } from "./generated/topicpolicies/v1/events_pb.js";
-export { TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
-export { DeleteOutcome, ListOperation, UpdateOutcome, WatchMode } from "./generated/topicpolicies/v1/service_pb.js";
-export { path, pathsBetween, pathsOf } from "./masks.js";
+export { ErrorReason } from "./generated/topicpolicies/v1/errors_pb.js";
+export { Scope, TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
+export {
+  ActorStanding, DeleteOutcome, EffectiveView, HistoryGapReason, HistoryKind, HistoryOrder, HistoryOutcome, ListOperation, LogKind,
+  NamespaceState, PolicySource, ServerFeature, UpdateOutcome, WatchMode, WriterMode,
+} from "./generated/topicpolicies/v1/service_pb.js";
+export type { HistoryEntry, HistoryGap, Origin } from "./history.js";
+export type { Changes, ManyOptions } from "./many.js";
+export { pathsBetween } from "./masks.js";
+export { DocumentPages, HistoryPages } from "./pages.js";
+export { path, type ListPath, type MaskPath, type PathSegments, type WrittenPath } from "./paths.js";
+export type {
+  BothScopes, EffectiveOptions, EffectivePolicies, GetBothOptions, GetOptions, HistoryOf, HistoryOptions, ListOptions, ReadAt, ServerInfo,
+} from "./reads.js";
+export type { ChangeOptions, Deletion, Update, UpdateFields } from "./requests.js";
+export type { DeleteResult, Settled, UpdateResult } from "./results.js";
 export { DEFAULT_RETRIES, NO_RETRIES, type RetryPolicy } from "./retries.js";
 export type { Selection } from "./session.js";
+export type { Stub } from "./stub.js";
 export { ResumeToken, type WatchToken } from "./tokens.js";
-export type { Document, PoliciesInit } from "./types.js";
 export { Watch } from "./watch.js";

@@ -1,22 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { DescMessage, DescMethodServerStreaming, DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
-import { status as Code, type ClientReadableStream } from "@grpc/grpc-js";
+import type { DescMessage, DescMethodBiDiStreaming, DescMethodServerStreaming, DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
+import { status as Code } from "@grpc/grpc-js";
 
-import { Connection, isLocal, type CallOptions, type ConnectionOptions } from "./connection.js";
-import { CancelledError, FailedPreconditionError, OutcomeUnknownError, TopicPoliciesError, UnavailableError } from "./errors.js";
-import { Repeats } from "./repeats.js";
-import { ambiguous, isRead, serviceConfig, settled, unconnected, type RetryPolicy } from "./retries.js";
+import { Attempts, type Change } from "./attempts.js";
+import { Connection, isLocal, type Answers, type CallOptions, type ConnectionOptions, type Duplex } from "./connection.js";
+import { encoded } from "./encoding.js";
+import { CancelledError, FailedPreconditionError, OutcomeUnknownError, TopicPoliciesError } from "./errors.js";
+import { isRead, serviceConfig, type RetryPolicy } from "./retries.js";
 import { addressesOf, Routes } from "./routes.js";
 
 /** Addresses that a client has connections to at the same time, at most, beside those that it was given. */
 const MOST_CONNECTIONS = 64;
-
-/** What a call changes. */
-export interface Change {
-  readonly namespace: string;
-  readonly requestId: string;
-}
 
 /** What calls are made with: a connection to each address that is in use, opened by the first call to it. Calls go where `Routes` says. */
 export class Line {
@@ -41,41 +36,66 @@ export class Line {
     for (const address of addresses) this.#open(address);
   }
 
+  /** Aborted when this is closed: what goes on for as long as it likes has to end then. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
   close(): void {
     this.#closing.abort();
     for (const connection of this.#connections.values()) connection.close();
   }
 
-  /** One call with its repeats. It fails with a TopicPoliciesError. `change`: what it changes; without it, a read. */
+  /**
+   * One call with its repeats. It fails with a TopicPoliciesError, or with the reason of the signal that ended it. `change`: what it
+   * changes; without it, a read.
+   */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>, request: MessageShape<I>, limits: CallOptions, change?: Change,
   ): Promise<MessageShape<O>> {
+    limits.signal?.throwIfAborted();
     const deadline = performance.now() + limits.timeoutMs;
-    const repeats = new Repeats(this.#retries, change !== undefined, this.#serviceConfig !== undefined && isRead(method));
-    let unknown = false;
+    const bytes = encoded(method.input, request);
+    const attempts = new Attempts(this.#retries, this.routes, change, this.#serviceConfig !== undefined && isRead(method));
     for (;;) {
-      const address = change === undefined ? this.routes.address : this.routes.writer(change.namespace);
-      const failure = await this.#attempt(address, method, request, { ...limits, timeoutMs: deadline - performance.now() }, change);
+      const address = attempts.address;
+      const failure = await this.#attempt(address, method, bytes, { ...limits, timeoutMs: deadline - performance.now() }, change);
       if (!(failure instanceof TopicPoliciesError)) return failure;
-      unknown ||= ambiguous(failure);
-      const cancelled = limits.signal?.aborted === true;
-      const redirected = !cancelled && this.routes.failed(address, failure, change?.namespace);
-      const pause = cancelled ? undefined : repeats.failed(failure, redirected, Math.random());
-      if (pause === undefined || performance.now() + pause >= deadline || !(await this.#pause(pause, limits.signal))) {
-        throw failed(failure, limits.signal, unknown ? change : undefined);
-      }
+      const pause = isAborted(limits.signal) ? undefined : attempts.failed(address, failure, Math.random());
+      if (pause !== undefined && performance.now() + pause < deadline && (await this.#pause(pause, limits.signal))) continue;
+      const error = attempts.ended(failure);
+      if (!(error instanceof OutcomeUnknownError)) limits.signal?.throwIfAborted();
+      throw error;
     }
+  }
+
+  /** One call as it is, made once, at the address whose turn it is. */
+  async once<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>, request: MessageShape<I>, limits: CallOptions,
+  ): Promise<MessageShape<O>> {
+    limits.signal?.throwIfAborted();
+    const answer = await this.#attempt(this.routes.address, method, encoded(method.input, request), limits);
+    if (!(answer instanceof TopicPoliciesError)) return answer;
+    limits.signal?.throwIfAborted();
+    throw answer;
   }
 
   /** A stream of answers from an address. */
   async serverStream<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>, request: MessageShape<I>, address: string, signal: AbortSignal,
-  ): Promise<ClientReadableStream<MessageShape<O>>> {
-    return this.#connection(address).serverStream(method, request, signal);
+  ): Promise<Answers<O>> {
+    return this.#connection(address).serverStream(method, encoded(method.input, request), signal);
   }
 
-  async #attempt<I extends DescMessage, O extends DescMessage>(
-    address: string, method: DescMethodUnary<I, O>, request: MessageShape<I>, limits: CallOptions, change?: Change,
+  /** A stream of encoded requests to an address, and its answers. */
+  async duplex<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodBiDiStreaming<I, O>, address: string, signal: AbortSignal,
+  ): Promise<Duplex<O>> {
+    return this.#connection(address).duplex(method, signal);
+  }
+
+  async #attempt<O extends DescMessage>(
+    address: string, method: DescMethodUnary<DescMessage, O>, request: Buffer, limits: CallOptions, change?: Change,
   ): Promise<MessageShape<O> | TopicPoliciesError> {
     const { attemptTimeoutMs = Infinity, maxAttempts } = this.#retries;
     const timeoutMs = change === undefined || maxAttempts === 1 ? limits.timeoutMs : Math.min(limits.timeoutMs, attemptTimeoutMs);
@@ -145,14 +165,7 @@ function closed(cause?: unknown): CancelledError {
   return new CancelledError("The client was closed.", { code: Code.CANCELLED, cause });
 }
 
-/** What a call fails with in the end. `unknown`: what may have been changed all the same. */
-function failed(error: TopicPoliciesError, signal: AbortSignal | undefined, unknown: Change | undefined): TopicPoliciesError {
-  if (unknown !== undefined && !settled(error)) return new OutcomeUnknownError(error, unknown.requestId);
-  if (signal?.aborted === true && !(error instanceof CancelledError)) {
-    return new CancelledError("The caller's signal has ended the call.", { code: Code.CANCELLED, cause: error });
-  }
-  if (unconnected(error)) {
-    return new UnavailableError(`There was no connection to the service in time: ${error.message}`, { code: error.code, cause: error });
-  }
-  return error;
+/** Whether it is aborted now; what was known of it before an `await` counts no more. */
+function isAborted(signal: AbortSignal | undefined): boolean {
+  return signal?.aborted === true;
 }

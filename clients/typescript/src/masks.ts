@@ -3,25 +3,7 @@ import { reflect, scalarEquals, type ReflectList, type ReflectMap, type ReflectM
 import type { DescField, ScalarType } from "@bufbuild/protobuf";
 
 import { TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
-
-const PLAIN = /^[A-Za-z0-9_]+$/;
-
-/**
- * The path of a mask from its segments: fields, and keys of maps, which get backticks where they need them.
- *
- * `path("subscription_policies", "my-sub", "dispatch_rate")` is ``subscription_policies.`my-sub`.dispatch_rate``. No segments name the
- * whole document, `*`. Fields have the names of the definition, in snake case.
- */
-export function path(...segments: readonly string[]): string {
-  if (segments.length === 0) return "*";
-  return segments.map((each) => (PLAIN.test(each) ? each : `\`${each.replaceAll("`", "``")}\``)).join(".");
-}
-
-/** The fields of a document that are set. */
-export function pathsOf(policies: TopicPolicies): string[] {
-  const message = reflect(TopicPoliciesSchema, policies);
-  return message.fields.filter((field) => message.isSet(field)).map((field) => field.name);
-}
+import { written, type WrittenPath } from "./paths.js";
 
 /**
  * What differs between two documents: `before` with these fields of `after` is `after`.
@@ -30,9 +12,9 @@ export function pathsOf(policies: TopicPolicies): string[] {
  * Fields that this package's definition does not know are not compared. Without a difference there are no paths; such a mask must not be
  * sent, because an empty one means something else (the fields that are set).
  */
-export function pathsBetween(before: TopicPolicies, after: TopicPolicies): string[] {
+export function pathsBetween(before: TopicPolicies, after: TopicPolicies): WrittenPath[] {
   const found = differences(reflect(TopicPoliciesSchema, before), reflect(TopicPoliciesSchema, after), []);
-  return [...found].map((segments) => path(...segments));
+  return [...found].map(written);
 }
 
 function* differences(before: ReflectMessage, after: ReflectMessage, at: readonly string[]): Generator<string[]> {
@@ -50,7 +32,9 @@ function* differences(before: ReflectMessage, after: ReflectMessage, at: readonl
   }
 }
 
-function* entryDifferences(field: DescField & { fieldKind: "map" }, before: ReflectMap, after: ReflectMap, at: string[]): Generator<string[]> {
+function* entryDifferences(
+  field: DescField & { fieldKind: "map" }, before: ReflectMap, after: ReflectMap, at: string[],
+): Generator<string[]> {
   for (const key of new Set([...before.keys(), ...after.keys()])) {
     const below = [...at, String(key)];
     if (before.has(key) !== after.has(key)) yield below;

@@ -17,9 +17,9 @@ export function refusedByFollower(error: TopicPoliciesError): boolean {
 /**
  * Where the calls of one client go, without I/O.
  *
- * Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches; a change they
- * refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it fails. Everything else goes to
- * one of the addresses that the client was given, and on to the next one when that can't be reached.
+ * Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches; a
+ * change they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it fails.
+ * Everything else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
  */
 export class Routes {
   #turn = 0;
@@ -40,8 +40,8 @@ export class Routes {
   }
 
   /**
-   * Takes note that a call to an address has failed; `namespace` is that of a change. Gives whether the error named another address, so that there is no
-   * need to wait before it is tried.
+   * Takes note that a call to an address has failed; `namespace` is that of a change. Gives whether the error named another address, so
+   * that there is no need to wait before it is tried.
    */
   failed(address: string, error: TopicPoliciesError, namespace?: string): boolean {
     if (namespace !== undefined && refusedByFollower(error)) {
@@ -51,9 +51,14 @@ export class Routes {
     }
     if (ELSEWHERE.has(error.code)) {
       if (namespace !== undefined) this.forget(address, namespace);
-      if (address === this.address) this.#turn = (this.#turn + 1) % this.addresses.length;
+      this.leave(address);
     }
     return false;
+  }
+
+  /** Goes on to the next address, if it is this one's turn. */
+  leave(address: string): void {
+    if (address === this.address) this.#turn = (this.#turn + 1) % this.addresses.length;
   }
 
   /** Forgets that a namespace is written at an address. */

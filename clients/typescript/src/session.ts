@@ -2,17 +2,21 @@ import { clone, create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { status as Code } from "@grpc/grpc-js";
 
+import { documentOf, isKnown, maybeDocument } from "./documents.js";
 import { invalid, type TopicPoliciesError } from "./errors.js";
-import type { Interrupted, Restarted, WatchEvent } from "./events.js";
-import type { Scope } from "./generated/topicpolicies/v1/events_pb.js";
-import { TopicPoliciesSchema } from "./generated/topicpolicies/v1/policies_pb.js";
+import type { Changed, Deleted, Interrupted, Reset, Status, WatchEvent } from "./events.js";
+import { Freshness } from "./freshness.js";
+import { ErrorReason } from "./generated/topicpolicies/v1/errors_pb.js";
+import type { Scope } from "./generated/topicpolicies/v1/policies_pb.js";
 import {
-  BookmarkKind, NamespaceState, WatchMode, WatchPoliciesRequestSchema,
-  type Bookmark, type NamespaceStatus, type PolicyChange, type WatchPoliciesRequest, type WatchPoliciesResponse,
+  BookmarkKind, NamespaceState, WatchPoliciesRequestSchema,
+  type Bookmark, type HistoryEntry, type NamespaceStatus, type PolicyChange, type WatchEvent as Message, type WatchMode,
+  type WatchPoliciesRequest, type WatchPoliciesResponse,
 } from "./generated/topicpolicies/v1/service_pb.js";
-import { delayMs, type RetryPolicy } from "./retries.js";
-import { folded, messageOf, positionAt, ResumeToken, tokenOf, type WatchToken } from "./tokens.js";
-import { keyOf, namespaceOf } from "./types.js";
+import { dateOf, entryOf, gapOf, originOf } from "./history.js";
+import { namespaceOf } from "./names.js";
+import { delayMs } from "./retries.js";
+import { folded, messageOf, ResumeToken, tokenOf, type WatchToken } from "./tokens.js";
 
 /** What to watch. */
 export interface Selection {
@@ -26,111 +30,111 @@ export interface Selection {
   readonly mode?: WatchMode;
   /** A token of an earlier watch to go on from; without it, a snapshot. */
   readonly resume?: ResumeToken;
+  /** Begins with the first change that the history has, instead of with a snapshot (mode EVERY; ENTRIES always does). */
+  readonly fromBeginning?: boolean;
+  /** Ends when every namespace was told of completely. */
+  readonly endWhenSynced?: boolean;
+  /** Has the document before each change told (mode EVERY). */
+  readonly includePrevious?: boolean;
   /** Time between two bookmarks; without it, 10 seconds. 1 second is the least. */
   readonly bookmarkIntervalMs?: number;
-  /** How long the service may be silent or out of reach before the watch gives up; without it, for ever. It must be longer than bookmarkIntervalMs. */
+  /**
+   * How long the service may be silent or out of reach before the watch gives up; without it, for ever. It must be longer than
+   * bookmarkIntervalMs.
+   */
   readonly patienceMs?: number;
+  /** Ends the watch, which then fails with the signal's reason. */
+  readonly signal?: AbortSignal;
 }
 
-/** How streams break. Whoever ends a watch himself does not ask. */
-const RESUMABLE: ReadonlySet<Code> = new Set([
-  Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNKNOWN,
+/** How streams end that it makes no sense to open again. Whoever ends a watch himself does not ask. */
+const FINAL: ReadonlySet<Code> = new Set([
+  Code.INVALID_ARGUMENT, Code.UNAUTHENTICATED, Code.PERMISSION_DENIED, Code.UNIMPLEMENTED, Code.FAILED_PRECONDITION,
 ]);
-const BROKEN_SNAPSHOT = "the watch was interrupted before the snapshot was complete";
+const PAUSES = { initialBackoffMs: 100, maxBackoffMs: 10_000, multiplier: 2 };
+/** Where a service is full, the first pause is the longest at once. */
+const LONG_PAUSES = { ...PAUSES, initialBackoffMs: PAUSES.maxBackoffMs };
 
 /** One namespace of a watch. */
-class Place {
-  /** Where the watch is; undefined in or before the snapshot. */
-  token: WatchToken | undefined;
-  /** What this stream was resumed from, until it has caught up. */
-  resumed: WatchToken | undefined;
-  /** Whether the consumer may hold documents of an earlier stream. */
+class Part {
+  /** Whether what comes before `synced` are changes, from the first one on, and no snapshot. */
+  beginning = false;
+  /** Whether anything was told since the token was lost. */
   told = false;
-  /** Why the next snapshot comes again. */
-  restart = BROKEN_SNAPSHOT;
-  /** The versions that were told since the last bookmark. */
-  readonly recent = new Map<string, string>();
+  synced = false;
+
+  /** @param token where the watch is; undefined before `synced`, unless it was resumed */
+  constructor(public token?: WatchToken) {}
 }
 
 /**
  * A watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks.
  *
- * Per namespace it keeps one token: where the watch is. The token begins as the one that was handed in, or as that of the SYNCED bookmark that
- * ends the snapshot; from then on the position of every change is folded into it, so that a stream that breaks between two bookmarks is resumed
- * where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for, and a broken one is begun again.
- *
- * Nothing is told twice: after a resume, what is at or before the token that was sent, and, always, what is no newer than what was told of the
- * same document since the last bookmark. (Older versions need not be remembered: no stream goes back behind a bookmark.)
- *
- * When the service says OUT_OF_RANGE, the tokens are forgotten and every namespace starts over with `restarted` and a snapshot.
+ * Per namespace it keeps one token: where the watch is. It begins as the one that was handed in, or as that of the SYNCED bookmark; from
+ * then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke.
+ * Before SYNCED there is no token: a snapshot comes in no order that a position could stand for, and a broken one is begun again, after a
+ * `reset`.
  */
 export class WatchSession {
   readonly #request: WatchPoliciesRequest;
-  readonly #places = new Map<string, Place>();
-  readonly #policy: RetryPolicy;
+  readonly #parts = new Map<string, Part>();
   readonly #patienceMs: number;
+  #freshness = new Freshness();
   #quietSince: number | undefined;
   #failed = 0;
 
-  constructor(selection: Selection, policy: RetryPolicy) {
-    const { topics = [], namespaces = [], scopes = [], mode = WatchMode.UNSPECIFIED, resume, bookmarkIntervalMs } = selection;
-    this.#request = create(WatchPoliciesRequestSchema, { topics: [...topics], namespaces: [...namespaces], scopes: [...scopes], mode });
+  constructor(selection: Selection) {
+    const { topics = [], namespaces = [], scopes = [], resume, bookmarkIntervalMs } = selection;
+    const { fromBeginning = false, endWhenSynced = false, includePrevious = false } = selection;
+    this.#request = create(WatchPoliciesRequestSchema, {
+      topics: [...topics], namespaces: [...namespaces], scopes: [...scopes], fromBeginning, endWhenSynced, includePrevious,
+    });
+    if (selection.mode !== undefined) this.#request.mode = selection.mode;
     if (bookmarkIntervalMs !== undefined) this.#request.bookmarkInterval = durationFromMs(bookmarkIntervalMs);
-    this.#policy = policy;
     this.#patienceMs = selection.patienceMs ?? Infinity;
-    for (const name of [...topics.map(namespaceOf), ...namespaces]) this.#place(name);
-    if (this.#places.size === 0) throw invalid("topics", "NOTHING_SELECTED", "Name at least one topic or namespace to watch.");
-    if (resume === undefined) return;
-    for (const [name, place] of this.#places) {
-      place.told = true;
-      place.token = resume.namespaces.get(name);
-      place.restart = "the token does not cover this namespace";
-    }
+    for (const name of [...topics.map(namespaceOf), ...namespaces]) this.#parts.set(name, new Part(resume?.namespaces.get(name)));
+    if (this.#parts.size === 0) throw invalid("topics", "NOTHING_SELECTED", "Name at least one topic or namespace to watch.");
   }
 
   /** The namespaces that were selected. */
   get namespaces(): string[] {
-    return [...this.#places.keys()];
+    return [...this.#parts.keys()];
   }
 
   /** Where the watch is, after everything that it has told. */
   get token(): ResumeToken {
-    return new ResumeToken([...this.#places].flatMap(([name, { token }]) => (token === undefined ? [] : [[name, token] as const])));
+    return new ResumeToken([...this.#parts].flatMap(([name, { token }]) => (token === undefined ? [] : [[name, token] as const])));
+  }
+
+  /** Whether the watch was to end when everything was told, and everything was. */
+  get isDone(): boolean {
+    return this.#request.endWhenSynced && [...this.#parts.values()].every((part) => part.synced);
   }
 
   /** A stream is about to be opened: what to send, and what to tell first. Times are in ms, on a clock that never goes back. */
-  connect(now: number): { request: WatchPoliciesRequest; events: Restarted[] } {
+  connect(now: number): { request: WatchPoliciesRequest; events: Reset[] } {
     this.#quietSince ??= now;
+    this.#freshness = new Freshness();
     const request = clone(WatchPoliciesRequestSchema, this.#request);
-    const events: Restarted[] = [];
-    for (const [namespace, place] of this.#places) {
-      place.resumed = place.token;
-      if (place.token !== undefined) {
-        request.resume[namespace] = messageOf(place.token);
-        continue;
-      }
-      place.recent.clear();
-      if (place.told) {
-        place.told = false;
-        events.push({ kind: "restarted", namespace, reason: `The namespace ${namespace} begins again with a snapshot: ${place.restart}.` });
-        place.restart = BROKEN_SNAPSHOT;
+    const events: Reset[] = [];
+    for (const [namespace, part] of this.#parts) {
+      part.beginning = part.token === undefined && request.fromBeginning;
+      if (part.token !== undefined) request.resume[namespace] = messageOf(part.token);
+      else if (part.told) {
+        part.told = false;
+        const message = `The stream broke before ${namespace} was told of completely: it begins again.`;
+        events.push({ kind: "reset", namespace, reason: "", message });
       }
     }
     return { request, events };
   }
 
-  /** A message has come: what it tells, if anything. */
-  received(response: WatchPoliciesResponse, now: number): WatchEvent | undefined {
+  /** A message has come: what it tells. */
+  *received(response: WatchPoliciesResponse, now: number): Iterable<WatchEvent> {
     this.#quietSince = now;
-    switch (response.content.case) {
-      case "change":
-        return this.#change(response.content.value);
-      case "bookmark":
-        return this.#bookmark(response.content.value);
-      case "status":
-        return status(response.content.value);
-      default:
-        return undefined; // a newer service's
+    for (const message of response.events) {
+      const event = this.#event(message);
+      if (event !== undefined) yield event;
     }
   }
 
@@ -141,57 +145,80 @@ export class WatchSession {
    * @param chance at least 0, less than 1
    */
   broke(error: TopicPoliciesError, now: number, chance: number): Interrupted {
-    if (error.code === Code.OUT_OF_RANGE && this.token.namespaces.size > 0) {
-      for (const place of this.#places.values()) {
-        place.told ||= place.token !== undefined;
-        place.token = undefined;
-        place.restart = `it can't be resumed (${error.message.replace(/\.+$/, "")})`;
-      }
-    } else if (!RESUMABLE.has(error.code)) throw error;
+    if (FINAL.has(error.code)) throw error;
     this.#failed += 1;
-    const retryInMs = delayMs(this.#policy, this.#failed, chance);
+    const retryInMs = delayMs(error.code === Code.RESOURCE_EXHAUSTED ? LONG_PAUSES : PAUSES, this.#failed, chance);
     if (now - (this.#quietSince ?? now) + retryInMs > this.#patienceMs) throw error;
     return { kind: "interrupted", error, attempt: this.#failed, retryInMs };
   }
 
-  #place(namespace: string): Place {
-    const known = this.#places.get(namespace) ?? new Place();
-    this.#places.set(namespace, known);
-    return known;
-  }
-
-  #change(change: PolicyChange): WatchEvent | undefined {
-    const { namespace, topic, scope, version, previousVersion, partition, position, origin } = change;
-    const place = this.#place(namespace);
-    const snapshot = place.token === undefined;
-    if (place.token !== undefined) {
-      const known = place.recent.get(keyOf(topic, scope));
-      const before = positionAt(place.resumed, partition);
-      if ((known !== undefined && version <= known) || (before !== "" && position <= before)) return undefined;
-      place.recent.set(keyOf(topic, scope), version);
-      place.token = folded(place.token, partition, position);
+  #event({ namespace, content }: Message): WatchEvent | undefined {
+    const part = this.#parts.get(namespace);
+    if (part === undefined) return undefined; // nobody asked for it
+    switch (content.case) {
+      case "change":
+        return change(namespace, part, content.value);
+      case "entry":
+        return entry(namespace, part, content.value);
+      case "bookmark":
+        return this.#bookmark(namespace, part, content.value);
+      case "status":
+        return status(namespace, content.value);
+      case "reset":
+        this.#parts.set(namespace, new Part());
+        return { kind: "reset", namespace, reason: nameOf(content.value.reason), message: content.value.message };
+      case "gap":
+        return { kind: "gap", namespace, gap: gapOf(content.value) };
+      default:
+        return undefined; // a newer service's
     }
-    place.told = true;
-    const where = { namespace, topic, scope, version, previousVersion, partition, position, origin, snapshot };
-    if (!change.exists) return { kind: "deleted", policies: undefined, ...where };
-    return { kind: "changed", policies: change.policies ?? create(TopicPoliciesSchema), ...where };
   }
 
-  #bookmark({ namespace, kind, token: message }: Bookmark): WatchEvent | undefined {
-    const place = this.#place(namespace);
+  #bookmark(namespace: string, part: Part, { kind, token: message, confirmedTime }: Bookmark): WatchEvent | undefined {
     const synced = kind === BookmarkKind.SYNCED;
-    if (place.token === undefined && !synced) return undefined; // in the middle of a snapshot there is no place to resume from
+    const lagMs = this.#freshness.lagMs(confirmedTime);
+    if (part.token === undefined && !synced) return undefined; // in the middle of a snapshot there is no place to resume from
     const token = tokenOf(message);
-    place.token = token;
-    place.told = true;
-    place.recent.clear();
+    part.token = token;
+    const told = { namespace, token, confirmedTime: dateOf(confirmedTime), lagMs };
+    if (!synced) return { kind: "bookmark", ...told };
+    part.synced = true;
     this.#failed = 0;
-    if (!synced) return { kind: "bookmark", namespace, token };
-    place.resumed = undefined;
-    return { kind: "synced", namespace, token };
+    return { kind: "synced", ...told };
   }
 }
 
-function status({ namespace, state, message, reason }: NamespaceStatus): WatchEvent {
-  return state === NamespaceState.FAILED ? { kind: "unavailable", namespace, message, reason } : { kind: "loading", namespace, message };
+/** Takes note of an event at a place of the log. */
+function fold(part: Part, partition: number, position: string): void {
+  if (part.token === undefined) part.told = true;
+  else part.token = folded(part.token, partition, position);
+}
+
+function change(namespace: string, part: Part, message: PolicyChange): Changed | Deleted | undefined {
+  const { document, previousVersion, previous, partition, position, origin } = message;
+  const snapshot = part.token === undefined && !part.beginning;
+  fold(part, partition, position);
+  if (document === undefined || !isKnown(document.scope)) return undefined; // a newer service's
+  const told = { namespace, previousVersion, previous: maybeDocument(previous), partition, position, origin: originOf(origin), snapshot };
+  const { policies, ...rest } = documentOf(document);
+  return policies === undefined
+    ? { kind: "deleted", document: { ...rest, policies }, ...told }
+    : { kind: "changed", document: { ...rest, policies }, ...told };
+}
+
+function entry(namespace: string, part: Part, message: HistoryEntry): WatchEvent | undefined {
+  fold(part, message.partition, message.position);
+  const told = entryOf(message);
+  return told && { kind: "entry", namespace, entry: told };
+}
+
+function status(namespace: string, { state, reason, message }: NamespaceStatus): Status | undefined {
+  if (!(state in NamespaceState)) return undefined; // a newer service's
+  return { kind: "status", namespace, state, reason: nameOf(reason), message };
+}
+
+/** A reason as errors have it; empty if there is none. */
+function nameOf(reason: ErrorReason): string {
+  if (reason === ErrorReason.UNSPECIFIED) return "";
+  return reason in ErrorReason ? ErrorReason[reason] : String(reason);
 }

@@ -9,6 +9,8 @@ export interface WatchToken {
   readonly log: string;
   /** The position per partition; empty where nothing was read. */
   readonly positions: readonly string[];
+  /** Names the topics that were left out because their policies are disabled; empty if none were. */
+  readonly leftOut: string;
 }
 
 /** Where a watch is in each of its namespaces, by `tenant/namespace`. A namespace that is missing begins with a snapshot. */
@@ -23,8 +25,8 @@ export class ResumeToken {
   toString(): string {
     const names = [...this.namespaces.keys()].sort();
     const places = names.map((name) => {
-      const token = this.namespaces.get(name);
-      return `${JSON.stringify(name)}:${JSON.stringify({ log: token?.log, positions: token?.positions })}`;
+      const { log = "", positions = [], leftOut = "" } = this.namespaces.get(name) ?? {};
+      return `${JSON.stringify(name)}:${JSON.stringify({ log, positions, left_out: leftOut })}`;
     });
     return `{"namespaces":{${places.join(",")}}}`;
   }
@@ -41,42 +43,45 @@ export class ResumeToken {
     const namespaces = isObject(read) ? read["namespaces"] : undefined;
     if (!isObject(namespaces)) throw invalid("resume", "MALFORMED_TOKEN", problem);
     const tokens = Object.entries(namespaces).map(([name, place]): [string, WatchToken] => {
-      if (!isToken(place)) throw invalid("resume", "MALFORMED_TOKEN", problem);
-      return [name, { log: place.log, positions: [...place.positions] }];
+      if (!isSaved(place)) throw invalid("resume", "MALFORMED_TOKEN", problem);
+      return [name, { log: place.log, positions: [...place.positions], leftOut: place.left_out ?? "" }];
     });
     return new ResumeToken(tokens);
   }
 }
 
+interface Saved { log: string; positions: string[]; left_out?: string }
+
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function isToken(value: unknown): value is WatchToken {
+function isSaved(value: unknown): value is Saved {
   if (!isObject(value) || typeof value["log"] !== "string" || !Array.isArray(value["positions"])) return false;
-  return value["positions"].every((each) => typeof each === "string");
+  const leftOut = value["left_out"];
+  return value["positions"].every((each) => typeof each === "string") && (leftOut === undefined || typeof leftOut === "string");
 }
 
 export function tokenOf(message: Message | undefined): WatchToken {
-  return { log: message?.log ?? "", positions: [...(message?.positions ?? [])] };
+  return { log: message?.log ?? "", positions: [...(message?.positions ?? [])], leftOut: message?.leftOut ?? "" };
 }
 
-export function messageOf(token: WatchToken): Message {
-  return create(WatchTokenSchema, { log: token.log, positions: [...token.positions] });
+export function messageOf({ log, positions, leftOut }: WatchToken): Message {
+  return create(WatchTokenSchema, { log, positions: [...positions], leftOut });
 }
 
-/** The position in a partition; empty if nothing was read there. */
-export function positionAt(token: WatchToken | undefined, partition: number): string {
-  return token?.positions[partition] ?? "";
+/** Whether a position or a version stands behind another one of its log: byte by byte, which is not how texts compare here. */
+export function isAfter(one: string, other: string): boolean {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other)) > 0;
 }
 
-/** Bounds what a broken answer can make a token grow to. */
-const MOST_PARTITIONS = 1 << 16;
+/** Most positions of a token; more can't be given back. */
+const MOST_PARTITIONS = 1024;
 
-/** The token after a change at this position: the greater of the two counts. */
+/** The token after an event at this position: the greater of the two counts. An event without a position leaves it as it is. */
 export function folded(token: WatchToken, partition: number, position: string): WatchToken {
-  if (position <= positionAt(token, partition) || partition < 0 || partition >= MOST_PARTITIONS) return token;
+  if (partition < 0 || partition >= MOST_PARTITIONS || !isAfter(position, token.positions[partition] ?? "")) return token;
   const positions = Array.from({ length: Math.max(token.positions.length, partition + 1) }, (_, each) => token.positions[each] ?? "");
   positions[partition] = position;
-  return { log: token.log, positions };
+  return { ...token, positions };
 }

@@ -4,24 +4,27 @@ import { status as Code } from "@grpc/grpc-js";
 
 import { fromServiceError, UnavailableError, type TopicPoliciesError } from "./errors.js";
 import type { Interrupted, WatchEvent } from "./events.js";
-import { TopicPoliciesService } from "./generated/topicpolicies/v1/service_pb.js";
+import { TopicPoliciesService, type WatchPoliciesRequest, type WatchPoliciesResponse } from "./generated/topicpolicies/v1/service_pb.js";
 import type { Line } from "./line.js";
 import type { WatchSession } from "./session.js";
 import type { ResumeToken } from "./tokens.js";
 
 /**
- * An open watch: an async iterator over what it tells, for one reader. It ends when it is closed, and throws what makes it senseless to try again.
+ * An open watch: an async iterator over what it tells, for one reader. It ends when it is closed, and when all was told that was asked for;
+ * it throws what makes it senseless to try again, and the reason of the signal that ended it.
  */
-export class Watch implements AsyncIterableIterator<WatchEvent> {
+export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable {
   readonly #line: Line;
   readonly #session: WatchSession;
+  readonly #signal: AbortSignal | undefined;
   readonly #closing = new AbortController();
   readonly #events: AsyncGenerator<WatchEvent, undefined>;
 
   /** Use `Client.watch`. */
-  constructor(line: Line, session: WatchSession) {
+  constructor(line: Line, session: WatchSession, signal?: AbortSignal) {
     this.#line = line;
     this.#session = session;
+    this.#signal = signal;
     this.#events = this.#run();
   }
 
@@ -49,14 +52,33 @@ export class Watch implements AsyncIterableIterator<WatchEvent> {
     return this;
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return();
+  }
+
   async *#run(): AsyncGenerator<WatchEvent, undefined> {
+    const close = (): void => { this.close(); };
+    this.#signal?.addEventListener("abort", close, { once: true });
+    try {
+      this.#signal?.throwIfAborted();
+      yield* this.#streams();
+      this.#signal?.throwIfAborted();
+      return undefined;
+    } finally {
+      this.#signal?.removeEventListener("abort", close);
+    }
+  }
+
+  /** One stream after the other. */
+  async *#streams(): AsyncGenerator<WatchEvent, undefined> {
     while (!this.#closing.signal.aborted) {
       const { request, events } = this.#session.connect(performance.now());
       yield* events;
       const address = this.#line.routes.address;
       const failure = yield* this.#stream(request, address);
-      if (this.#closed()) return undefined;
+      if (this.#isClosed() || this.#session.isDone) return undefined;
       this.#line.routes.failed(address, failure);
+      if (failure.code === Code.RESOURCE_EXHAUSTED) this.#line.routes.leave(address);
       const interrupted: Interrupted = this.#session.broke(failure, performance.now(), Math.random());
       yield interrupted;
       await sleep(interrupted.retryInMs, undefined, { signal: this.#closing.signal }).catch(() => undefined); // closed meanwhile
@@ -65,7 +87,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent> {
   }
 
   /** One stream to its end: what it tells, and why it ended. */
-  async *#stream(request: ReturnType<WatchSession["connect"]>["request"], address: string): AsyncGenerator<WatchEvent, TopicPoliciesError> {
+  async *#stream(request: WatchPoliciesRequest, address: string): AsyncGenerator<WatchEvent, TopicPoliciesError> {
     const signal = this.#closing.signal;
     let call;
     try {
@@ -73,14 +95,17 @@ export class Watch implements AsyncIterableIterator<WatchEvent> {
     } catch (error) {
       return fromServiceError(error); // no token to be had, say
     }
-    const cancel = call.cancel.bind(call);
-    call.on("error", () => undefined); // it may come after the last read
+    const opened = call;
+    const cancel = (): void => { opened.cancel(); };
+    opened.on("error", () => undefined); // it may come after the last read
     signal.addEventListener("abort", cancel, { once: true });
     if (signal.aborted) cancel();
     try {
-      for await (const response of call) {
-        const event = this.#session.received(response as Parameters<WatchSession["received"]>[0], performance.now());
-        if (event !== undefined) yield event;
+      for await (const response of opened as AsyncIterable<WatchPoliciesResponse>) {
+        for (const event of this.#session.received(response, performance.now())) {
+          yield event;
+          if (signal.aborted) break;
+        }
       }
       return new UnavailableError("The service has ended the stream.", { code: Code.UNAVAILABLE });
     } catch (error) {
@@ -91,7 +116,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent> {
     }
   }
 
-  #closed(): boolean {
+  #isClosed(): boolean {
     return this.#closing.signal.aborted;
   }
 }

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test, type TestContext } from "node:test";
 
-import { create } from "@bufbuild/protobuf";
-
 import {
-  Client, InvalidArgumentError, PolicyCache, Scope, TopicPoliciesSchema, type Change, type Document, type Watch, type WatchEvent,
+  Client, InvalidArgumentError, NamespaceState, Scope, type Change, type Document, type PolicyCache,
 } from "../src/index.js";
 import { Sidecar, until } from "./sidecar.js";
 
@@ -37,7 +35,8 @@ test("a cache has the snapshot and every change", async (t) => {
   assert.deepEqual([producers(cache.get(topic)), cache.isSynced], [1, true]);
   await client.update("ts/cache/y", { maxProducerPerTopic: 2 }, { scope: Scope.GLOBAL });
   await until("the new document is in the cache", () => cache.documents().length === 2);
-  assert.equal(producers(cache.get("ts/cache/y-partition-3", Scope.GLOBAL)), 2);
+  const names = ["persistent://ts/cache/y", "ts/cache/y", "ts/cache/y-partition-3", "ts/cache/y-partition-03", "ts/other/y"];
+  assert.deepEqual(names.map((name) => producers(cache.get(name, Scope.GLOBAL))), [2, 2, 2, undefined, undefined]);
   await client.delete(topic);
   await until("the deleted document is gone", () => cache.get(topic) === undefined);
 });
@@ -87,27 +86,19 @@ test("a cache serves what it knows while the server is away, and catches up", as
   assert.equal(cache.state("ts/away")?.problem, "");
 });
 
-test("what a second snapshot does not tell again is dropped when it is complete", async () => {
-  const changed = (name: string): WatchEvent => ({
-    kind: "changed", namespace: "t/n", topic: `persistent://t/n/${name}`, scope: Scope.LOCAL, policies: create(TopicPoliciesSchema), version: "1",
-    previousVersion: "", partition: 0, position: "1", origin: undefined, snapshot: true,
-  });
-  const synced: WatchEvent = { kind: "synced", namespace: "t/n", token: { log: "log", positions: [] } };
-  const topics = (): string[] => cache.documents().map((document) => document.topic.slice("persistent://t/n/".length));
-  const seen: string[][] = [];
-  async function* events(): AsyncGenerator<WatchEvent> {
-    const turns: WatchEvent[] = [
-      changed("goes"), changed("stays"), synced, { kind: "restarted", namespace: "t/n", reason: "it was lost" }, changed("stays"), synced,
-    ];
-    for (const event of turns) {
-      await Promise.resolve();
-      yield event;
-      seen.push(topics());
-    }
+test("a cache is not fresh before its first snapshot, and ends with the block that it is used in", async () => {
+  let used: PolicyCache;
+  {
+    await using cache = client.cache({ namespaces: ["ts/fresh"] });
+    used = cache;
+    assert.deepEqual([cache.stalenessMs, cache.state("ts/fresh")?.stalenessMs], [Infinity, Infinity]);
+    await cache.synced(AbortSignal.timeout(20_000));
+    assert.ok(cache.stalenessMs < 20_000);
+    assert.equal(cache.state("ts/other"), undefined);
+    assert.ok([NamespaceState.UNSPECIFIED, NamespaceState.READY].includes(cache.state("ts/fresh")?.state ?? NamespaceState.FAILED));
   }
-  const cache = new PolicyCache(Object.assign(events(), { close: () => undefined }) as unknown as Watch, ["t/n"]);
-  await cache.close();
-  assert.deepEqual(seen.slice(2), [["goes", "stays"], ["goes", "stays"], ["goes", "stays"], ["stays"]]);
+  await client.update("ts/fresh/x", { maxProducerPerTopic: 1 });
+  assert.equal(used.get("ts/fresh/x"), undefined);
 });
 
 test("a cache that can't follow says why, and one that is closed ends its waiting", async () => {

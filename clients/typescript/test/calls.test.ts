@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { status as Code } from "@grpc/grpc-js";
+import { Metadata, status as Code } from "@grpc/grpc-js";
 
 import {
-  CancelledError, Client, ConflictError, DEFAULT_RETRIES, FailedPreconditionError, InvalidArgumentError, NO_RETRIES, NotFoundError,
+  AlreadyExistsError, Client, ConflictError, DEFAULT_RETRIES, FailedPreconditionError, InvalidArgumentError, NO_RETRIES, NotFoundError,
   OutcomeUnknownError, PermissionDeniedError, ResourceExhaustedError, TopicPoliciesError, UnavailableError, type ClientOptions, type RetryPolicy,
 } from "../src/index.js";
 import { isLocal } from "../src/connection.js";
@@ -23,7 +23,7 @@ function open(t: TestContext, target: string, options: ClientOptions = { retries
 test("an update is repeated with the same request id when the service is unavailable", async (t) => {
   const fake = await serve(t, (attempt) => (attempt < 4 ? { code: Code.UNAVAILABLE, details: "not now" } : answer({ version: "2" })));
   const result = await open(t, fake.address).update(TOPIC, { maxProducerPerTopic: 1 });
-  assert.equal(result.version, "2");
+  assert.equal(result.document?.version, "2");
   assert.equal(fake.requests.length, 4);
   const ids = new Set(fake.requests.map((request) => request.requestId));
   assert.ok(ids.size === 1 && !ids.has(""));
@@ -33,7 +33,7 @@ test("what can't help to repeat is not repeated", async (t) => {
   const kinds: [Code, typeof TopicPoliciesError][] = [
     [Code.INVALID_ARGUMENT, InvalidArgumentError], [Code.ABORTED, ConflictError], [Code.FAILED_PRECONDITION, FailedPreconditionError],
     [Code.RESOURCE_EXHAUSTED, ResourceExhaustedError], [Code.PERMISSION_DENIED, PermissionDeniedError], [Code.UNAUTHENTICATED, PermissionDeniedError],
-    [Code.NOT_FOUND, NotFoundError],
+    [Code.NOT_FOUND, NotFoundError], [Code.ALREADY_EXISTS, AlreadyExistsError],
   ];
   for (const [code, kind] of kinds) {
     const fake = await serve(t, () => fromTheService(code, "A_REASON"));
@@ -59,12 +59,12 @@ test("a service that always refuses leaves nothing unknown", async (t) => {
 });
 
 test("the outcome of a change that was sent and not answered is unknown, and a repeat is possible", async (t) => {
-  const fake = await serve(t, (attempt) => (attempt === 1 ? undefined : answer({ repeated: true })));
+  const fake = await serve(t, (attempt) => (attempt === 1 ? undefined : answer({ replayed: true })));
   const client = open(t, fake.address, { timeoutMs: 300 });
   const error = await client.update(TOPIC, { maxProducerPerTopic: 1 }).then(() => undefined, (thrown: unknown) => thrown);
   assert.ok(error instanceof OutcomeUnknownError);
   const again = await client.update(TOPIC, { maxProducerPerTopic: 1 }, { requestId: error.requestId });
-  assert.ok(again.repeated);
+  assert.ok(again.replayed);
   assert.deepEqual(fake.requests.map((request) => request.requestId), [error.requestId, error.requestId]);
 });
 
@@ -82,11 +82,70 @@ test("without a connection a change was certainly not made", async (t) => {
   }
 });
 
-test("a signal ends a call", async (t) => {
+test("a signal ends a call with its reason, unless the outcome of a change is unknown", async (t) => {
   const fake = await serve(t, () => undefined);
   const client = open(t, fake.address);
-  await assert.rejects(client.get(TOPIC, { signal: AbortSignal.abort() }), CancelledError);
+  const why = new Error("changed my mind");
+  const signal = AbortSignal.abort(why);
+  for (const call of [client.get(TOPIC, { signal }), client.update(TOPIC, {}, { signal })]) {
+    await assert.rejects(call, (error) => error === why);
+  }
+  assert.deepEqual([fake.reads, fake.requests.length], [0, 0]);
+  const nowhere = open(t, await nobody());
+  await assert.rejects(nowhere.get(TOPIC, { signal: AbortSignal.timeout(100) }), { name: "TimeoutError" });
   await assert.rejects(client.update(TOPIC, { maxProducerPerTopic: 1 }, { signal: AbortSignal.timeout(200) }), OutcomeUnknownError);
+});
+
+test("values that a message can't have are the caller's fault, and nothing is sent", async (t) => {
+  const fake = await serve(t, () => answer());
+  await assert.rejects(open(t, fake.address).update(TOPIC, { maxProducerPerTopic: 2 ** 40 }), InvalidArgumentError);
+  assert.equal(fake.requests.length, 0);
+});
+
+test("an error of another domain is not the service's word", async (t) => {
+  const fake = await serve(t, () => ({ ...fromTheService(Code.ABORTED, "A_REASON"), metadata: new Metadata() }));
+  const error = await open(t, fake.address).update(TOPIC, { maxProducerPerTopic: 1 }).then(() => undefined, (thrown: unknown) => thrown);
+  assert.ok(error instanceof ConflictError);
+  assert.deepEqual([error.fromService, error.reason], [false, ""]);
+});
+
+test("who and why go with every call, and a change's own in its request", async (t) => {
+  const fake = await serve(t, () => answer());
+  const client = open(t, fake.address, { actor: "retention-bot", reason: "nightly" });
+  await client.update(TOPIC, { maxProducerPerTopic: 1 });
+  await client.update(TOPIC, { maxProducerPerTopic: 1 }, { actor: "Jürgen", reason: "größer" });
+  assert.deepEqual(fake.requests.map(({ actor, reason }) => [actor, reason]), [["", ""], ["Jürgen", "größer"]]);
+  for (const each of fake.metadata) {
+    assert.deepEqual([each.get("topicpolicies-actor"), each.get("topicpolicies-reason")], [["retention-bot"], ["nightly"]]);
+  }
+});
+
+test("no mask is sent where none is given", async (t) => {
+  const fake = await serve(t, () => answer());
+  const client = open(t, fake.address);
+  await client.update(TOPIC, { maxProducerPerTopic: 1, retentionPolicies: { retentionTimeInMinutes: 1 } });
+  await client.update(TOPIC, { maxProducerPerTopic: 1 }, { mask: ["max_producer_per_topic"] });
+  assert.deepEqual(fake.requests.map((request) => request.updateMask?.paths), [undefined, ["max_producer_per_topic"]]);
+});
+
+test("the stub has the client's connection and metadata, and repeats nothing", async (t) => {
+  const fake = await serve(t, (attempt) => (attempt === 1 ? { code: Code.UNAVAILABLE, details: "not now" } : answer({ version: "7" })));
+  const { stub } = open(t, fake.address, { retries: QUICK, actor: "retention-bot", token: () => "secret" });
+  await assert.rejects(stub.updatePolicy({ topic: TOPIC }), UnavailableError);
+  assert.equal((await stub.updatePolicy({ topic: TOPIC })).document?.version, "7");
+  const sent = fake.metadata.map((each) => [each.get("topicpolicies-actor"), each.get("authorization")]);
+  assert.deepEqual(sent, Array(2).fill([["retention-bot"], ["Bearer secret"]]));
+  for await (const { events } of stub.watchPolicies({ namespaces: ["t/n"] })) {
+    assert.deepEqual(events.map((event) => event.content.case), ["bookmark"]);
+    break;
+  }
+  async function* requests() {
+    await Promise.resolve();
+    yield { changes: [{ sequence: 5n, change: { case: "update" as const, value: { topic: TOPIC } } }] };
+  }
+  const told: unknown[] = [];
+  for await (const { results } of stub.updatePolicies(requests())) told.push(...results.map((each) => [each.sequence, each.result.case]));
+  assert.deepEqual(told, [[5n, "updated"]]);
 });
 
 test("the actor and a fresh token go with every call", async (t) => {

@@ -1,4 +1,7 @@
-/** The TypeScript part of the test with all languages at once (tests/clients): it changes its own settings of one topic, and tells of every change. */
+/**
+ * The TypeScript part of the test with all languages at once (tests/clients): it changes its own settings of one topic, and tells of every
+ * change.
+ */
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -17,8 +20,8 @@ console.log("ready");
 await once(process.stdin, "data");
 process.stdin.destroy();
 for (let turn = 1; turn <= Number(turns); turn += 1) {
-  const { previousVersion, version } = await change(turn);
-  console.log(`changed ${turn} ${previousVersion} ${version}`);
+  const { previousVersion, document } = await change(turn);
+  console.log(`changed ${turn} ${previousVersion} ${document?.version ?? ""}`);
   await sleep(Math.random() * 60);
 }
 console.log(`runs ${runs}`);

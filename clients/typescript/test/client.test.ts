@@ -4,12 +4,17 @@ import { after, before, test } from "node:test";
 import { create, equals } from "@bufbuild/protobuf";
 
 import {
-  Client, ConflictError, DeleteOutcome, InvalidArgumentError, ListOperation, path, Scope, TopicPoliciesSchema, UpdateOutcome, WatchMode,
-  type TopicPolicies,
+  AlreadyExistsError, Client, ConflictError, DeleteOutcome, HistoryOrder, InvalidArgumentError, ListOperation, LogKind, path, Scope,
+  ServerFeature, TopicPoliciesSchema, UpdateOutcome, WatchMode, WriterMode, type HistoryEntry, type HistoryOptions, type MaskPath,
+  type UpdateResult,
 } from "../src/index.js";
 import { SubscriptionType } from "../src/v1/index.js";
 import { Sidecar } from "./sidecar.js";
 import { only } from "./watching.js";
+
+function versionOf(result: UpdateResult): string {
+  return result.document?.version ?? assert.fail();
+}
 
 let sidecar: Sidecar;
 let client: Client;
@@ -27,12 +32,13 @@ test("an update changes the masked fields and no others", async () => {
   const retentionPolicies = { retentionTimeInMinutes: 10, retentionSizeInMb: 100n };
   const first = await client.update(topic, { maxProducerPerTopic: 5, messageTtlInSeconds: 60, retentionPolicies });
   assert.equal(first.outcome, UpdateOutcome.APPLIED);
-  const mask = ["max_producer_per_topic", "message_ttl_in_seconds"];
-  const second = await client.update(topic, { maxProducerPerTopic: 6 }, { mask, etag: first.version });
-  assert.equal(second.previousVersion, first.version);
-  const read = await client.get(topic, { atLeast: second.version });
+  const version = versionOf(first);
+  const mask: MaskPath[] = ["max_producer_per_topic", "message_ttl_in_seconds"];
+  const second = await client.update(topic, { maxProducerPerTopic: 6 }, { mask, etag: version, includePrevious: true });
+  assert.deepEqual([second.previousVersion, second.previous?.policies?.maxProducerPerTopic, first.previous], [version, 5, undefined]);
+  const read = await client.get(topic, { atLeastVersion: versionOf(second) });
   assert.ok(read.policies && equals(TopicPoliciesSchema, read.policies, create(TopicPoliciesSchema, { maxProducerPerTopic: 6, retentionPolicies })));
-  assert.equal(read.version, second.version);
+  assert.equal(read.version, versionOf(second));
 });
 
 test("entries of maps are set and removed one by one", async () => {
@@ -42,63 +48,122 @@ test("entries of maps are set and removed one by one", async () => {
     await client.update(topic, { subscriptionPolicies: { [name]: { dispatchRate: { dispatchThrottlingRateInMsg: 7 } } } }, { mask });
   }
   const result = await client.update(topic, {}, { mask: [path("subscription_policies", "a.b")] });
-  const entries = result.policies?.subscriptionPolicies ?? {};
+  const entries = result.document?.policies?.subscriptionPolicies ?? {};
   assert.deepEqual(Object.keys(entries).sort(), ["my-sub", "tick`ed"]);
   for (const entry of Object.values(entries)) {
     assert.deepEqual([entry.dispatchRate?.dispatchThrottlingRateInMsg, entry.dispatchRate?.ratePeriodInSecond], [7, 1]);
   }
 });
 
-test("everything that is wrong is said at once, and an update without anything to change is not sent", async () => {
-  const mask = ["no_such_field", "replication_clusters.x"];
+test("everything that is wrong is said at once, and so is an update without anything to change", async () => {
+  const mask = ["no_such_field", "replication_clusters.x"] as string[] as MaskPath[];
   await assert.rejects(client.update("persistent://ts/bad/x", {}, { mask }), (error) => {
     assert.ok(error instanceof InvalidArgumentError && error.fromService);
     assert.equal(error.violations.length, 2);
     return true;
   });
-  await assert.rejects(client.update("persistent://ts/bad/x", {}), (error) => error instanceof InvalidArgumentError && error.reason === "EMPTY_MASK" && !error.fromService);
+  await assert.rejects(client.update("persistent://ts/bad/x", {}), { name: "InvalidArgumentError", reason: "EMPTY_MASK", fromService: true });
 });
 
 test("another version than the etag is a conflict", async () => {
-  const update = client.update("persistent://ts/etag/x", { maxProducerPerTopic: 1 }, { etag: "no such version" });
-  await assert.rejects(update, (error) => error instanceof ConflictError && error.fromService && error.reason !== "");
+  const update = client.update("persistent://ts/etag/x", { maxProducerPerTopic: 1 }, { etag: "99999999999999999999" });
+  await assert.rejects(update, (error) => error instanceof ConflictError && error.fromService && error.reason === "ETAG_MISMATCH");
 });
 
 test("a repeated request is applied once", async () => {
   const first = await client.update("persistent://ts/repeat/x", { maxProducerPerTopic: 1 });
   const again = await client.update("persistent://ts/repeat/x", { maxProducerPerTopic: 1 }, { requestId: first.requestId });
-  assert.deepEqual([again.repeated, again.version], [true, first.version]);
+  assert.deepEqual([again.replayed, versionOf(again)], [true, versionOf(first)]);
 });
 
 test("options of an update reach the service", async () => {
   const topic = "persistent://ts/options/x";
   const skipped = await client.update(topic, { maxProducerPerTopic: 1 }, { skipIfAbsent: true });
-  assert.deepEqual([skipped.outcome, skipped.policies], [UpdateOutcome.SKIPPED, undefined]);
-  await client.update(topic, { maxProducerPerTopic: 1 }, { validateOnly: true });
+  assert.deepEqual([skipped.outcome, skipped.document?.policies], [UpdateOutcome.SKIPPED, undefined]);
+  const would = await client.update(topic, { maxProducerPerTopic: 1 }, { validateOnly: true });
+  assert.deepEqual([would.outcome, would.document?.policies?.maxProducerPerTopic], [UpdateOutcome.WOULD_APPLY, 1]);
   assert.equal((await client.get(topic)).policies, undefined);
-  const types = (operation: ListOperation, subscriptionTypesEnabled: SubscriptionType[]): Promise<{ policies: TopicPolicies | undefined }> =>
+  const types = (operation: ListOperation, subscriptionTypesEnabled: SubscriptionType[]): Promise<UpdateResult> =>
     client.update(topic, { subscriptionTypesEnabled }, { listOperations: { subscription_types_enabled: operation } });
   await types(ListOperation.UNION, [SubscriptionType.SHARED, SubscriptionType.FAILOVER]);
+  await assert.rejects(client.update(topic, { maxProducerPerTopic: 1 }, { mustNotExist: true }), AlreadyExistsError);
   const left = await types(ListOperation.SUBTRACT, [SubscriptionType.SHARED]);
-  assert.deepEqual(left.policies?.subscriptionTypesEnabled, [SubscriptionType.FAILOVER]);
+  assert.deepEqual(left.document?.policies?.subscriptionTypesEnabled, [SubscriptionType.FAILOVER]);
 });
 
-test("documents are listed page by page and deleted scope by scope", async () => {
+test("documents are listed page by page, with a token to watch from, and deleted scope by scope", async (t) => {
   const topics = 101; // one more than a page
-  for (let number = 0; number < topics; number += 1) await client.update(`ts/many/t${number}`, { maxProducerPerTopic: 1 });
-  const global = await client.update("ts/many/t0", { maxProducerPerTopic: 1 }, { scope: Scope.GLOBAL });
+  const changes = Array.from({ length: topics }, (_, number) => ({ topic: `ts/many/t${number}`, policies: { maxProducerPerTopic: 1 } }));
+  for await (const each of client.updateMany(changes)) assert.equal(each.kind, "updated");
+  const global = versionOf(await client.update("ts/many/t0", { maxProducerPerTopic: 1 }, { scope: Scope.GLOBAL }));
   const count = async (...scopes: Scope[]): Promise<number> => {
     let found = 0;
     for await (const document of client.list("ts/many", { scopes })) found += document.policies === undefined ? 0 : 1;
     return found;
   };
   assert.deepEqual([await count(), await count(Scope.LOCAL)], [topics + 1, topics]);
-  const scopes = new Map([[Scope.LOCAL, "wrong"], [Scope.GLOBAL, global.version]]);
-  const [local, other] = await client.delete("ts/many/t0", { scopes });
-  assert.ok(local?.error instanceof ConflictError);
-  assert.deepEqual([other?.error, other?.outcome, other?.previousVersion], [undefined, DeleteOutcome.DELETED, global.version]);
-  assert.equal((await client.delete("ts/many/t0"))[0]?.outcome, DeleteOutcome.DELETED);
-  assert.equal((await client.delete("ts/many/t0"))[0]?.outcome, DeleteOutcome.ABSENT);
+  const pages = client.list("ts/many", { pageSize: 7 });
+  await pages.next();
+  const { token } = pages;
+  assert.ok(token !== undefined);
+  const watch = client.watch({ namespaces: ["ts/many"], resume: token });
+  t.after(() => { watch.close(); });
+  await only(watch, "synced");
+  await assert.rejects(client.delete("ts/many/t0", { scope: Scope.GLOBAL, etag: "99999999999999999999" }), ConflictError);
+  assert.equal((await client.delete("ts/many/t0", { scope: Scope.GLOBAL, validateOnly: true })).outcome, DeleteOutcome.WOULD_DELETE);
+  const deletion = { scope: Scope.GLOBAL, etag: global, includePrevious: true };
+  const deleted = await client.delete("ts/many/t0", deletion);
+  assert.deepEqual([deleted.outcome, deleted.previousVersion, deleted.document?.policies], [DeleteOutcome.DELETED, global, undefined]);
+  assert.equal(deleted.previous?.policies?.maxProducerPerTopic, 1);
+  assert.equal((await only(watch, "deleted")).previousVersion, global);
+  assert.equal((await client.delete("ts/many/t0", { ...deletion, requestId: deleted.requestId })).replayed, true);
+  assert.equal((await client.delete("ts/many/t0", { scope: Scope.GLOBAL })).outcome, DeleteOutcome.ABSENT);
+  assert.equal((await client.delete("ts/many/t0")).outcome, DeleteOutcome.DELETED);
+});
+
+test("documents are read as they were, and both at once", async () => {
+  const topic = "persistent://ts/then/x";
+  const first = versionOf(await client.update(topic, { maxProducerPerTopic: 1 }));
+  const between = (await entriesOf(topic))[0]?.time ?? assert.fail();
+  await new Promise((resolve) => { setTimeout(resolve, 20); });
+  await client.update(topic, { maxProducerPerTopic: 2 });
+  await client.update(topic, { maxProducerPerTopic: 3 }, { scope: Scope.GLOBAL });
+  const { local, global } = await client.getBoth(topic);
+  assert.deepEqual([local, global].map((each) => each.policies?.maxProducerPerTopic), [2, 3]);
+  assert.equal((await client.get(topic, { asOfVersion: first })).policies?.maxProducerPerTopic, 1);
+  const then = await client.getBoth(topic, { asOfTime: new Date(between.getTime() + 10) });
+  assert.deepEqual([then.local.policies?.maxProducerPerTopic, then.global.policies], [1, undefined]);
+  await assert.rejects(client.get(topic, { asOfVersion: first, atLeastVersion: first }), { reason: "CONTRADICTION" });
+});
+
+async function entriesOf(topic: string, options: HistoryOptions = {}): Promise<HistoryEntry[]> {
+  const entries: HistoryEntry[] = [];
+  for await (const entry of client.history({ topic }, options)) entries.push(entry);
+  return entries;
+}
+
+test("the history is read page by page, in either order, and by actor", async () => {
+  const topic = "persistent://ts/history/x";
+  for (let turn = 1; turn <= 5; turn += 1) await client.update(topic, { maxProducerPerTopic: turn }, { actor: turn === 3 ? "somebody" : "others" });
+  const values = (entries: HistoryEntry[]): unknown[] => entries.map((entry) => entry.document?.policies?.maxProducerPerTopic);
+  assert.deepEqual(values(await entriesOf(topic, { pageSize: 2 })), [5, 4, 3, 2, 1]);
+  assert.deepEqual(values(await entriesOf(topic, { order: HistoryOrder.OLDEST_FIRST })), [1, 2, 3, 4, 5]);
+  assert.deepEqual(values(await entriesOf(topic, { actor: "somebody" })), [3]);
+  assert.deepEqual(values(await entriesOf(topic, { actor: "" })), []);
+  const pages = client.history({ namespace: "ts/history" });
+  await pages.next();
+  assert.deepEqual([pages.gaps, pages.following], [[], true]);
+});
+
+test("a server tells what it is", async () => {
+  const { log, features, limits, writerMode } = await client.serverInfo();
+  assert.deepEqual([log, writerMode], [LogKind.EMBEDDED, WriterMode.SOLE]);
+  assert.ok(features.includes(ServerFeature.HISTORY));
+  assert.ok(limits.messageBytes > 65_536 && limits.updateTimeoutMs > 0 && limits.changesPerStream > 0);
+});
+
+test("what holds is not known to a server that knows no cluster", async () => {
+  await assert.rejects(client.effective("ts/effective/x"), { reason: "LEVELS_UNKNOWN" });
 });
 
 test("edits at once are repeated on conflict and lose nothing", async (t) => {
@@ -141,9 +206,9 @@ test("an edit sends only what differs", async (t) => {
     const rate = policies.subscriptionPolicies["a.b"]?.dispatchRate ?? assert.fail();
     rate.dispatchThrottlingRateInMsg = 3;
   });
-  assert.equal((await only(watch, "changed")).origin?.updateMask?.paths.length, 2);
+  assert.equal((await only(watch, "changed")).origin?.updateMask?.length, 2);
   const second = await only(watch, "changed");
-  assert.deepEqual(second.origin?.updateMask?.paths, ["subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg"]);
+  assert.deepEqual(second.origin?.updateMask, ["subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg"]);
 });
 
 test("an edit that is too late every time is a conflict", async () => {

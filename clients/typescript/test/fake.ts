@@ -8,16 +8,20 @@ import { anyPack } from "@bufbuild/protobuf/wkt";
 import * as grpc from "@grpc/grpc-js";
 
 import { ErrorInfoSchema } from "../src/generated/google/rpc/error_details_pb.js";
-import { StatusSchema } from "../src/generated/google/rpc/status_pb.js";
+import { StatusSchema, type Status } from "../src/generated/google/rpc/status_pb.js";
 import {
   BookmarkKind, DeletePolicyRequestSchema, DeletePolicyResponseSchema, GetPolicyRequestSchema, GetPolicyResponseSchema, ListHistoryRequestSchema,
-  ListHistoryResponseSchema, ListPoliciesRequestSchema, ListPoliciesResponseSchema, UpdatePolicyRequestSchema, UpdatePolicyResponseSchema,
-  WatchPoliciesRequestSchema, WatchPoliciesResponseSchema, type DeletePolicyRequest, type DeletePolicyResponse, type UpdatePolicyRequest,
-  type UpdatePolicyResponse, type WatchPoliciesRequest, type WatchPoliciesResponse,
+  ListHistoryResponseSchema, ListPoliciesRequestSchema, ListPoliciesResponseSchema, Scope, UpdatePoliciesRequestSchema, UpdatePoliciesResponseSchema,
+  UpdatePolicyRequestSchema, UpdatePolicyResponseSchema, WatchPoliciesRequestSchema, WatchPoliciesResponseSchema, type DeletePolicyRequest,
+  type DeletePolicyResponse, type PolicyChangeRequest, type PolicyChangeResult, type UpdatePoliciesRequest, type UpdatePoliciesResponse,
+  type UpdatePolicyRequest, type UpdatePolicyResponse, type WatchPoliciesRequest, type WatchPoliciesResponse,
 } from "../src/v1/index.js";
 
 /** What a test does with an attempt, counted from 1; undefined never answers. */
 export type Answering = (attempt: number) => UpdatePolicyResponse | Partial<grpc.StatusObject> | undefined;
+
+/** What a stream of changes does with one, of so many that came before; an error ends the stream, undefined never answers. */
+export type Settling = (change: PolicyChangeRequest, before: number) => PolicyChangeResult["result"] | Partial<grpc.StatusObject> | undefined;
 
 export interface Fake {
   readonly address: string;
@@ -27,6 +31,10 @@ export interface Fake {
   readonly deletions: DeletePolicyRequest[];
   /** Where the updates came from: one for each connection. */
   readonly peers: Set<string>;
+  /** The changes of each batch of each stream. */
+  readonly batches: PolicyChangeRequest[][];
+  streams: number;
+  settling: Settling;
   reads: number;
   readonly readMetadata: grpc.Metadata[];
   /** How an attempt of a read fails, counted from 1; undefined answers it. */
@@ -41,6 +49,7 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
   const fake: Fake & { address: string } = {
     address: "", requests: new Array<UpdatePolicyRequest>(), metadata: new Array<grpc.Metadata>(), deletions: new Array<DeletePolicyRequest>(),
     peers: new Set<string>(), reads: 0, readMetadata: new Array<grpc.Metadata>(), reading: () => undefined, watches: 0,
+    batches: new Array<PolicyChangeRequest[]>(), streams: 0, settling: () => ({ case: "updated", value: answer() }),
     end: () => { server.forceShutdown(); },
   };
   const updatePolicy: grpc.handleUnaryCall<UpdatePolicyRequest, UpdatePolicyResponse> = (call, callback) => {
@@ -59,6 +68,24 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
     if (said !== undefined && "code" in said) callback(said);
     else callback(null, create(DeletePolicyResponseSchema));
   };
+  const updatePolicies: grpc.handleBidiStreamingCall<UpdatePoliciesRequest, UpdatePoliciesResponse> = (call) => {
+    fake.streams += 1;
+    call.on("data", ({ changes }: UpdatePoliciesRequest) => {
+      const before = fake.batches.flat().length;
+      fake.batches.push(changes);
+      for (const [index, change] of changes.entries()) {
+        const said = fake.settling(change, before + index);
+        if (said === undefined) continue;
+        if ("case" in said) {
+          call.write(create(UpdatePoliciesResponseSchema, { results: [{ sequence: change.sequence, result: said }] }));
+          continue;
+        }
+        call.emit("error", said);
+        return;
+      }
+    });
+    call.on("end", () => { call.end(); });
+  };
   const read = <O extends DescMessage>(output: O, values?: MessageInitShape<O>): grpc.handleUnaryCall<unknown, MessageShape<O>> => (call, callback) => {
     fake.reads += 1;
     fake.readMetadata.push(call.metadata);
@@ -67,15 +94,16 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
     else callback(null, create(output, values));
   };
   const reads = {
-    getPolicy: read(GetPolicyResponseSchema, { version: "1" }),
+    getPolicy: read(GetPolicyResponseSchema, { documents: [{ topic: "persistent://t/n/x", scope: Scope.LOCAL, version: "1" }] }),
     listPolicies: read(ListPoliciesResponseSchema),
     listHistory: read(ListHistoryResponseSchema),
   };
   // Tells of an empty namespace, and then nothing.
   const watchPolicies: grpc.handleServerStreamingCall<WatchPoliciesRequest, WatchPoliciesResponse> = (call) => {
     fake.watches += 1;
-    const synced = { namespace: call.request.namespaces[0] ?? "", kind: BookmarkKind.SYNCED, token: { log: "a", positions: [] } };
-    call.write(create(WatchPoliciesResponseSchema, { content: { case: "bookmark", value: synced } }));
+    const value = { kind: BookmarkKind.SYNCED, token: { log: "a", positions: [] }, confirmedTime: { seconds: 1n, nanos: 0 } };
+    const [namespace = ""] = call.request.namespaces;
+    call.write(create(WatchPoliciesResponseSchema, { events: [{ namespace, content: { case: "bookmark", value } }] }));
   };
   const methods = {
     updatePolicy: method("UpdatePolicy", UpdatePolicyRequestSchema, UpdatePolicyResponseSchema),
@@ -83,9 +111,10 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
     getPolicy: method("GetPolicy", GetPolicyRequestSchema, GetPolicyResponseSchema),
     listPolicies: method("ListPolicies", ListPoliciesRequestSchema, ListPoliciesResponseSchema),
     listHistory: method("ListHistory", ListHistoryRequestSchema, ListHistoryResponseSchema),
-    watchPolicies: method("WatchPolicies", WatchPoliciesRequestSchema, WatchPoliciesResponseSchema, true),
+    watchPolicies: method("WatchPolicies", WatchPoliciesRequestSchema, WatchPoliciesResponseSchema, { answers: true }),
+    updatePolicies: method("UpdatePolicies", UpdatePoliciesRequestSchema, UpdatePoliciesResponseSchema, { requests: true, answers: true }),
   };
-  server.addService(methods, { updatePolicy, deletePolicy, watchPolicies, ...reads });
+  server.addService(methods, { updatePolicy, updatePolicies, deletePolicy, watchPolicies, ...reads });
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync("127.0.0.1:0", credentials, (error, bound) => {
       if (error === null) resolve(bound);
@@ -98,12 +127,12 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
 }
 
 function method<I extends DescMessage, O extends DescMessage>(
-  name: string, input: I, output: O, streams = false,
+  name: string, input: I, output: O, streams: { requests?: true; answers?: true } = {},
 ): grpc.MethodDefinition<MessageShape<I>, MessageShape<O>> {
   return {
     path: `/topicpolicies.v1.TopicPoliciesService/${name}`,
-    requestStream: false,
-    responseStream: streams,
+    requestStream: streams.requests ?? false,
+    responseStream: streams.answers ?? false,
     requestSerialize: (message) => Buffer.from(toBinary(input, message)),
     requestDeserialize: (bytes) => fromBinary(input, bytes),
     responseSerialize: (message) => Buffer.from(toBinary(output, message)),
@@ -121,14 +150,20 @@ export async function nobody(): Promise<string> {
   return `127.0.0.1:${address.port}`;
 }
 
-/** A status as the service itself gives it. */
+/** The status of an error as the service itself gives it. */
+export function serviceStatus(code: grpc.status, reason: string, facts: Record<string, string> = {}): Status {
+  const info = anyPack(ErrorInfoSchema, create(ErrorInfoSchema, { domain: "topicpolicies", reason, metadata: facts }));
+  return create(StatusSchema, { code, message: "A sentence.", details: [info] });
+}
+
+/** The same as a call ends with it. */
 export function fromTheService(code: grpc.status, reason: string, facts: Record<string, string> = {}): Partial<grpc.StatusObject> {
-  const info = anyPack(ErrorInfoSchema, create(ErrorInfoSchema, { domain: "topicpolicies.v1", reason, metadata: facts }));
   const metadata = new grpc.Metadata();
-  metadata.set("grpc-status-details-bin", Buffer.from(toBinary(StatusSchema, create(StatusSchema, { code, message: "A sentence.", details: [info] }))));
+  metadata.set("grpc-status-details-bin", Buffer.from(toBinary(StatusSchema, serviceStatus(code, reason, facts))));
   return { code, details: "A sentence.", metadata };
 }
 
-export function answer(values: Partial<Pick<UpdatePolicyResponse, "version" | "repeated">> = {}): UpdatePolicyResponse {
-  return create(UpdatePolicyResponseSchema, values);
+export function answer(values: { version?: string; replayed?: boolean } = {}): UpdatePolicyResponse {
+  const { version = "1", replayed = false } = values;
+  return create(UpdatePolicyResponseSchema, { document: { topic: "persistent://t/n/x", scope: Scope.LOCAL, version }, replayed });
 }

@@ -7,7 +7,7 @@ import { status as Code, type StatusObject } from "@grpc/grpc-js";
 import {
   Client, DEFAULT_RETRIES, FailedPreconditionError, NO_RETRIES, TopicPoliciesError, UnavailableError, type ClientOptions, type RetryPolicy,
 } from "../src/index.js";
-import { MOST_HOPS } from "../src/repeats.js";
+import { MOST_HOPS } from "../src/attempts.js";
 import { answer, fromTheService, nobody, serve, type Answering, type Fake } from "./fake.js";
 import { only } from "./watching.js";
 
@@ -50,7 +50,7 @@ test("a change that a follower refuses goes to the leader, and so do the next on
   const leader = await serve(t, leading);
   const follower = await serve(t, following(leader));
   const client = open(t, follower.address, { actor: "retention-bot", token: () => "secret" });
-  assert.equal((await client.update(TOPIC, ONE)).version, "2");
+  assert.equal((await client.update(TOPIC, ONE)).document?.version, "2");
   assert.deepEqual(met(follower, leader), [1, 1]);
   for (let turn = 0; turn < 4; turn += 1) await client.update(TOPIC, ONE);
   assert.deepEqual([follower.requests.length, leader.requests.length, leader.peers.size], [1, 5, 1]);
@@ -87,7 +87,7 @@ test("a leader that changes twice is followed with one request", async (t) => {
   const second = await serve(t, following(last));
   const first = await serve(t, following(second));
   const follower = await serve(t, following(first));
-  assert.equal((await open(t, follower.address).update(TOPIC, ONE)).version, "2");
+  assert.equal((await open(t, follower.address).update(TOPIC, ONE)).document?.version, "2");
   assert.deepEqual(met(follower, first, second, last), [1, 1, 1, 1]);
 });
 
@@ -137,11 +137,11 @@ test("a leader that hangs is left, and its successor is asked with the same requ
 });
 
 test("a former leader that does not know the outcome is asked again, and its successor tells", async (t) => {
-  const successor = await serve(t, () => answer({ repeated: true }));
+  const successor = await serve(t, () => answer({ replayed: true }));
   const former = await serve(t, (attempt) => {
     return attempt === 1 ? fromTheService(Code.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN") : refused(successor.address);
   });
-  assert.ok((await open(t, former.address).update(TOPIC, ONE)).repeated);
+  assert.ok((await open(t, former.address).update(TOPIC, ONE)).replayed);
   assert.deepEqual(met(former, successor), [2, 1]);
 });
 

@@ -6,6 +6,6 @@ import { Client } from "../src/index.js";
 const [target = "", ca = "", certificate = "", key = ""] = process.argv.slice(2);
 const tls = { ca: readFileSync(ca), certificate: readFileSync(certificate), key: readFileSync(key), serverName: "policies.test" };
 const client = new Client(target, { tls, timeoutMs: 20_000 });
-const { previousVersion, policies } = await client.update("persistent://public/default/x", { maxProducerPerTopic: 5 });
+const { previousVersion, document } = await client.update("persistent://public/default/x", { maxProducerPerTopic: 5 });
 client.close();
-console.log(`from version ${previousVersion} to ${policies?.maxProducerPerTopic ?? "nothing"}`);
+console.log(`from version ${previousVersion} to ${document?.policies?.maxProducerPerTopic ?? "nothing"}`);

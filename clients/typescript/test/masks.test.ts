@@ -3,11 +3,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 
-import { path, pathsBetween, pathsOf, TopicPoliciesSchema } from "../src/index.js";
-import { keyOf, namespaceOf } from "../src/types.js";
-import { Scope } from "../src/v1/index.js";
+import { path, pathsBetween, TopicPoliciesSchema, type ListPath, type MaskPath } from "../src/index.js";
+import { written } from "../src/paths.js";
 import { ROOT } from "./sidecar.js";
 
 interface Vectors {
@@ -29,18 +28,38 @@ test("the mask between two documents is the same as in every language", async (t
 
 test("a path is written as in every language", () => {
   assert.ok(vectors.paths.length > 7);
-  for (const { segments, text } of vectors.paths) assert.equal(path(...segments), text);
+  for (const { segments, text } of vectors.paths) assert.equal(written(segments), text);
+  assert.equal(path("subscription_policies", "my-sub", "dispatch_rate"), "subscription_policies.`my-sub`.dispatch_rate");
+  assert.equal(path(), "*");
 });
 
-test("the paths of a document are its fields that are set", () => {
-  const policies = create(TopicPoliciesSchema, { maxProducerPerTopic: 0, replicationClusters: [], retentionPolicies: {} });
-  assert.deepEqual(pathsOf(policies).sort(), ["max_producer_per_topic", "retention_policies"]);
-});
-
-test("a topic has one key, however it is written", () => {
-  for (const topic of ["t/n/x", "persistent://t/n/x", "persistent://t/n/x-partition-12"]) {
-    assert.equal(keyOf(topic, Scope.UNSPECIFIED), keyOf("persistent://t/n/x", Scope.LOCAL));
-    assert.equal(namespaceOf(topic), "t/n");
-  }
-  assert.notEqual(keyOf("t/n/x", Scope.GLOBAL), keyOf("t/n/x", Scope.LOCAL));
+test("the compiler knows all paths, and refuses others", () => {
+  const known: MaskPath[] = [
+    "*", "max_producer_per_topic", "retention_policies", "retention_policies.retention_size_in_mb", "subscription_policies",
+    "replication_clusters", "offload_policies.s3_managed_ledger_offload_bucket", path("subscription_policies", "any key at all"),
+    path("back_log_quota_map", "message_age", "policy"),
+    path("offload_policies", "managed_ledger_extra_configurations", "k"),
+  ];
+  const lists: ListPath[] = ["replication_clusters", "shadow_topics", "subscription_types_enabled"];
+  const refused = [
+    // @ts-expect-error: a typo in a field
+    "max_producers_per_topic" satisfies MaskPath,
+    // @ts-expect-error: camel case
+    "maxProducerPerTopic" satisfies MaskPath,
+    // @ts-expect-error: a typo in a leaf
+    "retention_policies.retention_size" satisfies MaskPath,
+    // @ts-expect-error: lists have no parts
+    "replication_clusters.0" satisfies MaskPath,
+    // @ts-expect-error: keys are for `path` to write
+    "subscription_policies.x" satisfies MaskPath,
+    // @ts-expect-error: it is no list
+    "max_producer_per_topic" satisfies ListPath,
+    // @ts-expect-error: a typo behind a key
+    path("subscription_policies", "my-sub", "dispatch"),
+    // @ts-expect-error: a typo before it
+    path("subscription_policy", "my-sub"),
+    // @ts-expect-error: behind a plain value
+    path("max_producer_per_topic", "x"),
+  ];
+  assert.deepEqual([known.length, lists.length, refused.length], [10, 3, 9]);
 });

@@ -59,6 +59,14 @@ test("one that names itself is waited for, and what is not the service's word me
   assert.equal(routes.writer("a/b"), "one");
 });
 
+test("an address can be left by whoever has his turn there", () => {
+  const routes = new Routes(["one", "two"]);
+  routes.leave("two");
+  assert.equal(routes.address, "one");
+  routes.leave("one");
+  assert.equal(routes.address, "two");
+});
+
 test("so many leaders are remembered, the newest", () => {
   const routes = new Routes(["one"]);
   for (let number = 0; number <= MOST_LEADERS; number += 1) routes.failed("one", ledBy("two"), `a/${number}`);

@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, test, type TestContext } from "node:test";
 
-import { create } from "@bufbuild/protobuf";
-import { status as Code } from "@grpc/grpc-js";
-
 import {
-  Client, DEFAULT_RETRIES, InvalidArgumentError, OutOfRangeError, ResumeToken, Scope, UnavailableError, WatchMode,
-  type Selection, type Watch,
+  Client, HistoryKind, InvalidArgumentError, ResumeToken, Scope, WatchMode, type Selection, type Watch, type WatchEvent,
 } from "../src/index.js";
-import { NamespaceState, WatchPoliciesResponseSchema } from "../src/generated/topicpolicies/v1/service_pb.js";
-import { WatchSession } from "../src/session.js";
 import { Sidecar } from "./sidecar.js";
 import { only } from "./watching.js";
 
@@ -31,7 +25,7 @@ function watching(t: TestContext, selection: Selection, by: Client = client): Wa
 }
 
 async function put(topic: string, maxProducerPerTopic: number, by: Client = client): Promise<string> {
-  return (await by.update(topic, { maxProducerPerTopic })).version;
+  return (await by.update(topic, { maxProducerPerTopic })).document?.version ?? "";
 }
 
 test("a watch tells a snapshot, then synced, then changes", async (t) => {
@@ -39,12 +33,13 @@ test("a watch tells a snapshot, then synced, then changes", async (t) => {
   const first = await put(topic, 1);
   const watch = watching(t, { namespaces: ["ts/watch"] });
   const snapshot = await only(watch, "changed");
-  assert.deepEqual([snapshot.topic, snapshot.scope, snapshot.version, snapshot.snapshot], [topic, Scope.LOCAL, first, true]);
+  const { document } = snapshot;
+  assert.deepEqual([document.topic, document.scope, document.version, snapshot.snapshot], [topic, Scope.LOCAL, first, true]);
   await only(watch, "synced");
   const second = await put(topic, 2);
   const change = await only(watch, "changed");
-  assert.deepEqual([change.version, change.previousVersion, change.snapshot], [second, first, false]);
-  assert.deepEqual([change.policies.maxProducerPerTopic, change.origin?.actor], [2, "tester"]);
+  assert.deepEqual([change.document.version, change.previousVersion, change.snapshot], [second, first, false]);
+  assert.deepEqual([change.document.policies.maxProducerPerTopic, change.origin?.actor], [2, "tester"]);
   await client.delete(topic);
   assert.equal((await only(watch, "deleted")).previousVersion, second);
 });
@@ -69,7 +64,7 @@ test("a watch resumes across a restart of the service, and misses and repeats no
   const told: string[] = [];
   for (let turn = 1; turn <= 3; turn += 1) {
     versions.push(await put(topic, turn, its));
-    told.push((await only(watch, "changed")).version);
+    told.push((await only(watch, "changed")).document.version);
   }
   await own.kill();
   const interrupted = await only(watch, "interrupted");
@@ -78,10 +73,10 @@ test("a watch resumes across a restart of the service, and misses and repeats no
   versions.push(await put(topic, 10, its));
   while (told.length < versions.length) {
     const { value } = await watch.next();
-    assert.ok(value !== undefined && value.kind !== "restarted", "it began again");
+    assert.ok(value !== undefined && value.kind !== "reset", "it began again");
     if (value.kind === "changed") {
       assert.ok(!value.snapshot);
-      told.push(value.version);
+      told.push(value.document.version);
     }
   }
   assert.deepEqual(told, versions);
@@ -99,19 +94,68 @@ test("a watch goes on from a saved token", async (t) => {
   const missed = await put(topic, 2);
   const second = watching(t, { namespaces: ["ts/saved"], resume: ResumeToken.parse(saved) });
   const change = await only(second, "changed");
-  assert.deepEqual([change.version, change.snapshot], [missed, false]);
+  assert.deepEqual([change.document.version, change.snapshot], [missed, false]);
   await only(second, "synced");
 });
 
-test("a token that can't be resumed starts over with a snapshot", async (t) => {
+test("a token that can't be resumed begins again with a reset, and with no other stream", async (t) => {
   const topic = "persistent://ts/over/x";
   await put(topic, 1);
-  const resume = new ResumeToken([["ts/over", { log: "another log", positions: ["00000000000000000001"] }]]);
+  const resume = new ResumeToken([["ts/over", { log: "another log", positions: ["00000000000000000001"], leftOut: "" }]]);
   const watch = watching(t, { namespaces: ["ts/over"], resume });
-  assert.ok((await only(watch, "interrupted")).error instanceof OutOfRangeError);
-  assert.equal((await only(watch, "restarted")).namespace, "ts/over");
+  const reset = await only(watch, "reset");
+  assert.deepEqual([reset.namespace, reset.reason], ["ts/over", "TOKEN_OUT_OF_RANGE"]);
   assert.ok((await only(watch, "changed")).snapshot);
   await only(watch, "synced");
+});
+
+async function all(watch: Watch): Promise<WatchEvent[]> {
+  const told: WatchEvent[] = [];
+  for await (const event of watch) told.push(event);
+  return told;
+}
+
+test("every change is told from the beginning, with the document before, and the watch ends when all is told", async (t) => {
+  const topic = "persistent://ts/every/x";
+  const versions = [await put(topic, 1), await put(topic, 2), await put(topic, 3)];
+  const watch = watching(t, { topics: [topic], mode: WatchMode.EVERY, fromBeginning: true, endWhenSynced: true, includePrevious: true });
+  const changes = (await all(watch)).filter((event) => event.kind === "changed");
+  assert.deepEqual(changes.map((each) => [each.document.version, each.previousVersion, each.snapshot]), [
+    [versions[0], "0", false], [versions[1], versions[0], false], [versions[2], versions[1], false],
+  ]);
+  assert.deepEqual(changes.map((each) => each.previous?.policies?.maxProducerPerTopic), [undefined, 1, 2]);
+});
+
+test("every event is told to who copies the history", async (t) => {
+  const topic = "persistent://ts/entries/x";
+  await client.update(topic, { maxProducerPerTopic: 1 }, { actor: "somebody", reason: "why not" });
+  await client.delete(topic);
+  const told = await all(watching(t, { namespaces: ["ts/entries"], mode: WatchMode.ENTRIES, endWhenSynced: true }));
+  const entries = told.flatMap((event) => (event.kind === "entry" ? [event.entry] : []));
+  assert.deepEqual(entries.slice(0, 2).map((each) => each.kind), [HistoryKind.UPDATE, HistoryKind.DELETE]);
+  const { origin, changed } = entries[0] ?? assert.fail();
+  assert.deepEqual([origin?.actor, origin?.reason, changed], ["somebody", "why not", ["max_producer_per_topic"]]);
+});
+
+test("a signal ends a watch with its reason", async () => {
+  const ending = new AbortController();
+  const why = new Error("seen enough");
+  const watch = client.watch({ namespaces: ["ts/signal"], signal: ending.signal });
+  await only(watch, "synced");
+  const waiting = assert.rejects(only(watch, "changed"), (error) => error === why);
+  ending.abort(why);
+  await waiting;
+  await assert.rejects(client.watch({ namespaces: ["ts/signal"], signal: ending.signal }).next(), (error) => error === why);
+});
+
+test("a watch ends with the block that it is used in", async () => {
+  let used: Watch;
+  {
+    await using watch = client.watch({ namespaces: ["ts/using"] });
+    used = watch;
+    await only(watch, "synced");
+  }
+  assert.ok((await used.next()).done);
 });
 
 test("a watch that makes no sense fails", async (t) => {
@@ -131,34 +175,4 @@ test("closing a watch wakes whoever waits for it", async () => {
   const waiting = watch.next();
   watch.close();
   assert.ok((await waiting).done);
-});
-
-test("a watch without patience left gives up", () => {
-  const session = new WatchSession({ namespaces: ["t/n"], patienceMs: 1000 }, DEFAULT_RETRIES);
-  session.connect(0);
-  const lost = new UnavailableError("lost", { code: Code.UNAVAILABLE });
-  assert.equal(session.broke(lost, 500, 0).attempt, 1);
-  assert.throws(() => session.broke(lost, 990, 0), UnavailableError);
-});
-
-test("a failed namespace says why", () => {
-  const session = new WatchSession({ namespaces: ["t/n"] }, DEFAULT_RETRIES);
-  session.connect(0);
-  const told = (state: NamespaceState, reason: string) => {
-    const value = { namespace: "t/n", state, message: "so it is", reason };
-    return session.received(create(WatchPoliciesResponseSchema, { content: { case: "status", value } }), 0);
-  };
-  const common = { namespace: "t/n", message: "so it is" };
-  assert.deepEqual(told(NamespaceState.FAILED, "WHY"), { kind: "unavailable", ...common, reason: "WHY" });
-  assert.deepEqual(told(NamespaceState.LOADING, ""), { kind: "loading", ...common });
-});
-
-test("tokens are read back, and nothing else is", () => {
-  const token = new ResumeToken([["t/n", { log: "log", positions: ["1", ""] }], ["t/m", { log: "log", positions: [] }]]);
-  const text = '{"namespaces":{"t/m":{"log":"log","positions":[]},"t/n":{"log":"log","positions":["1",""]}}}';
-  assert.equal(token.toString(), text);
-  assert.equal(ResumeToken.parse(text).toString(), text);
-  for (const wrong of ["", "x", "{}", "[]", '{"namespaces":[]}', '{"namespaces":{"t/n":{}}}', '{"namespaces":{"t/n":{"log":1,"positions":[]}}}']) {
-    assert.throws(() => ResumeToken.parse(wrong), InvalidArgumentError, wrong);
-  }
 });

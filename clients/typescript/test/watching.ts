@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 
 import type { Watch, WatchEvent } from "../src/index.js";
 
-/** The next event, which is of this kind; bookmarks that were sent by time and news of loading are passed over. */
+/** The next event, which is of this kind; bookmarks that were sent by time and states are passed over. */
 export async function only<Kind extends WatchEvent["kind"]>(watch: Watch, kind: Kind): Promise<WatchEvent & { kind: Kind }> {
   for (;;) {
     const { value, done } = await watch.next();
     assert.ok(done !== true, "the watch has ended");
     if (is(value, kind)) return value;
-    assert.ok(value.kind === "bookmark" || value.kind === "loading", `it is ${value.kind}, not ${kind}`);
+    assert.ok(value.kind === "bookmark" || value.kind === "status", `it is ${value.kind}, not ${kind}`);
   }
 }
 

@@ -17,16 +17,19 @@ from typer.core import TyperGroup
 from topicpolicies import DEFAULT_TARGET
 
 from .apply import apply, export_, plan
+from .arguments import Command, check
 from .demo import demo
 from .effective import effective
 from .exits import EXIT_CODES, ExitCode
 from .guard import guard
 from .health import health
 from .history import diff, history
+from .info import info
 from .policies import delete, get, list_, update
 from .serve import serve
 from .settings import Output, Settings, settings, tls_options
 from .watch import watch
+from .writing import writing
 
 _ANYWHERE = {
     "--server": 1,
@@ -35,6 +38,7 @@ _ANYWHERE = {
     "-o": 1,
     "--timeout": 1,
     "--actor": 1,
+    "--reason": 1,
     "--tls": 0,
     "--no-tls": 0,
     "--tls-ca": 1,
@@ -51,19 +55,23 @@ class Application(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Moves the global options to the front."""
-        return super().parse_args(ctx, hoist(args))
+        rest = super().parse_args(ctx, hoist(args))
+        check(ctx)
+        return rest
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command; with ``--output json`` wrong usage is told as JSON too."""
         given = sys.argv[1:] if args is None else args
         if not wants_json(given):
-            return super().main(args, *rest, **extra)
-        try:
-            code = super().main(args, *rest, **(extra | {"standalone_mode": False}))
-        except _UsageError as error:
-            message = error.format_message()
-            typer.echo(json.dumps({"error": {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": message}}), err=True)
-            code = ExitCode.USAGE
+            with writing(Output.TABLE):
+                return super().main(args, *rest, **extra)
+        with writing(Output.JSON):
+            try:
+                code = super().main(args, *rest, **(extra | {"standalone_mode": False}))
+            except _UsageError as error:
+                message = error.format_message()
+                typer.echo(json.dumps({"error": {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": message}}), err=True)
+                code = ExitCode.USAGE
         sys.exit(code or ExitCode.OK)
 
 
@@ -113,12 +121,11 @@ app = typer.Typer(
 
 
 def _default_actor() -> str:
-    """The login name, if it can be sent."""
+    """The login name; empty if there is none."""
     try:
-        name = getpass.getuser()
+        return getpass.getuser().encode(errors="replace").decode()
     except (OSError, KeyError, ImportError):
         return ""
-    return name if name.isascii() and name.isprintable() else ""
 
 
 @app.callback()
@@ -137,6 +144,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
         str | None,
         typer.Option("--actor", envvar="TOPICPOLICIES_ACTOR", help="Who asks for a change, for the log; by default your login name."),
     ] = None,
+    reason: Annotated[str, typer.Option("--reason", envvar="TOPICPOLICIES_REASON", help="Why a change is asked for, for the log.")] = "",
     tls: Annotated[
         bool | None, typer.Option("--tls/--no-tls", help="With or without TLS; by default without on this machine, else with.")
     ] = None,
@@ -157,6 +165,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
         timeout_seconds=timeout,
         tls=tls_options(tls, tls_ca, tls_certificate, tls_key, tls_server_name),
         actor=_default_actor() if actor is None else actor,
+        reason=reason,
     )
 
 
@@ -181,6 +190,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "plan": plan,
     "apply": apply,
     "export": export_,
+    "info": info,
     "health": health,
     "serve": serve,
     "guard": guard,
@@ -188,7 +198,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "version": version,
 }
 for _name, _command in _COMMANDS.items():
-    app.command(_name, epilog=EXIT_CODES)(_command)
+    app.command(_name, cls=Command, epilog=EXIT_CODES)(_command)
 
 
 def main() -> None:

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from topicpolicies import (
-    REDACTED,
-    Client,
-    Document,
-    Options,
-    OutcomeUnknown,
-    TopicPolicies,
-    TopicPoliciesError,
-    Update,
-    UpdateOutcome,
-    Violation,
-)
-from topicpolicies.errors import invalid
-from topicpolicies.masks import parse_path
+from topicpolicies import Client, Document, OutcomeUnknown, Violation
 
 from ..core.errors import PolicyError
 from ..core.names import parse_topic
 from . import json_forms
-from .declared import Declared, export, load
-from .differences import Difference, between, show
+from .applying import Applied, Invalid, Planned, make, validated
+from .declared import Declared, export, export_json, load
+from .differences import show
 from .exits import ExitCode, error_json, exit_code, reporting, tell
+from .files import check_there, name_of, read_text, write_text, wrong
 from .planning import Key, Step, steps, topics_of
 from .rendering import console, printable
 from .settings import Output, ScopeNames, Settings, settings
 
-File = Annotated[Path, typer.Option("--file", "-f", metavar="FILE.yaml", dir_okay=False, help="The declared policies.")]
+File = Annotated[Path, typer.Option("--file", "-f", metavar="FILE.yaml", exists=True, dir_okay=False, help="The declared policies.")]
 Prune = Annotated[
     bool,
     typer.Option("--prune", help="Also clear settings that nobody declares, and delete undeclared documents in namespaces:."),
@@ -44,39 +32,6 @@ Topics = Annotated[
     Path | None,
     typer.Option("--topics", metavar="FILE", help="Further topics that patterns may match, one in a line; - is standard input."),
 ]
-
-
-class Planned(NamedTuple):
-    """A step that the server found valid."""
-
-    step: Step
-    after: TopicPolicies | None
-    """The document as it will be; None: there will be none."""
-
-    @property
-    def differences(self) -> list[Difference]:
-        """What will change. A secret that is replaced looks the same before and after."""
-        found = between(self.step.document.policies, self.after)
-        return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.step.mask]
-
-    def json(self) -> dict[str, Any]:
-        """For programs."""
-        document = self.step.document
-        return {
-            "topic": document.topic,
-            "scope": document.scope.name,
-            "version": document.version,
-            "action": "delete" if self.step.deletes else "update",
-            "update_mask": list(self.step.mask),
-            "differences": [each.json() for each in self.differences],
-        }
-
-
-class Invalid(NamedTuple):
-    """A step that the server refuses."""
-
-    step: Step
-    error: TopicPoliciesError
 
 
 def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
@@ -91,6 +46,7 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
       pulsar-admin topics list public/default | topicpolicies plan -f policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    check_there(topics, "--topics")
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
     if chosen.json:
@@ -102,35 +58,37 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
 
 
 def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
-    """Make documents as they are declared: one update for each that is not.
+    """Make documents as they are declared: one change for each that is not.
 
-    Shows the difference, and has everything checked before anything is sent. Then it sends one update after the other, each on condition
-    that the document is still as it was read. If one fails, it stops, and says what was done and what was not; run it again to complete it.
-    Ends with exit code 0 if all is as declared, 8 if only a part was done, otherwise as the failed update would.
+    Shows the difference, and has everything checked before anything is sent. Then it sends the updates, in batches, and after them the
+    deletions, each on condition that the document is still as it was read. If one fails, it sends nothing more, and says what was done and
+    what was not; run it again to complete it. Ends with exit code 0 if all is as declared, 8 if only a part was done, otherwise as the
+    failed change would.
 
     \b
     Examples:
       topicpolicies apply -f policies.yaml
-      topicpolicies apply -f policies.yaml --prune --output json
+      topicpolicies apply -f policies.yaml --prune --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    check_there(topics, "--topics")
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
-        if not chosen.json:
+        if chosen.json:
+            applied = make(client, planned, actor=chosen.actor, reason=chosen.reason)
+        else:
             _show(planned)
-        done, failure = _send(client, chosen, planned)
-    rest = planned[len(done) :]
+            applied = make(client, planned, actor=chosen.actor, reason=chosen.reason, tell=_tell_done)
     if chosen.json:
-        told: dict[str, Any] = {"done": [_named(each) | {"version": version} for each, version in zip(planned, done, strict=False)]}
-        if failure is not None:
-            told |= {"failed": _named(rest[0]) | {"error": error_json(failure)}, "not_sent": [_named(each) for each in rest[1:]]}
-        json_forms.write(told)
-    elif failure is not None:
-        _tell_failure(planned, done, failure)
+        json_forms.write(_json(planned, applied))
+    elif applied.failed:
+        _tell_failed(planned, applied)
     elif planned:
-        typer.echo(f"{len(done)} document{'' if len(done) == 1 else 's'} changed", err=True)
-    if failure is not None:
-        raise typer.Exit(ExitCode.HALF_DONE if done or isinstance(failure, OutcomeUnknown) else exit_code(failure))
+        typer.echo(f"{len(planned)} document{'' if len(planned) == 1 else 's'} changed", err=True)
+    if applied.failed:
+        unknown = any(isinstance(error, OutcomeUnknown) for error in applied.failed.values())
+        first = next(applied.failed[each.step.key] for each in planned if each.step.key in applied.failed)
+        raise typer.Exit(ExitCode.HALF_DONE if applied.done or unknown else exit_code(first))
 
 
 def export_(
@@ -139,7 +97,7 @@ def export_(
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
     file: Annotated[Path | None, typer.Option("--file", "-f", dir_okay=False, help="Where to write; by default standard output.")] = None,
 ) -> None:
-    """Write the file that declares what is there now, for plan and apply.
+    """Write the file that declares what is there now, for plan and apply. With --output json it is JSON, which they read as well.
 
     \b
     Examples:
@@ -149,9 +107,9 @@ def export_(
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
-        text = export(documents, dict.fromkeys(namespaces))
+        text = (export_json if chosen.json else export)(documents, dict.fromkeys(namespaces))
         if file is not None:
-            file.write_text(text, encoding="utf-8")
+            write_text(file, text)
     if file is None:
         typer.echo(text, nl=False)
 
@@ -173,10 +131,10 @@ def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, 
     todo = steps(by_key, documents, prune=declared.namespaces if prune else None)
     planned: list[Planned] = []
     refused: list[Invalid] = []
-    for outcome in _validated(client, todo):
+    for outcome in validated(client, todo):
         if isinstance(outcome, Invalid):
             refused.append(outcome)
-        elif outcome is not None:
+        else:
             planned.append(outcome)
     if refused:
         _tell_refused(refused, chosen)
@@ -188,58 +146,13 @@ def _listed(path: Path | None) -> Iterator[str]:
     """The full names of the topics in a file; those of partitions mean their topic."""
     if path is None:
         return
-    lines = sys.stdin.read().splitlines() if str(path) == "-" else path.read_text(encoding="utf-8").splitlines()
-    for line in lines:
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         name = line.strip().strip('"')
         if name:
             try:
                 yield str(parse_topic(name))
             except PolicyError as error:
-                raise invalid(error.reason, Violation(str(path), error.reason, error.message)) from None
-
-
-def _validated(client: Client, todo: Iterable[Step]) -> Iterator[Planned | Invalid | None]:
-    """What the server says of each step; None: it would change nothing."""
-    todo = list(todo)
-    updates = [step for step in todo if not step.deletes]
-    requests = (_update(step, validate_only=True) for step in updates)
-    answers = {settled.sequence: settled for settled in client.update_many(requests)}
-    for number, step in enumerate(updates):
-        settled = answers[number]
-        if settled.error is not None:
-            yield Invalid(step, settled.error)
-        elif settled.unwrap().outcome is not UpdateOutcome.UNCHANGED:
-            yield Planned(step, settled.unwrap().policies)
-        else:
-            yield None
-    yield from (Planned(step, None) for step in todo if step.deletes)
-
-
-def _update(step: Step, *, validate_only: bool = False) -> Update:
-    document = step.document
-    options = Options(mask=step.mask, scope=document.scope, etag=document.version, validate_only=validate_only)
-    return Update(document.topic, step.values, options)
-
-
-def _send(client: Client, chosen: Settings, planned: Iterable[Planned]) -> tuple[list[str], TopicPoliciesError | None]:
-    """Does one step after the other; the versions that were made, and what stopped it."""
-    done: list[str] = []
-    for each in planned:
-        document = each.step.document
-        try:
-            if each.step.deletes:
-                deletion = client.delete(document.topic, scopes={document.scope: document.version}).raise_for_errors()
-                version = deletion.scopes[document.scope].version
-            else:
-                update = _update(each.step)
-                options = update.options
-                version = client.update(document.topic, each.step.values, mask=options.mask, scope=options.scope, etag=options.etag).version
-        except TopicPoliciesError as error:
-            return done, error
-        done.append(version)
-        if not chosen.json:
-            typer.echo(f"{'deleted' if each.step.deletes else 'changed'}  {_title(each.step)}  version {version}")
-    return done, None
+                raise wrong(error.reason, Violation(f"{name_of(path)}:{number}", error.reason, error.message)) from None
 
 
 def _show(planned: Iterable[Planned]) -> None:
@@ -268,21 +181,34 @@ def _tell_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:
     typer.echo("Nothing was changed.", err=True)
 
 
-def _tell_failure(planned: list[Planned], done: list[str], failure: TopicPoliciesError) -> None:
-    failed = planned[len(done)]
-    unknown = isinstance(failure, OutcomeUnknown)
-    typer.echo(f"{'unknown' if unknown else 'failed'}   {_title(failed.step)}", err=True)
-    tell(failure, Output.TABLE)
-    for each in planned[len(done) + 1 :]:
-        typer.echo(f"not sent  {_title(each.step)}", err=True)
-    rest = len(planned) - len(done) - 1
-    typer.echo(f"{len(done)} done, 1 {'unknown' if unknown else 'failed'}, {rest} not sent: apply again to complete it.", err=True)
+def _tell_done(planned: Planned, version: str) -> None:
+    typer.echo(f"{'deleted' if planned.step.deletes else 'changed'}  {_title(planned.step)}  version {version}")
+
+
+def _tell_failed(planned: Iterable[Planned], applied: Applied) -> None:
+    counts = {"failed": 0, "unknown": 0, "not sent": 0}
+    for each in planned:
+        if each.step.key in applied.done:
+            continue
+        error = applied.failed.get(each.step.key)
+        became = "not sent" if error is None else "unknown" if isinstance(error, OutcomeUnknown) else "failed"
+        counts[became] += 1
+        typer.echo(f"{became:<8}  {_title(each.step)}", err=True)
+        if error is not None:
+            tell(error, Output.TABLE)
+    told = [f"{len(applied.done)} done", *(f"{count} {became}" for became, count in counts.items() if count or became == "not sent")]
+    typer.echo(f"{', '.join(told)}: apply again to complete it.", err=True)
+
+
+def _json(planned: Iterable[Planned], applied: Applied) -> dict[str, Any]:
+    """What was done, and, if anything failed, what failed and what was not sent."""
+    by_key = {each.step.key: {"topic": each.step.key[0], "scope": each.step.key[1].name} for each in planned}
+    told = {"done": [named | {"version": applied.done[key]} for key, named in by_key.items() if key in applied.done]}
+    if not applied.failed:
+        return told
+    failed = [named | {"error": error_json(applied.failed[key])} for key, named in by_key.items() if key in applied.failed]
+    return told | {"failed": failed, "not_sent": [named for key, named in by_key.items() if key not in {*applied.done, *applied.failed}]}
 
 
 def _title(step: Step) -> str:
     return f"{printable(step.document.topic)}  {step.document.scope.name}"
-
-
-def _named(planned: Planned) -> dict[str, Any]:
-    topic, scope = planned.step.key
-    return {"topic": topic, "scope": scope.name}

@@ -12,6 +12,9 @@ object, map    JSON, with the field names of this service or of its JSON form: `
 =============  ==========================================================================================
 
 ``+=`` adds elements to a list, ``-=`` removes some; both leave the others alone.
+
+An update of assignments changes nothing more than they set: leaves of objects, entries of maps, whole lists (docs/masks.md). A value that
+says nothing (``{}``, ``[]``, nothing after ``=``) is that of its whole path.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from topicpolicies import ListOperation, TopicPolicies, Violation
 from topicpolicies.errors import invalid
+from topicpolicies.masks import WILDCARD
 from topicpolicies.values import Target, ValueProblem, enum_number, kind_name, locate, map_value, no_field, scalar
 
 _OPERATORS = {"+": ListOperation.UNION, "-": ListOperation.SUBTRACT}
@@ -51,6 +55,13 @@ class Assignments:
     """New values by path; None clears."""
     list_operations: dict[str, ListOperation] = field(default_factory=dict)
     """What to do with lists that are not replaced, by path."""
+
+    def mask(self, paths: Iterable[str]) -> list[str]:
+        """What an update names, of the paths that are to be replaced as a whole; nothing: what is set, and what is to be cleared."""
+        given = list(paths)
+        if not given or given == [WILDCARD]:
+            return given
+        return [*given, *(path for path, value in self.values.items() if value is None)]
 
 
 def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:

@@ -21,6 +21,8 @@ Only what is declared is looked at: other fields, and other leaves of a declared
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
@@ -32,17 +34,21 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from topicpolicies import Document, Scope, TopicPolicies, Violation
-from topicpolicies.errors import invalid
 from topicpolicies.masks import Path
 from topicpolicies.values import ValueProblem, assign, enum_name, locate, map_value
 
 from ..core.errors import PolicyError
 from ..core.names import parse_namespace, parse_topic
+from .arguments import is_unicode
+from .files import read_text, wrong
 
 VERSION = 1
 _TOP = ("version", "namespaces", "policies")
 _ENTRY = ("topic", "pattern", "scope", "set")
 _WILD = "*?["
+_HALF = "half of a character (a surrogate without its other half)"
+_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What JSON may hold as it is and YAML may not."""
 
 
 class Declaration(NamedTuple):
@@ -94,7 +100,7 @@ def load(path: FilePath) -> Declared:
         InvalidArgument: it is wrong; everything that is, each with its line.
         OSError: it can't be read.
     """
-    return parse(path.read_text(encoding="utf-8"), path.name)
+    return parse(read_text(path), path.name)
 
 
 def parse(text: str, name: str) -> Declared:
@@ -108,12 +114,12 @@ def parse(text: str, name: str) -> Declared:
         root = YAML(typ="rt", pure=True).load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise invalid("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", f"{error.problem or error.context}.")) from None
+        raise wrong("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", f"{error.problem or error.context}.")) from None
     except (YAMLError, ValueError, RecursionError) as error:
-        raise invalid("NOT_YAML", Violation(f"{name}:1", "NOT_YAML", f"{error}")) from None
+        raise wrong("NOT_YAML", Violation(f"{name}:1", "NOT_YAML", f"{error}")) from None
     declared = _declared(root, problems)
     if problems.found:
-        raise invalid(problems.found[0].reason, *problems.found)
+        raise wrong(problems.found[0].reason, *problems.found)
     return declared
 
 
@@ -126,6 +132,9 @@ def _declared(root: Any, problems: _Problems) -> Declared:
         problems.add(root, "version", "UNKNOWN_VERSION", f"Say version: {VERSION}; this program knows no other.")
     namespaces: list[str] = []
     for each in _list(root, "namespaces", problems):
+        if not is_unicode(str(each)):
+            problems.add(root, "namespaces", "MALFORMED_NAME", f"namespaces: has {_HALF}.")
+            continue
         try:
             namespaces.append(parse_namespace(str(each)))
         except PolicyError as error:
@@ -158,12 +167,15 @@ def _declaration(entry: Any, entries: Any, index: int, problems: _Problems) -> D
     else:
         for name, value in wanted.items():
             try:
+                str(name).encode()
                 target = locate(TopicPolicies.DESCRIPTOR, str(name))
                 assign(values, target, value)
                 if value is None or value in ([], {}):
                     unset.append(target.path)
             except ValueProblem as problem:
                 problems.add(wanted, name, problem.reason, str(problem))
+            except UnicodeEncodeError:
+                problems.add(wanted, name, "WRONG_VALUE", f"{name} has {_HALF}.")
     if len(problems.found) > before:
         return None
     return Declaration(topic, pattern, scope, values, tuple(leaves(values)), tuple(unset))
@@ -175,6 +187,8 @@ def _topic(text: str, pattern: bool, entry: Any, key: str, problems: _Problems) 
     except PolicyError as error:
         problems.add(entry, key, error.reason, error.message)
         return ""
+    if not is_unicode(text):
+        problems.add(entry, key, "MALFORMED_NAME", f"{key}: has {_HALF}.")
     if pattern and any(letter in f"{name.tenant}{name.namespace_part}" for letter in _WILD):
         problems.add(entry, key, "MALFORMED_NAME", "A pattern names its tenant and namespace; only the topic's own name is open.")
     return str(name)
@@ -228,18 +242,28 @@ def _below(message: Message, path: Path) -> Iterator[Path]:
 
 def export(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
     """The file that declares documents as they are."""
-    entries = []
-    for document in documents:
-        if document.policies is not None:
-            scope = {"scope": "global"} if document.scope is Scope.GLOBAL else {}
-            entries.append({"topic": document.topic} | scope | {"set": _plain(document.policies)})
     yaml = YAML(typ="rt", pure=True)
     yaml.default_flow_style = False
     yaml.width = 140
     yaml.indent(mapping=2, sequence=4, offset=2)
     text = io.StringIO()
-    yaml.dump({"version": VERSION, "namespaces": list(namespaces), "policies": entries}, text)
+    yaml.dump(_declaring(documents, namespaces), text)
     return text.getvalue()
+
+
+def export_json(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
+    """The same as one line of JSON, of the kind that is YAML too."""
+    text = json.dumps(_declaring(documents, namespaces), ensure_ascii=False)
+    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+def _declaring(documents: Iterable[Document], namespaces: Iterable[str]) -> dict[str, Any]:
+    entries = []
+    for document in documents:
+        if document.policies is not None:
+            scope = {"scope": "global"} if document.scope is Scope.GLOBAL else {}
+            entries.append({"topic": document.topic} | scope | {"set": _plain(document.policies)})
+    return {"version": VERSION, "namespaces": list(namespaces), "policies": entries}
 
 
 def _plain(message: Message) -> dict[str, Any]:

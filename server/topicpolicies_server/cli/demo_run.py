@@ -95,8 +95,7 @@ async def run(address: str, *, clients: int, updates_per_client: int, progress: 
 
     everyone = [AsyncClient(address, actor=f"client-{number:02}") for number in range(clients)]
     try:
-        deletion = (await everyone[0].delete(TOPIC)).raise_for_errors()
-        beginning = next(iter(deletion.scopes.values())).version
+        beginning = (await everyone[0].delete(TOPIC)).version
         async with everyone[0].watch(topics=[TOPIC], mode=WatchMode.EVERY) as watch:
             while not isinstance(await anext(watch), Synced):
                 pass
@@ -154,7 +153,7 @@ def _check_chain(report: Report, beginning: str, acknowledged: list[UpdateResult
 
 
 def _check_watch(report: Report, acknowledged: list[UpdateResult], seen: list[Changed]) -> None:
-    told = [event.version for event in seen]
+    told = [event.document.version for event in seen]
     if told != sorted({result.version for result in acknowledged}):
         report.problems.append("the watch has not told of exactly the acknowledged versions, in order")
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from topicpolicies import EffectivePolicies, PolicySource
+from topicpolicies import EffectivePolicies, EffectiveView, PolicySource
 from topicpolicies.masks import format_path, parse_path
-from topicpolicies.v1 import service_pb2
 
 from . import json_forms
 from .exits import reporting
-from .policies import OneScope, Topic
+from .policies import Topic
 from .rendering import console, lines, printable
-from .settings import ScopeName, settings
+from .settings import settings
 
 _SOURCES = {
     PolicySource.TOPIC_LOCAL: "topic, local",
@@ -26,37 +26,36 @@ _SOURCES = {
 }
 
 
+class ViewName(enum.Enum):
+    """A view on the command line."""
+
+    ENFORCED = "enforced"
+    APPLIED_LOCAL = "applied-local"
+    APPLIED_GLOBAL = "applied-global"
+
+
 def effective(
     context: typer.Context,
     topic: Topic,
-    applied: Annotated[bool, typer.Option("--applied", help="What the brokers' admin API answers with applied=true, instead.")] = False,
-    scope: OneScope = ScopeName.LOCAL,
+    view: Annotated[
+        ViewName, typer.Option("--view", help="What brokers enforce, or what their admin API answers with applied=true.")
+    ] = ViewName.ENFORCED,
 ) -> None:
     """Show what holds for one topic, and which level says so.
 
-    Per setting the first of the topic's local and global documents, the namespace and the broker that says something. --scope goes with
-    --applied, which looks at one document only.
+    Per setting the first of the topic's local and global documents, the namespace and the broker that says something. The views
+    applied-local and applied-global look at one document only, as the admin API does without and with isGlobal=true.
 
     \b
     Examples:
       topicpolicies effective persistent://public/default/orders
-      topicpolicies effective public/default/orders --applied --scope global --output json
+      topicpolicies effective public/default/orders --view applied-global --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        found = client.effective(topic, applied=applied, scope=scope.scope)
+        found = client.effective(topic, view=EffectiveView[view.name])
     if chosen.json:
-        message = service_pb2.GetPolicyResponse(
-            topic=found.topic,
-            exists=True,
-            policies=found.policies,
-            version=found.local_version,
-            global_version=found.global_version,
-            disabled=found.disabled,
-        )
-        for path, source in found.sources.items():
-            message.sources.add(path=path, source=service_pb2.PolicySource.ValueType(source))
-        json_forms.write(json_forms.of_message(message))
+        json_forms.write(json_forms.of_effective(found))
         return
     disabled = "  its own policies are disabled" if found.disabled else ""
     typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")

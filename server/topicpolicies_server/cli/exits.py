@@ -25,7 +25,7 @@ class ExitCode(enum.IntEnum):
     USAGE = 2
     """The command line, or the request, is wrong."""
     CONFLICT = 3
-    """The document has another version than --etag says (ABORTED)."""
+    """The document has another version than --etag says (ABORTED), or there is one, in spite of --must-not-exist (ALREADY_EXISTS)."""
     NOT_FOUND = 4
     """There is no such topic or namespace, or, for ``get``, no document."""
     UNAVAILABLE = 5
@@ -38,13 +38,14 @@ class ExitCode(enum.IntEnum):
     """``apply``: a part was done before the rest failed."""
 
 
-EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--etag), 4 not found, or no document,
-5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
+EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--etag, --must-not-exist), 4 not found,
+or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
 8 partly done (apply)."""
 
 _CODES = {
     StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,
     StatusCode.ABORTED: ExitCode.CONFLICT,
+    StatusCode.ALREADY_EXISTS: ExitCode.CONFLICT,
     StatusCode.NOT_FOUND: ExitCode.NOT_FOUND,
     StatusCode.UNAVAILABLE: ExitCode.UNAVAILABLE,
     StatusCode.DEADLINE_EXCEEDED: ExitCode.UNAVAILABLE,
@@ -73,9 +74,9 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
         tell(error, output, server)
         raise typer.Exit(exit_code(error)) from None
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
+        if error.filename is None:  # no file's, but the output's
             raise
-        tell_other("FILE", f"{error.filename}: {error.strerror}" if error.filename else str(error), output)
+        tell_other("FILE", f"{error.filename}: {error.strerror}", output)
         raise typer.Exit(ExitCode.ERROR) from None
 
 

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from itertools import islice
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from topicpolicies import (
-    ActorStanding,
-    Document,
-    HistoryEntry,
-    HistoryGap,
-    HistoryGapReason,
-    HistoryKind,
-    HistoryOutcome,
-    HistoryPage,
-)
+from topicpolicies import Document, HistoryGap, HistoryPage
 
 from . import json_forms
 from .differences import Difference, between, show
+from .entries import gap_line, show_entry
 from .exits import ExitCode, reporting
-from .moments import parse_moment, parse_time
+from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
-from .rendering import compact, console, differences, printable
+from .rendering import console, printable
 from .settings import ScopeName, ScopeNames, settings
-from .watch import sort_targets
-
-_WHY = {
-    HistoryGapReason.COMPACTED: "the log was compacted while the server did not follow it",
-    HistoryGapReason.LOG_REPLACED: "the log was replaced while the server did not follow it",
-    HistoryGapReason.OVERRUN: "more events came than could be written",
-    HistoryGapReason.TRIMMED: "what was older has been dropped",
-    HistoryGapReason.UNSPECIFIED: "for a reason that this program does not know",
-}
+from .targets import sort_targets
 
 
 def history(
@@ -88,14 +69,13 @@ def history(
                 if chosen.json:
                     json_forms.write(json_forms.of_history_entry(entry))
                 else:
-                    _show(entry)
+                    show_entry(entry)
     if chosen.json:
         for gap in gaps:
             json_forms.write(json_forms.of_history_gap(gap))
         return
     for gap in gaps:
-        begin = "the beginning of the log" if gap.start is None else _time(gap.start)
-        typer.echo(f"Gap: events may be missing from {begin} to {_time(gap.end)}: {_WHY[gap.reason]}.", err=True)
+        typer.echo(gap_line(gap), err=True)
     if not following:
         typer.echo("The server can't read the log now: the newest events may be missing.", err=True)
     typer.echo(f"{shown} event{'' if shown == 1 else 's'}", err=True)
@@ -121,7 +101,7 @@ def diff(
     chosen = settings(context)
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        first, second = (client.get_as_of(topic, moment, scope=scope.scope) for moment in moments)
+        first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
     found = between(first.policies, second.policies)
     if chosen.json:
         told = {"a": json_forms.of_document(first), "b": json_forms.of_document(second)}
@@ -154,52 +134,3 @@ def _whole(pages: Iterator[HistoryPage], limit: int) -> Iterator[HistoryPage]:
         left -= len(page.entries)
         if left <= 0:
             return
-
-
-def _show(entry: HistoryEntry) -> None:
-    what = _KINDS[entry.kind]
-    if entry.outcome not in (HistoryOutcome.APPLIED, HistoryOutcome.RESTATED):
-        what = f"{what}, {entry.outcome.name.lower()}"
-    lines = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    scope = "" if entry.scope is None else entry.scope.name
-    where = printable(entry.topic) or "an entry that can't be read"
-    console().print(Text(f"{_time(entry.time)}  {where}  {scope}  version {entry.version}", style="bold"))
-    lines.add_row("", Text(what), Text(f"by {_who(entry)}"))
-    console().print(lines)
-    told = _change(entry)
-    if told:
-        console().print(Text(f"    {told}"))
-
-
-def _who(entry: HistoryEntry) -> str:
-    claimed = entry.actor_standing is ActorStanding.UNAUTHENTICATED
-    who = f"{entry.actor} (not authenticated)" if claimed else entry.actor or "UNKNOWN"
-    return printable(f"{who}, producer {entry.producer_name}" if entry.producer_name else who)
-
-
-def _change(entry: HistoryEntry) -> str:
-    """What an event did, in one line; empty if it did nothing."""
-    if not entry.before_known:
-        return f"now: {compact(entry.after)}" if entry.after is not None else "now: no document"
-    if entry.after is None:
-        return "" if entry.before is None else f"deleted: {compact(entry.before)}"
-    if entry.before is None:
-        return f"made: {compact(entry.after)}"
-    if entry.before == entry.after:
-        return f"a secret in {', '.join(entry.changed)} changed" if entry.changed else ""
-    return differences(entry.before, entry.after)
-
-
-_KINDS = {
-    HistoryKind.UPDATE: "update",
-    HistoryKind.DELETE: "delete",
-    HistoryKind.BROKER: "a broker's event",
-    HistoryKind.REPAIR: "repair",
-    HistoryKind.TOMBSTONE: "tombstone",
-    HistoryKind.UNREADABLE: "unreadable",
-    HistoryKind.UNSPECIFIED: "unknown",
-}
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone().isoformat(sep=" ", timespec="milliseconds")

@@ -1,4 +1,8 @@
-"""Answers as JSON: Protobuf's own JSON form, with the names of the definition, as if the messages themselves were printed."""
+"""Answers as JSON: Protobuf's own JSON form, with the names of the definition, as if the messages themselves were printed.
+
+Two things differ. A mask is a list of paths, because Protobuf's form of one can't carry the keys of maps. And what a watch itself has to
+say, of which the service has no message, is a line ``interrupted``.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,25 @@ from google.protobuf.message import Message
 from topicpolicies import (
     Bookmark,
     Changed,
-    Deleted,
-    Deletion,
+    DeleteResult,
     Document,
+    EffectivePolicies,
+    Entry,
+    Gap,
     HistoryEntry,
     HistoryGap,
     Interrupted,
-    NamespaceLoading,
-    NamespaceUnavailable,
     Origin,
-    Restarted,
+    Reset,
+    ServerInfo,
+    Status,
     Synced,
     UpdateResult,
     WatchEvent,
+    WatchToken,
 )
-from topicpolicies.v1 import service_pb2
+from topicpolicies.history import timestamp
+from topicpolicies.v1 import errors_pb2, policies_pb2, service_pb2
 
 from .exits import error_json
 
@@ -45,121 +53,195 @@ def dumps(document: Json) -> str:
 
 
 def of_message(message: Message) -> Json:
-    """A message, by the definition's own field names."""
+    """A message without masks, by the definition's own field names."""
     return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
 def of_document(document: Document) -> Json:
-    """As ``GetPolicyResponse``; ``exists`` is always there."""
-    message = service_pb2.GetPolicyResponse(
-        topic=document.topic, scope=document.scope.number, exists=document.exists, policies=document.policies, version=document.version
-    )
-    return of_message(message) | {"exists": document.exists}
+    """As ``PolicyDocument``."""
+    return of_message(_document(document))
 
 
-def of_documents(documents: Iterable[Document]) -> Json:
-    """As ``ListPoliciesResponse`` of a single page."""
-    return {"entries": [of_document(document) for document in documents]}
-
-
-def of_history_entry(entry: HistoryEntry) -> Json:
-    """As ``HistoryEntry``, with the masks as lists of paths."""
-    told = of_message(entry.message)
-    for name, paths in (("update_mask", entry.update_mask), ("changed", entry.changed)):
-        told.pop(name, None)
-        if paths:
-            told[name] = list(paths)
-    return {"entry": told}
-
-
-def of_history_gap(gap: HistoryGap) -> Json:
-    """As ``HistoryGap``."""
-    told = {"end_time": gap.end.isoformat(), "reason": gap.reason.name}
-    return {"gap": told if gap.start is None else {"start_time": gap.start.isoformat()} | told}
+def of_documents(documents: Iterable[Document], token: WatchToken | None = None) -> Json:
+    """As ``GetPolicyResponse``, and as ``ListPoliciesResponse`` of a single page. ``documents`` is always there."""
+    told: Json = {"documents": [of_document(document) for document in documents]}
+    return told if token is None else told | {"token": of_message(token.message())}
 
 
 def of_update(result: UpdateResult) -> Json:
     """As ``UpdatePolicyResponse``."""
     return of_message(
         service_pb2.UpdatePolicyResponse(
-            topic=result.topic,
-            scope=result.scope.number,
-            policies=result.policies,
+            document=_maybe(result.document),
             version=result.version,
             previous_version=result.previous_version,
-            outcome=service_pb2.UpdateOutcome.ValueType(result.outcome.value),
+            previous=_maybe(result.previous),
+            outcome=service_pb2.UpdateOutcome.ValueType(result.outcome),
             request_id=result.request_id,
-            repeated=result.repeated,
+            replayed=result.replayed,
         )
     )
 
 
-def of_deletion(deletion: Deletion) -> Json:
-    """As ``DeletePolicyResponse``, with errors as commands tell them."""
-    message = service_pb2.DeletePolicyResponse(topic=deletion.topic, request_id=deletion.request_id)
-    for result in deletion.scopes.values():
-        message.results.add(
-            scope=result.scope.number,
-            outcome=service_pb2.DeleteOutcome.ValueType(result.outcome.value),
+def of_deletion(result: DeleteResult) -> Json:
+    """As ``DeletePolicyResponse``."""
+    return of_message(
+        service_pb2.DeletePolicyResponse(
+            document=_maybe(result.document),
             version=result.version,
             previous_version=result.previous_version,
-            repeated=result.repeated,
+            previous=_maybe(result.previous),
+            outcome=service_pb2.DeleteOutcome.ValueType(result.outcome),
+            request_id=result.request_id,
+            replayed=result.replayed,
         )
-    told = of_message(message)
-    for entry, result in zip(told["results"], deletion.scopes.values(), strict=True):
-        if result.error is not None:
-            entry["error"] = error_json(result.error)
-    return told
+    )
+
+
+def of_effective(found: EffectivePolicies) -> Json:
+    """As ``GetEffectivePolicyResponse``."""
+    sources = (
+        service_pb2.FieldSource(path=path, source=service_pb2.PolicySource.ValueType(source)) for path, source in found.sources.items()
+    )
+    return of_message(
+        service_pb2.GetEffectivePolicyResponse(
+            topic=found.topic,
+            policies=found.policies,
+            sources=sources,
+            local_version=found.local_version,
+            global_version=found.global_version,
+            disabled=found.disabled,
+        )
+    )
+
+
+def of_server_info(info: ServerInfo) -> Json:
+    """As ``GetServerInfoResponse``."""
+    limits = service_pb2.ServerLimits(
+        message_bytes=info.limits.message_bytes,
+        changes_per_stream=info.limits.changes_per_stream,
+        watch_selectors=info.limits.watch_selectors,
+        watches=info.limits.watches,
+    )
+    limits.update_timeout.FromNanoseconds(round(info.limits.update_timeout_seconds * 1e9))
+    return of_message(
+        service_pb2.GetServerInfoResponse(
+            version=info.version,
+            log=service_pb2.LogKind.ValueType(info.log),
+            cluster=info.cluster,
+            writer_mode=service_pb2.WriterMode.ValueType(info.writer_mode),
+            features=[service_pb2.ServerFeature.ValueType(feature) for feature in sorted(info.features)],
+            limits=limits,
+        )
+    )
+
+
+def of_history_entry(entry: HistoryEntry) -> Json:
+    """As a ``WatchEvent`` of the mode ENTRIES, but for its namespace."""
+    told = of_message(
+        service_pb2.HistoryEntry(
+            document=_maybe(entry.document),
+            previous=_maybe(entry.previous),
+            kind=service_pb2.HistoryKind.ValueType(entry.kind),
+            outcome=service_pb2.HistoryOutcome.ValueType(entry.outcome),
+            time=timestamp(entry.time),
+            partition=entry.partition,
+            position=entry.position,
+            stale=entry.stale,
+            unexplained=entry.unexplained,
+            ambiguous=entry.ambiguous,
+            replicated=entry.replicated,
+            problem=entry.problem,
+        )
+    )
+    told["origin"] = _origin(entry.origin)
+    if entry.changed:
+        told["changed"] = list(entry.changed)
+    return {"entry": told}
+
+
+def of_history_gap(gap: HistoryGap) -> Json:
+    """As a ``WatchEvent`` of the mode ENTRIES, but for its namespace."""
+    message = service_pb2.HistoryGap(end_time=timestamp(gap.end), reason=service_pb2.HistoryGapReason.ValueType(gap.reason))
+    if gap.start is not None:
+        message.start_time.CopyFrom(timestamp(gap.start))
+    return {"gap": of_message(message)}
 
 
 def of_event(event: WatchEvent) -> Json:
-    """As ``WatchPoliciesResponse``; what the client itself has to say is ``restarted`` and ``interrupted``.
+    """As ``WatchEvent``. ``snapshot`` tells a document that was there from one that changed; ``interrupted`` is the client's own."""
+    if isinstance(event, Interrupted):
+        retry = {"attempt": event.attempt, "retry_in_seconds": round(event.retry_in_seconds, 3)}
+        return {"interrupted": {"error": error_json(event.error), **retry}}
+    return {"namespace": event.namespace, **_content(event)}
 
-    A mask is a list of paths: Protobuf's JSON form of one can't carry the keys of maps.
-    """
-    response = service_pb2.WatchPoliciesResponse()
+
+def _content(event: Changed | Entry | Gap | Synced | Bookmark | Status | Reset) -> Json:
     match event:
-        case Changed() | Deleted():
-            told = of_message(_change(event)) | {"exists": isinstance(event, Changed), "snapshot": event.snapshot}
-            if event.origin.update_mask is not None:
-                told.setdefault("origin", {})["update_mask"] = list(event.origin.update_mask)
-            return {"change": told}
+        case Changed():
+            return {"change": _change(event)}
+        case Entry():
+            return of_history_entry(event.entry)
+        case Gap():
+            return of_history_gap(event.gap)
         case Synced() | Bookmark():
             kind = service_pb2.BOOKMARK_KIND_SYNCED if isinstance(event, Synced) else service_pb2.BOOKMARK_KIND_TIMER
-            response.bookmark.CopyFrom(service_pb2.Bookmark(namespace=event.namespace, kind=kind, token=event.token.message()))
-        case NamespaceLoading() | NamespaceUnavailable():
-            failed = isinstance(event, NamespaceUnavailable)
-            state = service_pb2.NAMESPACE_STATE_FAILED if failed else service_pb2.NAMESPACE_STATE_LOADING
-            reason = event.reason if isinstance(event, NamespaceUnavailable) else ""
-            status = service_pb2.NamespaceStatus(namespace=event.namespace, state=state, message=event.message, reason=reason)
-            response.status.CopyFrom(status)
-        case Restarted():
-            return {"restarted": {"namespace": event.namespace, "reason": event.reason}}
-        case Interrupted():
-            retry = {"attempt": event.attempt, "retry_in_seconds": round(event.retry_in_seconds, 3)}
-            return {"interrupted": {"error": error_json(event.error), **retry}}
-    return of_message(response)
+            confirmed = timestamp(event.confirmed_time)
+            return {"bookmark": of_message(service_pb2.Bookmark(kind=kind, token=event.token.message(), confirmed_time=confirmed))}
+        case Status():
+            state = service_pb2.NamespaceState.ValueType(event.state)
+            status = service_pb2.NamespaceStatus(state=state, reason=_reason(event.reason), message=event.message)
+            return {"status": of_message(status)}
+        case Reset():
+            return {"reset": of_message(service_pb2.WatchReset(reason=_reason(event.reason), message=event.message))}
 
 
-def _change(event: Changed | Deleted) -> service_pb2.PolicyChange:
-    return service_pb2.PolicyChange(
-        namespace=event.namespace,
-        topic=event.topic,
-        scope=event.scope.number,
-        exists=isinstance(event, Changed),
-        policies=event.policies if isinstance(event, Changed) else None,
-        version=event.version,
-        previous_version=event.previous_version,
-        partition=event.partition,
-        position=event.position,
-        origin=_origin(event.origin),
+def _change(event: Changed) -> Json:
+    told = of_message(
+        service_pb2.PolicyChange(
+            document=_document(event.document),
+            previous_version=event.previous_version,
+            previous=_maybe(event.previous),
+            partition=event.partition,
+            position=event.position,
+        )
+    )
+    if event.origin is not None:
+        told["origin"] = _origin(event.origin)
+    return told | {"snapshot": event.snapshot}
+
+
+def _document(document: Document) -> policies_pb2.PolicyDocument:
+    return policies_pb2.PolicyDocument(
+        topic=document.topic,
+        scope=document.scope.number,
+        policies=document.policies,
+        version=document.version,
+        disabled=document.disabled,
     )
 
 
-def _origin(origin: Origin) -> service_pb2.ChangeOrigin:
+def _maybe(document: Document | None) -> policies_pb2.PolicyDocument | None:
+    return _document(document) if document is not None else None
+
+
+def _origin(origin: Origin) -> Json:
     message = service_pb2.ChangeOrigin(
-        actor=origin.actor, request_id=origin.request_id, producer_name=origin.producer_name, event=origin.event
+        actor=origin.actor,
+        actor_standing=service_pb2.ActorStanding.ValueType(origin.actor_standing),
+        reason=origin.reason,
+        request_id=origin.request_id,
+        producer_name=origin.producer_name,
+        event=origin.event,
     )
     if origin.publish_time is not None:
-        message.publish_time.FromDatetime(origin.publish_time)
-    return message
+        message.publish_time.CopyFrom(timestamp(origin.publish_time))
+    told = of_message(message)
+    return told if origin.update_mask is None else told | {"update_mask": list(origin.update_mask)}
+
+
+def _reason(name: str) -> errors_pb2.ErrorReason.ValueType:
+    """A reason's number: of its name as clients have it, which is a number where they do not know it."""
+    if name.isdigit():
+        return errors_pb2.ErrorReason.ValueType(int(name))
+    return errors_pb2.ErrorReason.Value(f"ERROR_REASON_{name or 'UNSPECIFIED'}")

@@ -1,11 +1,17 @@
-"""Moments as people type them: times, times before now, and versions."""
+"""Moments as people type them: times, times before now, and versions; and documents as they were then."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 import typer
+
+from topicpolicies import Client, Document, Scope
+
+Moment: TypeAlias = datetime | str | None
+"""A time, a version, or now."""
 
 _AGO = re.compile(r"(\d{1,9})\s*([smhdw])[\s-]+ago", re.IGNORECASE)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -24,18 +30,27 @@ def parse_time(text: str, option: str) -> datetime:
     return found
 
 
-def parse_moment(text: str, option: str) -> datetime | str:
-    """Reads a time or a version.
+def parse_moment(text: str, option: str) -> Moment:
+    """Reads a time or a version. Now is no time: this machine's clock may be ahead of the server's, for which it would not be over.
 
     Raises:
         typer.BadParameter: it is neither.
     """
+    if text.lower() == "now":
+        return None
     found = _time(text)
     if found is not None:
         return found
     if not (text.isascii() and text.isalnum()):
         raise typer.BadParameter(f'"{text}" is neither a time nor a version: write {FORMS}, or a version.', param_hint=option)
     return text
+
+
+def read_at(client: Client, topic: str, scope: Scope, moment: Moment) -> Document:
+    """A document as it was, or as it is."""
+    if isinstance(moment, datetime):
+        return client.get(topic, scope=scope, as_of_time=moment)
+    return client.get(topic, scope=scope, as_of_version=moment or "")
 
 
 def _time(text: str) -> datetime | None:

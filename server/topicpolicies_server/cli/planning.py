@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from topicpolicies import Document, Scope, TopicPolicies
 from topicpolicies.masks import Path, format_path
+from topicpolicies.names import namespace_of
 from topicpolicies.values import locate
 
 from ..core import masks
@@ -74,11 +75,8 @@ def steps(declared: Mapping[Key, Sequence[Declaration]], documents: Mapping[Key,
         step = _step(documents[key], declared[key], prune=prune is not None)
         if step.mask:
             found.append(step)
-    for key in sorted(documents):
-        namespace = "/".join(key[0].partition("://")[2].split("/")[:2])
-        if prune is not None and namespace in prune and key not in declared and documents[key].exists:
-            found.append(Step(documents[key], TopicPolicies(), ()))
-    return found
+    undeclared = () if prune is None else (key for key in sorted(documents) if namespace_of(key[0]) in prune and key not in declared)
+    return [*found, *(Step(documents[key], TopicPolicies(), ()) for key in undeclared if documents[key].exists)]
 
 
 def _step(document: Document, declarations: Sequence[Declaration], *, prune: bool) -> Step:

@@ -8,56 +8,66 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from topicpolicies import DeleteOutcome, Deletion, Document, UpdateOutcome, UpdateResult
+from topicpolicies import Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult
 
 from . import json_forms
 from .assignments import parse
-from .exits import ExitCode, exit_code, reporting, tell
-from .moments import parse_moment
-from .rendering import compact, console, printable, settings_table
-from .settings import Output, ScopeName, ScopeNames, settings
+from .exits import ExitCode, reporting
+from .moments import Moment, parse_moment, read_at
+from .rendering import compact, console, differences, printable, settings_table
+from .settings import ScopeName, ScopeNames, settings
 
 Topic = Annotated[str, typer.Argument(help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
+Etag = Annotated[str, typer.Option("--etag", metavar="VERSION", help="The version that the document must have.")]
+ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and write nothing.")]
+IncludePrevious = Annotated[bool, typer.Option("--include-previous", help="Tell the document before the change too.")]
 RequestId = Annotated[str, typer.Option("--request-id", help="A UUID of your own, so that the command can be repeated safely.")]
 
+_LOCAL = ScopeNames.LOCAL
 _OUTCOMES = {
     UpdateOutcome.APPLIED: "Applied",
     UpdateOutcome.UNCHANGED: "Unchanged: the document already was like this",
     UpdateOutcome.SKIPPED: "Skipped: there is no document",
+    UpdateOutcome.WOULD_APPLY: "Would be applied; nothing was written",
     UpdateOutcome.UNSPECIFIED: "Done",
+}
+_DELETE_OUTCOMES = {
+    DeleteOutcome.DELETED: "deleted",
+    DeleteOutcome.ABSENT: "there was no document",
+    DeleteOutcome.WOULD_DELETE: "would be deleted; nothing was written",
+    DeleteOutcome.UNSPECIFIED: "done",
 }
 
 
 def get(
     context: typer.Context,
     topic: Topic,
-    scope: OneScope = ScopeName.LOCAL,
+    scope: Annotated[ScopeNames, typer.Option("--scope", help="The document of this cluster, of all clusters, or both.")] = _LOCAL,
     as_of: Annotated[str, typer.Option("--as-of", metavar="TIME|VERSION", help="As it was then, by the server's history.")] = "",
 ) -> None:
     """Show the policies of one topic.
 
-    Ends with exit code 4 if there is no document in this scope. Times are as 2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago.
+    Ends with exit code 4 if there is no document. Times are as 2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago. A version is one
+    of a single scope.
 
     \b
     Examples:
       topicpolicies get persistent://public/default/orders
       topicpolicies get public/default/orders --as-of 1d-ago
-      topicpolicies get public/default/orders --scope global --output json
+      topicpolicies get public/default/orders --scope both --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    moment = parse_moment(as_of, "--as-of") if as_of else None
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        if as_of:
-            document = client.get_as_of(topic, parse_moment(as_of, "--as-of"), scope=scope.scope)
-        else:
-            document = client.get(topic, scope=scope.scope)
+        documents = _read(client, topic, scope, moment)
     if chosen.json:
-        json_forms.write(json_forms.of_document(document))
-    elif document.policies is not None:
-        _show(document)
+        both = scope is ScopeNames.BOTH
+        json_forms.write(json_forms.of_documents(documents) if both else json_forms.of_document(documents[0]))
     else:
-        typer.echo(f"{printable(document.topic)} has no {document.scope.name} document (version {document.version}).", err=True)
-    if not document.exists:
+        for document in documents:
+            _show(document)
+    if not any(document.exists for document in documents):
         raise typer.Exit(ExitCode.NOT_FOUND)
 
 
@@ -68,10 +78,16 @@ def update(  # noqa: PLR0913, PLR0917 - options
         list[str] | None, typer.Argument(metavar="[PATH=VALUE]...", help="What to set; PATH+=VALUE and PATH-=VALUE for elements of lists.")
     ] = None,
     unset: Annotated[list[str] | None, typer.Option("--unset", metavar="PATH", help="What to clear; may be given again.")] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option("--mask", metavar="PATH", help="What to replace as a whole; * alone: the document. May be given again."),
+    ] = None,
     scope: OneScope = ScopeName.LOCAL,
-    etag: Annotated[str, typer.Option("--etag", metavar="VERSION", help="The version that the document must have.")] = "",
+    etag: Etag = "",
+    must_not_exist: Annotated[bool, typer.Option("--must-not-exist", help="Fail when there is a document.")] = False,
     skip_if_absent: Annotated[bool, typer.Option("--skip-if-absent", help="Do nothing when there is no document.")] = False,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check everything and write nothing.")] = False,
+    validate_only: ValidateOnly = False,
+    include_previous: IncludePrevious = False,
     request_id: RequestId = "",
 ) -> None:
     """Change some settings of one topic, and no others.
@@ -79,6 +95,9 @@ def update(  # noqa: PLR0913, PLR0917 - options
     Values are read by the field's type: numbers, true or false, names of enums in any case, lists separated by commas or as JSON, objects
     as JSON. The entry of a map is addressed by its key, in backticks (in quotes for the shell) if it has other characters than letters,
     digits and _.
+
+    What an object or a map is given as is what changes in it: leaf by leaf, entry by entry. Lists are replaced. --mask names what is
+    replaced as a whole, whatever it had; then all that is set must be in the mask.
 
     \b
     Examples:
@@ -90,6 +109,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
           'subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg=10'
       topicpolicies update public/default/t 'publish_rate={"publish_throttling_rate_in_msg": 100}'
       topicpolicies update public/default/t replication_clusters+=us-east --scope global
+      topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
@@ -97,49 +117,59 @@ def update(  # noqa: PLR0913, PLR0917 - options
         result = client.update(
             topic,
             wanted.values,
+            mask=wanted.mask(mask or ()),
+            list_operations=wanted.list_operations,
             scope=scope.scope,
             etag=etag,
+            must_not_exist=must_not_exist,
             skip_if_absent=skip_if_absent,
             validate_only=validate_only,
+            include_previous=include_previous,
             request_id=request_id,
-            list_operations=wanted.list_operations,
+            actor=chosen.actor,
+            reason=chosen.reason,
         )
     if chosen.json:
         json_forms.write(json_forms.of_update(result))
     else:
-        _show_update(result, validate_only=validate_only)
+        _show_update(result)
 
 
 def delete(
     context: typer.Context,
     topic: Topic,
-    scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.LOCAL,
-    etag: Annotated[str, typer.Option("--etag", metavar="VERSION", help="The version that the document must have; for one scope.")] = "",
+    scope: OneScope = ScopeName.LOCAL,
+    etag: Etag = "",
+    validate_only: ValidateOnly = False,
+    include_previous: IncludePrevious = False,
     request_id: RequestId = "",
 ) -> None:
-    """Delete the documents of one topic.
+    """Delete one document of one topic.
 
     That there was none is no error.
 
     \b
     Examples:
       topicpolicies delete persistent://public/default/orders
-      topicpolicies delete public/default/orders --scope both
+      topicpolicies delete public/default/orders --scope global --reason "moved to the namespace"
       topicpolicies delete public/default/orders --etag 12
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    scopes = scope.scopes
-    if etag and len(scopes) > 1:
-        raise typer.BadParameter("--etag is the version of one document: give it with --scope local or --scope global.")
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        deletion = client.delete(topic, scopes=dict.fromkeys(scopes, etag), request_id=request_id)
+        result = client.delete(
+            topic,
+            scope=scope.scope,
+            etag=etag,
+            validate_only=validate_only,
+            include_previous=include_previous,
+            request_id=request_id,
+            actor=chosen.actor,
+            reason=chosen.reason,
+        )
     if chosen.json:
-        json_forms.write(json_forms.of_deletion(deletion))
+        json_forms.write(json_forms.of_deletion(result))
     else:
-        _show_deletion(deletion)
-    failed = [result.error for result in deletion.scopes.values() if result.error is not None]
-    if failed:
-        raise typer.Exit(exit_code(failed[0]))
+        _show_deletion(scope.scope, result)
 
 
 def list_(
@@ -156,9 +186,10 @@ def list_(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        documents = list(client.list(namespace, scopes=scope.scopes))
+        listing = client.list(namespace, scopes=scope.scopes)
+        documents = list(listing)
     if chosen.json:
-        json_forms.write(json_forms.of_documents(documents))
+        json_forms.write(json_forms.of_documents(documents, listing.token.namespaces.get(namespace)))
         return
     table = Table("topic", "scope", "version", "settings")
     for document in documents:
@@ -170,25 +201,39 @@ def list_(
     typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
 
 
+def _read(client: Client, topic: str, scope: ScopeNames, moment: Moment) -> list[Document]:
+    if scope is not ScopeNames.BOTH:
+        return [read_at(client, topic, scope.scopes[0], moment)]
+    if isinstance(moment, str):
+        raise typer.BadParameter("A version is one of a single scope: give --scope local or --scope global.", param_hint="--as-of")
+    return list(client.get_both(topic, as_of_time=moment).values())
+
+
 def _show(document: Document) -> None:
-    typer.echo(f"{printable(document.topic)}  {document.scope.name}  version {document.version}")
     if document.policies is not None:
+        typer.echo(f"{printable(document.topic)}  {document.scope.name}  version {document.version}")
         console().print(settings_table(document.policies))
+    elif document.disabled:
+        typer.echo(f"{printable(document.topic)} has no {document.scope.name} document: its topic policies are disabled.", err=True)
+    else:
+        typer.echo(f"{printable(document.topic)} has no {document.scope.name} document (version {document.version}).", err=True)
 
 
-def _show_update(result: UpdateResult, *, validate_only: bool) -> None:
-    told = "Valid, and nothing was written" if validate_only and result.outcome is UpdateOutcome.APPLIED else _OUTCOMES[result.outcome]
-    repeated = ", as the first time" if result.repeated else ""
-    typer.echo(f"{told}{repeated} (version {result.version}, before {result.previous_version}, request id {result.request_id})")
-    _show(Document(result.topic, result.scope, result.policies, result.version))
+def _show_update(result: UpdateResult) -> None:
+    repeated = ", as the first time" if result.replayed else ""
+    versions = f"version {result.version}, before {result.previous_version}"
+    typer.echo(f"{_OUTCOMES[result.outcome]}{repeated} ({versions}, request id {result.request_id})")
+    if result.document is None:
+        return
+    if result.previous is not None and result.document.policies is not None:
+        typer.echo(f"Changed: {differences(result.previous.policies, result.document.policies)}")
+    if result.document.exists:
+        _show(result.document)
 
 
-def _show_deletion(deletion: Deletion) -> None:
-    for scope, result in deletion.scopes.items():
-        if result.error is not None:
-            typer.echo(f"{scope.name}: not deleted", err=True)
-            tell(result.error, Output.TABLE)
-        elif result.outcome is DeleteOutcome.ABSENT:
-            typer.echo(f"{scope.name}: there was no document (version {result.version})")
-        else:
-            typer.echo(f"{scope.name}: deleted (version {result.version}, before {result.previous_version})")
+def _show_deletion(scope: Scope, result: DeleteResult) -> None:
+    repeated = ", as the first time" if result.replayed else ""
+    deleted = f", before {result.previous_version}" if result.outcome is DeleteOutcome.DELETED else ""
+    typer.echo(f"{scope.name}: {_DELETE_OUTCOMES[result.outcome]}{repeated} (version {result.version}{deleted})")
+    if result.previous is not None and result.previous.policies is not None:
+        typer.echo(f"Before: {compact(result.previous.policies)}")

@@ -54,6 +54,9 @@ class Settings:
     timeout_seconds: float = 30.0
     tls: bool | Tls | None = None
     actor: str = ""
+    """Who asks for a change."""
+    reason: str = ""
+    """Why."""
 
     def client(self) -> Client:
         """A client of the server.
@@ -61,7 +64,7 @@ class Settings:
         Raises:
             OSError: a file of the TLS options can't be read.
         """
-        return Client(self.server, tls=self.tls, timeout=self.timeout_seconds, actor=self.actor)
+        return Client(self.server, tls=self.tls, timeout=self.timeout_seconds)
 
     @property
     def json(self) -> bool:

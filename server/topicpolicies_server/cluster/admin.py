@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import Kind
+from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from ..logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
+from ..logs.pulsar.admin import Admin
 from ..logs.pulsar.facts import learn
-from ..logs.pulsar.topics import NAMESPACE_NOT_FOUND
 from .brokers import Configuration, broker_facts
 from .levels import namespace_level
 from .listing import Lists, TopicQuestions
@@ -44,7 +44,7 @@ class AdminSource:
         try:
             settings = await self._ask("brokers", "configuration", "runtime")
         except LogError as error:
-            if error.reason != ADMIN_REFUSED:
+            if error.reason != Reason.PULSAR_ADMIN_REFUSED:
                 raise
             problem = f"The brokers' limits and defaults can't be seen: give the sidecar a role that may ({error.message})"
             return ClusterFacts(self._name, refused=problem)
@@ -52,7 +52,7 @@ class AdminSource:
             configuration = Configuration(settings)
             return ClusterFacts(self._name, broker_facts(configuration), configuration["topicLevelPoliciesEnabled"])
         except (ValueError, TypeError, AttributeError) as error:
-            raise LogError(ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
+            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
 
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:
         """The clusters that exist, each with its peer clusters."""
@@ -70,7 +70,7 @@ class AdminSource:
             await self.cluster()
         policies = await self._ask("namespaces", *namespace.split("/"))
         if policies is None or policies.get("deleted"):
-            raise LogError(NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
+            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
         return NamespaceFacts(namespace_level(policies, self._name), policies.get("properties") or {})
 
     async def partitioned(self, namespace: str) -> frozenset[str]:

@@ -16,14 +16,13 @@ from ..core import rules
 from ..core.errors import Kind, PolicyError
 from ..core.facts import BrokerFacts, Facts, Need
 from ..core.names import PolicyKey
+from ..core.reasons import Reason
 from ..core.rules.shadows import full_name
 from ..core.sequencer import Request
 from .cache import Cache
 from .disabling import PROPERTY, Switches
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
 
-BROKER_FACTS_REFUSED = "BROKER_FACTS_REFUSED"
-"""Reason: a rule needs the brokers' configuration, which the sidecar's role may not see."""
 _HERE = ""
 """The only key of questions about the cluster as a whole."""
 _MOST_SMALL = 1_000
@@ -89,6 +88,12 @@ class Admission:
         self._topics: Cache[str, TopicFacts] = Cache(
             source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
         )
+
+    @property
+    def cluster_name(self) -> str:
+        """The cluster's name, if it was asked for lately; "" if not."""
+        known = self._cluster.peek(_HERE)
+        return known.name or "" if known is not None else ""
 
     def at_once(self, namespace: str, request: Request) -> bool:
         """Admits a request if all that it needs is known; else False.
@@ -173,30 +178,6 @@ class Admission:
         """
         return bool(self._switches.disabled(namespace, (await _newest(self._namespaces, namespace)).properties))
 
-    async def watch(self, namespace: str, topics: frozenset[str] | None) -> None:
-        """Returns if there is something to watch: not all of the named topics are disabled, or the namespace is not.
-
-        Args:
-            namespace: ``tenant/namespace``.
-            topics: the watched topics' full names; None: all.
-
-        Raises:
-            PolicyError: topic policies are disabled (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``), or that can't be told.
-        """
-        disabled = await self.namespace_said(namespace)
-        if topics is None and not disabled:
-            return
-        for topic in topics or ():
-            try:
-                own = await self.said(topic)
-            except PolicyError:
-                if disabled:
-                    raise
-                return
-            if not (disabled if own is None else own):
-                return
-        raise policies_disabled(f"what is watched of {namespace}")
-
     async def levels(self, namespace: str, key: PolicyKey) -> Levels:
         """What holds for a topic besides its own policies.
 
@@ -225,7 +206,7 @@ class Admission:
         if not cluster.topic_policies_enabled:
             raise PolicyError(
                 Kind.FAILED_PRECONDITION,
-                "TOPIC_POLICIES_OFF",
+                Reason.TOPIC_POLICIES_OFF,
                 "The brokers have topic policies off: set topicLevelPoliciesEnabled=true there.",
             )
         if self._disabled(namespace, request.key.topic, around, topic):
@@ -250,6 +231,14 @@ class Turns:
         """``admission``: where facts come from."""
         self._admission = admission
         self._last: dict[PolicyKey, asyncio.Future[None]] = {}
+
+    def at_once(self, namespace: str, request: Request) -> bool:
+        """Admits a request if nobody of its key waits, and all that it needs is known; else False.
+
+        Raises:
+            PolicyError: it can't be admitted.
+        """
+        return request.key not in self._last and self._admission.at_once(namespace, request)
 
     async def admit(self, namespace: str, request: Request) -> None:
         """Admits a request after those of its key that came before. Whoever returns from this first must submit before awaiting.
@@ -277,7 +266,7 @@ class Turns:
 def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
     """What is known of the cluster, the brokers and the namespace."""
     if cluster.refused and needs & Need.BROKER:
-        raise PolicyError(Kind.UNAVAILABLE, BROKER_FACTS_REFUSED, cluster.refused)
+        raise PolicyError(Kind.UNAVAILABLE, Reason.BROKER_FACTS_REFUSED, cluster.refused)
     return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
 
 
@@ -292,12 +281,12 @@ async def _newest(cache: Cache[str, _Facts], key: str) -> _Facts:
 def policies_disabled(of: str) -> PolicyError:
     """What is told of topics whose policies are disabled."""
     problem = f'The topic policies of {of} are disabled: set the property {PROPERTY} to "false" on the topic or its namespace.'
-    return PolicyError(Kind.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED", problem)
+    return PolicyError(Kind.FAILED_PRECONDITION, Reason.TOPIC_POLICIES_DISABLED, problem)
 
 
 def _no_topic(topic: str) -> PolicyError:
     problem = f"{topic} does not exist: create it first."
-    return PolicyError(Kind.NOT_FOUND, "TOPIC_NOT_FOUND", problem, metadata={"topic": topic})
+    return PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, problem, metadata={"topic": topic})
 
 
 async def _all(*questions: Any) -> tuple[Any, ...]:

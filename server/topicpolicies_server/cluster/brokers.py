@@ -174,7 +174,6 @@ def broker_level(settings: Configuration) -> TopicPolicies:
     for kind in _KINDS:
         quota = level.back_log_quota_map[kind]
         quota.limit_size = int(gigabytes * _GIGABYTE) if gigabytes > 0 else settings["backlogQuotaDefaultLimitBytes"]
-        quota.limit = quota.limit_size
         quota.limit_time = settings["backlogQuotaDefaultLimitSecond"]
         policy = enum_number(pb.BacklogQuotaPolicy.DESCRIPTOR, settings["backlogQuotaDefaultRetentionPolicy"])
         quota.policy = pb.BacklogQuotaPolicy.ValueType(policy)

@@ -34,13 +34,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.facts import BrokerFacts
+from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from .brokers import Configuration, broker_facts
 from .levels import namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
-CLUSTER_FILE_UNUSABLE = "CLUSTER_FILE_UNUSABLE"
-"""Reason: the file can't be read or understood, and never could since the start."""
 _TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")
 
 
@@ -104,7 +103,7 @@ class FileSource:
             if self._contents is None or stamp != self._stamp:
                 self._contents, self._stamp = parse(self._path.read_text(encoding="utf-8")), stamp
         except (OSError, ValueError) as error:
-            raise LogError(CLUSTER_FILE_UNUSABLE, f'The cluster file "{self._path}" can\'t be used: {error}.') from error
+            raise LogError(Reason.CLUSTER_FILE_UNUSABLE, f'The cluster file "{self._path}" can\'t be used: {error}.') from error
         return self._contents
 
 

@@ -6,11 +6,9 @@ import asyncio
 
 from ..config import LogConfig, PulsarLogConfig
 from ..core.errors import Kind
+from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from .admission import FROM_BROKERS, FROM_FILE, Admission
-
-TLS_UNUSABLE = "PULSAR_TLS_UNUSABLE"
-"""Reason: a certificate file can't be read, or holds something else."""
 
 
 async def open_admission(config: LogConfig, *, missing_topics: bool = False) -> Admission | None:
@@ -31,7 +29,9 @@ async def open_admission(config: LogConfig, *, missing_topics: bool = False) -> 
         try:
             admin = admin_api(config)
         except OSError as error:
-            raise LogError(TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION) from error
+            raise LogError(
+                Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+            ) from error
         brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics)
         return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
     if config.cluster_file is None:

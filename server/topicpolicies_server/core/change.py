@@ -34,6 +34,7 @@ from .errors import Kind, Violation, invalid, refusal
 from .events import ListChange
 from .masks import Mask
 from .plan import Plan, paths_of, plan_of, touched_by
+from .reasons import Reason
 from .secrets import SETTING as OFFLOAD
 from .secrets import is_redacted, restore
 
@@ -87,7 +88,7 @@ class Change:
         violations: list[Violation] = []
         after = self.applied(settings, violations)
         if violations:
-            raise refusal(Kind.INVALID_ARGUMENT, "INVALID_UPDATE", *violations)
+            raise refusal(Kind.INVALID_ARGUMENT, Reason.INVALID_UPDATE, *violations)
         return after
 
     def applied(self, settings: Settings | None, violations: list[Violation]) -> dict[Setting, bytes]:
@@ -163,7 +164,7 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
     violations += completion.complete(given, plan.ready)
     if violations:
         violations += rules.of_values(given, violations)  # so that all that is wrong is said at once
-        raise refusal(Kind.INVALID_ARGUMENT, "INVALID_UPDATE", *violations)
+        raise refusal(Kind.INVALID_ARGUMENT, Reason.INVALID_UPDATE, *violations)
     new = documents.split(given)
     partial = plan.partial | {OFFLOAD} if is_redacted(given) else plan.partial
     values: dict[Setting, bytes | None] = {
@@ -189,10 +190,13 @@ def _scalars(names: Sequence[str], source: TopicPolicies) -> dict[Setting, bytes
 
 
 def _implied(source: TopicPolicies) -> tuple[str, ...]:
+    if sum(len(getattr(source, name)) for name in documents.MAPS) > masks.MAX_PATHS:
+        problem = f"policies sets more than {masks.MAX_PATHS} entries: name whole maps in update_mask, or send several updates."
+        raise invalid(Reason.TOO_MANY_PATHS, Violation("policies", Reason.TOO_MANY_PATHS, problem))
     paths = tuple(format_path(path) for path in masks.populated(source))
     if not paths:
         problem = 'Nothing is masked and nothing is set: name what to change in "update_mask", or set it in "policies".'
-        raise invalid("EMPTY_MASK", Violation("update_mask", "EMPTY_MASK", problem))
+        raise invalid(Reason.EMPTY_MASK, Violation("update_mask", Reason.EMPTY_MASK, problem))
     return paths
 
 
@@ -203,19 +207,19 @@ def _operands(
     for name, number in list_operations.items():
         shown = name[:120]
         if name not in LISTS:
-            reason, problem = "NOT_A_LIST", f'"{shown}" is no list field; these are: {", ".join(sorted(LISTS))}.'
+            reason, problem = Reason.NOT_A_LIST, f'"{shown}" is no list field; these are: {", ".join(sorted(LISTS))}.'
         elif number not in _LIST_CHANGES:
-            reason, problem = "UNKNOWN_LIST_OPERATION", f'"{name}" has the operation {number}, which this server does not know.'
+            reason, problem = Reason.UNKNOWN_LIST_OPERATION, f'"{name}" has the operation {number}, which this server does not know.'
         elif (name,) not in plan.mask and not (plan.whole and _LIST_CHANGES[number] is None):
-            reason, problem = "NOT_IN_MASK", f'"{name}" has an operation but is not named in the mask: name it, or drop the operation.'
+            reason, problem = Reason.NOT_IN_MASK, f'"{name}" has an operation but is not named in the mask: name it, or drop the operation.'
         elif (list_change := _LIST_CHANGES[number]) is None:
             continue
         elif not getattr(given, name):
-            reason, problem = "NO_ELEMENTS", f'"{name}" has no elements to add or remove: give some in "policies".'
+            reason, problem = Reason.NO_ELEMENTS, f'"{name}" has no elements to add or remove: give some in "policies".'
         else:
             only = TopicPolicies()
             getattr(only, name).extend(getattr(given, name))
-            operands[name] = list_change, only.SerializeToString(deterministic=True)
+            operands[name] = list_change, documents.split(only)[name]
             continue
         violations.append(Violation(f"list_operations.{format_path((shown,))}", reason, problem))
     return operands

@@ -30,6 +30,7 @@ from topicpolicies.v1 import policies_pb2 as pb
 from .documents import EXTRAS_FIELD
 from .errors import Violation
 from .masks import Mask
+from .reasons import Reason
 from .shapes import Form, fields
 
 
@@ -46,12 +47,9 @@ class Kind(NamedTuple):
     """Leaves that are objects themselves."""
 
 
-_LIMITS = ("limit", "limit_size")
-"""A backlog quota's two names for one figure."""
-
 KINDS: Mapping[object, Kind] = {
     pb.AutoSubscriptionCreationOverride.DESCRIPTOR: Kind({"allow_auto_subscription_creation": False}),
-    pb.BacklogQuota.DESCRIPTOR: Kind({"limit": -1, "limit_size": -1, "limit_time": -1}, required=("policy",)),
+    pb.BacklogQuota.DESCRIPTOR: Kind({"limit_size": -1, "limit_time": -1}, required=("policy",)),
     pb.DispatchRate.DESCRIPTOR: Kind(
         {
             "dispatch_throttling_rate_in_byte": -1,
@@ -86,7 +84,7 @@ def check(message: Message, at: Path = ()) -> list[Violation]:
     """Says what is wrong with the values of a message that a caller sent, each on its own, and drops from it what says nothing.
 
     Refused: enum numbers that are not defined (``UNKNOWN_ENUM_VALUE``), UNSPECIFIED in a list (``UNSPECIFIED_ELEMENT``), map keys that
-    are not allowed (``INVALID_MAP_KEY``), a quota whose two limits differ (``CONFLICTING_LIMITS``).
+    are not allowed (``INVALID_MAP_KEY``).
     """
     violations: list[Violation] = []
     forms = fields(message.DESCRIPTOR)
@@ -112,9 +110,6 @@ def check(message: Message, at: Path = ()) -> list[Violation]:
                 message.ClearField(field.name)
             elif value not in field.enum_type.values_by_number:
                 violations.append(_unknown_number(field, value, path))
-    if message.DESCRIPTOR is pb.BacklogQuota.DESCRIPTOR and _differ(message):
-        problem = f'"{format_path(at)}" has two different figures for one limit: give "limit_size" alone, or the same in "limit".'
-        violations.append(Violation(_blamed(at), "CONFLICTING_LIMITS", problem))
     return violations
 
 
@@ -127,7 +122,7 @@ def unknown_fields(message: Message, at: Path = ()) -> Iterator[Violation]:
     for number in [unknown[index].field_number for index in range(len(unknown))]:
         if number != EXTRAS_FIELD:
             problem = f"This server does not know field number {number} of {message.DESCRIPTOR.name}: leave it out of the mask."
-            yield Violation(_blamed(at), "UNKNOWN_FIELD", problem)
+            yield Violation(_blamed(at), Reason.UNKNOWN_FIELD, problem)
     forms = fields(message.DESCRIPTOR)
     for field, value in message.ListFields():
         known = forms[field.name]
@@ -176,36 +171,18 @@ def _complete(message: Message, paths: Sequence[Path], at: Path, violations: lis
         return not _says_nothing(message)
     if not (whole or message.ListFields()):
         return False
-    if descriptor is pb.BacklogQuota.DESCRIPTOR:
-        _same_limits(message, frozenset(_LIMITS if whole else (path[0] for path in paths)))
     for name, default in kind.defaults.items():
         if not message.HasField(name):
             setattr(message, name, default)
     missing = [name for name in kind.required if not message.HasField(name)]
     if missing:
         problem = f'"{format_path(at)}" would be half an object: give {" and ".join(missing)} too, or clear the whole of it.'
-        violations.append(Violation(_blamed(at), "HALF_OBJECT", problem))
+        violations.append(Violation(_blamed(at), Reason.HALF_OBJECT, problem))
     return True
 
 
 def _says_nothing(message: Message) -> bool:
     return KINDS[message.DESCRIPTOR].optional and not message.ListFields() and not len(UnknownFieldSet(message))
-
-
-def _same_limits(quota: Message, touched: frozenset[str]) -> None:
-    """Gives both limits the same figure: that of the one that was touched, else the one that Pulsar reads (``getLimitSize``)."""
-    named = [name for name in _LIMITS if name in touched]
-    source = named[0] if len(named) == 1 else "limit_size" if quota.HasField("limit_size") else "limit"
-    for name in _LIMITS:
-        if quota.HasField(source):
-            setattr(quota, name, getattr(quota, source))
-        else:
-            quota.ClearField(name)
-
-
-def _differ(quota: Message) -> bool:
-    limit, size = (getattr(quota, name) if quota.HasField(name) else None for name in _LIMITS)
-    return limit is not None and size is not None and limit != size
 
 
 def _check_key(field: FieldDescriptor, key: str, at: Path) -> list[Violation]:
@@ -216,7 +193,7 @@ def _check_key(field: FieldDescriptor, key: str, at: Path) -> list[Violation]:
         problem = f'"{field.name}" has no other keys than {", ".join(sorted(allowed))}.'
     else:
         return []
-    return [Violation(_blamed((*at, key)), "INVALID_MAP_KEY", problem)]
+    return [Violation(_blamed((*at, key)), Reason.INVALID_MAP_KEY, problem)]
 
 
 def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) -> list[Violation]:
@@ -224,7 +201,7 @@ def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) ->
     violations: list[Violation] = []
     if 0 in numbers:
         problem = f'"{field.name}" contains UNSPECIFIED, which names nothing: leave it out.'
-        violations.append(Violation(_blamed(at), "UNSPECIFIED_ELEMENT", problem))
+        violations.append(Violation(_blamed(at), Reason.UNSPECIFIED_ELEMENT, problem))
     unknown = [number for number in numbers if number not in field.enum_type.values_by_number]
     if unknown:
         violations.append(_unknown_number(field, unknown[0], at))
@@ -234,7 +211,7 @@ def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) ->
 def _unknown_number(field: FieldDescriptor, number: int, at: Path) -> Violation:
     assert field.enum_type is not None
     problem = f'"{format_path(at)}" is {number}, which is no {field.enum_type.name} that this server knows.'
-    return Violation(_blamed(at), "UNKNOWN_ENUM_VALUE", problem)
+    return Violation(_blamed(at), Reason.UNKNOWN_ENUM_VALUE, problem)
 
 
 def _blamed(at: Path) -> str:

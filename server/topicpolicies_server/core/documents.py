@@ -26,6 +26,8 @@ Settings: TypeAlias = Mapping[Setting, bytes]
 EXTRAS_FIELD = 536_870_911
 """The field number (Protobuf's highest) under which an object carries leaves of a newer broker: JSON, by Avro name."""
 EXTRA_PREFIX = "?"
+MOST_BYTES = 1 << 20
+"""Of a document that an update may make: whoever receives it, with the document before it, has room for both (gRPC's default is 4 MiB)."""
 
 GROUPS: Mapping[str, str] = {
     "delayed_delivery_enabled": "delayed_delivery",
@@ -53,6 +55,10 @@ def setting_of(name: str, key: str | None = None) -> Setting:
     return GROUPS.get(name, name)
 
 
+_MOST_UNSIGNED = (1 << 64) - 1
+"""Negative numbers are written as unsigned ones of 64 bits."""
+
+
 def split(policies: TopicPolicies) -> dict[Setting, bytes]:
     """The settings of a message, each with its canonical bytes. Lists and maps without elements are unset."""
     settings: dict[Setting, bytes] = {}
@@ -64,6 +70,11 @@ def split(policies: TopicPolicies) -> dict[Setting, bytes]:
                 getattr(single, name)[key].CopyFrom(value[key])
                 settings[f"{name}/{key}"] = single.SerializeToString(deterministic=True)
                 single.Clear()
+            continue
+        if name in LISTS and field.message_type is None and field.type == field.TYPE_ENUM:
+            settings[name] = b"".join(
+                varint(field.number << 3) + varint(number & _MOST_UNSIGNED) for number in value
+            )  # a record per element, see ``elements``
             continue
         if name in LISTS:
             getattr(single, name).extend(value)
@@ -80,6 +91,11 @@ def split(policies: TopicPolicies) -> dict[Setting, bytes]:
 def wire(settings: Settings) -> bytes:
     """The document's Protobuf form, without the top-level fields that only a newer broker knows."""
     return b"".join(settings[name] for name in sorted(settings) if not name.startswith(EXTRA_PREFIX))
+
+
+def size(settings: Settings) -> int:
+    """Bytes of a document's settings."""
+    return sum(map(len, settings.values()))
 
 
 def join(settings: Settings) -> TopicPolicies:

@@ -9,6 +9,8 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .reasons import Reason
+
 _LONGEST_MESSAGE = 1_000
 """Bytes of the message of an error with violations: gRPC carries it in metadata, of which peers accept few kilobytes."""
 
@@ -18,6 +20,7 @@ class Kind(enum.Enum):
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
+    ALREADY_EXISTS = "ALREADY_EXISTS"
     ABORTED = "ABORTED"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
     OUT_OF_RANGE = "OUT_OF_RANGE"
@@ -32,7 +35,7 @@ class Violation(NamedTuple):
 
     field: str
     """The request's field, such as ``update_mask.paths[1]`` or ``policies.retention_policies``."""
-    reason: str
+    reason: Reason
     """Machine-readable, such as ``UNKNOWN_PATH``."""
     description: str
     """A sentence that says what is wrong and what to do."""
@@ -43,7 +46,7 @@ class PolicyError(Exception):
 
     Attributes:
         kind: the kind of error, by gRPC's name.
-        reason: machine-readable, in UPPER_SNAKE_CASE.
+        reason: machine-readable.
         metadata: further facts for programs, such as the present version.
         violations: all that is wrong with the request, or that stands against it.
     """
@@ -51,7 +54,7 @@ class PolicyError(Exception):
     def __init__(
         self,
         kind: Kind,
-        reason: str,
+        reason: Reason,
         message: str,
         *,
         metadata: Mapping[str, str] | None = None,
@@ -65,13 +68,13 @@ class PolicyError(Exception):
         self.violations = violations
 
 
-def refusal(kind: Kind, mixed: str, *violations: Violation) -> PolicyError:
+def refusal(kind: Kind, mixed: Reason, *violations: Violation) -> PolicyError:
     """One error for violations, of any kind; its reason is theirs if they agree, else ``mixed``."""
     reasons = {violation.reason for violation in violations}
     return PolicyError(kind, reasons.pop() if len(reasons) == 1 else mixed, _sentences(violations), violations=violations)
 
 
-def invalid(reason: str, *violations: Violation) -> PolicyError:
+def invalid(reason: Reason, *violations: Violation) -> PolicyError:
     """An INVALID_ARGUMENT with all its violations; the message is the violations' own sentences, as many as people read."""
     return PolicyError(Kind.INVALID_ARGUMENT, reason, _sentences(violations), violations=violations)
 

@@ -79,6 +79,8 @@ class Stamp(NamedTuple):
     """Of that request's body."""
     actor: str = ""
     """Who asked for it; empty if nobody said."""
+    reason: str = ""
+    """Why; empty if nobody said."""
     mask: tuple[str, ...] = ()
     """The request's paths; ``("*",)`` replaces the document."""
     base: str = ""

@@ -10,9 +10,12 @@ import re
 from typing import NamedTuple
 
 from .errors import Violation, invalid
+from .reasons import Reason
 
-_PARTITION = re.compile(r"-partition-(\d+)$")
-_PART = re.compile(r"^[-=:.\w]+$", re.ASCII)
+_PARTITION_SUFFIX = "-partition-"
+_MOST_PARTITIONS = 2**31
+"""Partitions are counted by a Java ``int``."""
+_PART = re.compile(r"[-=:.\w]+", re.ASCII)
 """What Pulsar allows in tenants and namespaces (``NamedEntity``)."""
 _DOMAINS = ("persistent", "non-persistent")
 MAX_NAME_LENGTH = 1024
@@ -62,7 +65,7 @@ def parse_topic(text: str, field: str = "topic") -> TopicName:
     domain, separator, rest = text.partition("://")
     if not separator:
         domain, rest = "persistent", text
-    parts = rest.split("/", 2)
+    parts = rest.split("/", 3)
     problem = None
     if not text:
         problem = "a topic is needed"
@@ -70,9 +73,11 @@ def parse_topic(text: str, field: str = "topic") -> TopicName:
         problem = f"the name is longer than {MAX_NAME_LENGTH} characters"
     elif domain not in _DOMAINS:
         problem = f'the domain "{domain}" is neither "persistent" nor "non-persistent"'
+    elif len(parts) == 4 and all(parts):
+        problem = "four parts are a name of Pulsar's old form, with a cluster in it, which has no topic policies here"
     elif len(parts) != 3 or not all(parts):
         problem = "three parts are needed"
-    elif not (_PART.match(parts[0]) and _PART.match(parts[1])):
+    elif not (_PART.fullmatch(parts[0]) and _PART.fullmatch(parts[1])):
         problem = "tenant and namespace consist of letters, digits and - = : . _"
     elif any(ord(character) < 32 or character == "\x7f" for character in parts[2]):
         problem = "control characters are not allowed"
@@ -81,15 +86,30 @@ def parse_topic(text: str, field: str = "topic") -> TopicName:
             text.encode()
         except UnicodeEncodeError:
             problem = "it is not valid Unicode"
-    local = _PARTITION.sub("", parts[2]) if len(parts) == 3 else ""
+    local = base_name(parts[2]) if len(parts) == 3 else ""
     if problem is None and not local:
         problem = "a topic needs a name before its partition's suffix"
     if problem is not None:
         raise invalid(
-            "MALFORMED_NAME",
-            Violation(field, "MALFORMED_NAME", f'"{text[:200]}" is not a topic: {problem}. Write persistent://tenant/namespace/topic.'),
+            Reason.MALFORMED_NAME,
+            Violation(
+                field, Reason.MALFORMED_NAME, f'"{text[:200]}" is not a topic: {problem}. Write persistent://tenant/namespace/topic.'
+            ),
         )
     return TopicName(domain, parts[0], parts[1], local)
+
+
+def base_name(local: str) -> str:
+    """A topic's local name without a partition's suffix; also "" if it is nothing else.
+
+    A partition's number is written as Java writes an ``int``: ``orders-partition-01`` and ``orders-partition-99999999999`` are topics of
+    their own (``TopicName.getPartitionIndex``, which takes digits of every script).
+    """
+    base, suffix, number = local.rpartition(_PARTITION_SUFFIX)
+    if not suffix or not number.isdecimal() or len(number) > 10 or max(number) > "\uffff":
+        return local
+    index = int(number)
+    return base if index < _MOST_PARTITIONS and len(str(index)) == len(number) else local
 
 
 def parse_namespace(text: str, field: str = "namespace") -> str:
@@ -99,9 +119,9 @@ def parse_namespace(text: str, field: str = "namespace") -> str:
         InvalidArgument: the name is malformed (reason ``MALFORMED_NAME``).
     """
     parts = text.split("/")
-    if len(text) > MAX_NAME_LENGTH or len(parts) != 2 or not all(_PART.match(part) for part in parts):
+    if len(text) > MAX_NAME_LENGTH or len(parts) != 2 or not all(_PART.fullmatch(part) for part in parts):
         raise invalid(
-            "MALFORMED_NAME",
-            Violation(field, "MALFORMED_NAME", f'"{text[:200]}" is not a namespace. Write tenant/namespace.'),
+            Reason.MALFORMED_NAME,
+            Violation(field, Reason.MALFORMED_NAME, f'"{text[:200]}" is not a namespace. Write tenant/namespace.'),
         )
     return text

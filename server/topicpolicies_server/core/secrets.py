@@ -20,6 +20,7 @@ from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
 from . import documents
 from .documents import EXTRAS_FIELD, Setting, Settings
 from .errors import Violation
+from .reasons import Reason
 
 SETTING: Final[Setting] = FIELD
 """The one setting that holds secrets."""
@@ -78,7 +79,7 @@ def restore(policies: TopicPolicies, before: bytes) -> Iterator[Violation]:
             problem = (
                 f'"{REDACTED}" stands for a secret that is there already, and {name} has none: give the secret itself, or leave it out.'
             )
-            yield Violation(f"policies.{name}", "REDACTED_SECRET", problem)
+            yield Violation(f"policies.{name}", Reason.REDACTED_SECRET, problem)
         else:
             _put(policies.offload_policies, path, secret)
 

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeAlias
 
-from . import rules
+from . import documents, rules
 from .change import Change
 from .documents import WHOLE, Settings, whole_digest
 from .errors import Kind, PolicyError, Violation, invalid
@@ -44,6 +44,7 @@ from .facts import Facts
 from .fold import Folded, KeyState, Status, restatement
 from .keystate import REMEMBERED_REQUESTS
 from .names import PolicyKey, Scope
+from .reasons import Reason
 
 DEPTH = 64
 """Events of one key that may be in flight, unless told otherwise."""
@@ -60,6 +61,8 @@ class Outcome(enum.Enum):
     APPLIED = 1
     UNCHANGED = 2
     SKIPPED = 3
+    WOULD_APPLY = 4
+    """Of a dry run: it would be applied."""
 
 
 class Result(NamedTuple):
@@ -69,9 +72,15 @@ class Result(NamedTuple):
     document: Settings | None
     version: Position
     previous: Position
-    repeated: bool = False
+    """The version that it was applied to."""
+    replayed: bool = False
+    """Whether it is the answer to an earlier request of the same id, given again."""
     known: bool = True
     """Whether ``document`` is the one after the change; a repeat may come too late for that."""
+    before: Settings | None = None
+    """The document that it was applied to."""
+    before_known: bool = True
+    """Whether ``before`` is that document; a repeat comes too late for that."""
 
 
 @dataclass(eq=False, slots=True)
@@ -85,8 +94,13 @@ class Request:
     digest: str
     """Of the request's body."""
     actor: str = ""
+    reason: str = ""
+    """Why, in the requester's words."""
     etag: Position = ""
-    """The version that the document must have; "" is any."""
+    """The version that the document, or its absence, must have; "" is any."""
+    must_not_exist: bool = False
+    include_previous: bool = False
+    """Whether its answer shows the document before."""
     skip_if_absent: bool = False
     validate_only: bool = False
     facts: Facts | None = None
@@ -108,6 +122,13 @@ class Request:
     """Whether the view has since come to where the log ended after its arrival."""
     given_up: bool = False
     """Its caller does not wait for it any more."""
+    answered: bool = False
+    """Whether its caller has been told."""
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the version before it must be known before it is computed."""
+        return self.etag != "" or self.must_not_exist
 
     @property
     def unsure(self) -> bool:
@@ -118,6 +139,16 @@ class Request:
     def abandoned(self) -> bool:
         """Nobody waits for it, nor for a repeat of it: if its event is lost, it is not appended once more."""
         return self.given_up and all(repeat.given_up for repeat in self.repeats)
+
+
+class Told(NamedTuple):
+    """What the log told of an event."""
+
+    folded: Folded
+    before: Settings | None
+    """The document that it met."""
+    after: Settings | None
+    """The document after it."""
 
 
 class Append(NamedTuple):
@@ -278,8 +309,8 @@ class Sequencer:
                 chain.links = deque(link for link in chain.links if link.request not in left)
         return self._advance_all(requests)
 
-    def folded(self, event: Event, result: Folded) -> list[Effect]:
-        """An event of the log has been folded: ours or another writer's."""
+    def folded(self, event: Event, result: Folded, before: Settings | None) -> list[Effect]:
+        """An event of the log has been folded, ours or another writer's; ``before``: the document that it met."""
         chain = self._chains.get(event.key)
         if chain is None:
             return []
@@ -295,7 +326,7 @@ class Sequencer:
         if result.status is not Status.APPLIED:
             chain.fresh = False
         state = self._state(event.key)
-        self._conclude(event.key, chain, link, result, state.document if state is not None else None)
+        self._conclude(event.key, chain, link, Told(result, before, state.document if state is not None else None))
         self._advance(event.key, chain)
         return self._take_effects()
 
@@ -324,27 +355,27 @@ class Sequencer:
         chain = self._chains.get(event.key)
         return chain is not None and event.stamp is not None and _link_of(chain, event.stamp.event_id) is not None
 
-    def reopened(self, told: Mapping[str, tuple[Folded, Settings | None]]) -> list[Effect]:
+    def reopened(self, told: Mapping[str, Told]) -> list[Effect]:
         """The log was opened anew and read. What it does not tell of is appended once more, under its own id.
 
         Args:
-            told: what the fold said of the events that were expected, and the document after each, by event id.
+            told: what the fold said of the events that were expected, by event id.
         """
         for key, chain in list(self._chains.items()):
             state = self._state(key)
             chain.fresh = False
             for link in [link for link in chain.links if link.event is not None]:
                 assert link.event is not None and link.event.stamp is not None
-                result, document = told.get(link.event.stamp.event_id, (None, None))
+                said = told.get(link.event.stamp.event_id)
                 remembered = self._known(link.request, state)
-                if result is None and remembered is None:
+                if said is None and remembered is None:
                     link.under_way, link.doubtful = False, True
                     continue
-                if result is not None:
+                if said is not None:
                     self._overtake(chain, link)
                 self._unlink(chain, link)
-                if result is not None:
-                    self._conclude(key, chain, link, result, document)
+                if said is not None:
+                    self._conclude(key, chain, link, said)
                 elif remembered is not None:
                     self._settle(link.request, _repeated(link.request, state, remembered))
             for link in [link for link in chain.links if link.event is not None and not link.under_way]:
@@ -411,7 +442,7 @@ class Sequencer:
                 chain.queue.appendleft(chain.links.popleft().request)
                 if chain.links:
                     self._compute(key, chain, chain.queue.popleft(), at_front=True)
-            if not chain.queue or chain.in_flight >= self._depth or (chain.queue[0].etag and chain.links):
+            if not chain.queue or chain.in_flight >= self._depth or (chain.queue[0].conditional and chain.links):
                 break
             if not self._compute(key, chain, chain.queue.popleft(), at_front=False):
                 break
@@ -431,7 +462,7 @@ class Sequencer:
         if self._is_over(request, state, version):
             return True
         if at_front:  # everything before it is settled: its answer is what holds now, or it takes its place at the end
-            answer, _ = _judged(request, head, head, version)
+            answer, _ = _judged(request, head, version)
             if answer is not None:
                 if self._doubts(request, version):
                     chain.links.appendleft(_Link(request, None, _NOTHING))
@@ -442,7 +473,7 @@ class Sequencer:
             self._settle(request, _not_appended(request))
             return True
         before = self._newest(chain, head)
-        answer, after = _judged(request, before, head, version)
+        answer, after = _judged(request, before, version)
         if answer is not None:
             if not self._doubts(request, version) and not chain.links:
                 self._settle(request, answer)
@@ -479,7 +510,7 @@ class Sequencer:
 
     def _doubts(self, request: Request, version: Position) -> bool:
         """Whether an answer that writes nothing, found at this version, has to be confirmed. If so, that is asked for."""
-        left_behind = ABSENT < request.etag < version  # for good: the key has gone past the demanded version
+        left_behind = "" < request.etag < version  # for good: the key has gone past the demanded version
         if request.confirmed or left_behind or not self._shared():
             return False
         request.doubted = True
@@ -508,8 +539,8 @@ class Sequencer:
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
         before = self._newest(chain, head) if chain is not None else head
-        answer, after = _judged(request, before, head, version)
-        return answer if answer is not None else Result(Outcome.APPLIED, after, version, version)
+        answer, after = _judged(request, before, version)
+        return answer if answer is not None else Result(Outcome.WOULD_APPLY, after, version, version, before=before)
 
     def _known(self, request: Request, state: KeyState | None) -> Remembered | None:
         """What is known of an earlier attempt of a request that was applied."""
@@ -551,9 +582,10 @@ class Sequencer:
             request_id=request.request_id,
             digest=request.digest,
             actor=request.actor,
+            reason=request.reason,
             mask=change.paths if change is not None else (),
             base=base,
-            etag=(ABSENT if before is None else request.etag) if request.etag else None,
+            etag=(ABSENT if before is None else request.etag) if request.conditional else None,
             skip_if_absent=request.skip_if_absent,
             reads={**change.reads(before), **rules.reads(request.key, change, before, after or {})} if change is not None else {},
             operands=change.operands if change is not None else {},
@@ -564,24 +596,26 @@ class Sequencer:
             stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})
         return Event(request.key, Action.UPDATE, after if after is not None else {}, stamp)
 
-    def _conclude(self, key: PolicyKey, chain: _Chain, link: _Link, result: Folded, document: Settings | None) -> None:
-        request = link.request
+    def _conclude(self, key: PolicyKey, chain: _Chain, link: _Link, told: Told) -> None:
+        request, result = link.request, told.folded
         state = self._state(key)
         assert state is not None, "an event of the key was folded"
         if result.status is Status.APPLIED:
-            self._settle(request, Result(Outcome.APPLIED, document, result.version, result.previous))
+            self._settle(request, Result(Outcome.APPLIED, told.after, result.version, result.previous, before=told.before))
             if request.change is None and not chain.links and not chain.queue:
                 self._effects.append(Append(restatement(key, state, self._new_id())))
         elif result.status is Status.DUPLICATE:
             remembered = self._known(request, state)
             if remembered is None:
-                self._settle(request, Result(Outcome.APPLIED, None, result.version, result.previous, repeated=True, known=False))
+                self._settle(request, _replay(None, result.version, result.previous, known=False))
             else:
                 self._settle(request, _repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:
             self._settle(request, Result(Outcome.SKIPPED, None, state.version, state.version))
         elif result.status is Status.REJECTED_READS:
             self._again(chain, request, _contention(request))
+        elif request.must_not_exist:
+            self._settle(request, _exists(request, state.version))
         else:
             self._settle(request, _conflict(request, state.version))
 
@@ -597,8 +631,8 @@ class Sequencer:
             if not last:
                 del request.stream[request.key]
         if request.repeats:
-            repeated = answer._replace(repeated=True) if isinstance(answer, Result) else answer
-            self._effects.extend(Settled(repeat, repeated) for repeat in request.repeats)
+            replayed = answer._replace(replayed=True) if isinstance(answer, Result) else answer
+            self._effects.extend(Settled(repeat, replayed) for repeat in request.repeats)
             request.repeats = []
 
     def _settle_at_once(self, request: Request, answer: Result | PolicyError) -> list[Effect]:
@@ -614,25 +648,25 @@ class Sequencer:
             self._chains.pop(key, None)
 
 
-def _judged(
-    request: Request, before: Settings | None, head: Settings | None, version: Position
-) -> tuple[Result | PolicyError | None, Settings | None]:
+def _judged(request: Request, before: Settings | None, version: Position) -> tuple[Result | PolicyError | None, Settings | None]:
     """The answer to a request that needs no event, or the document that its event must carry (None deletes)."""
-    if request.etag and request.etag != version and not (request.etag == ABSENT and head is None):
+    if request.etag and request.etag != version:
         return _conflict(request, version), None
-    if before is None and request.change is None:
-        return Result(Outcome.UNCHANGED, None, version, version), None
+    if request.must_not_exist and before is not None:
+        return _exists(request, version), None
     if request.change is None:
-        return None, None
+        return (Result(Outcome.UNCHANGED, None, version, version) if before is None else None), None
     if before is None and request.skip_if_absent:
         return Result(Outcome.SKIPPED, None, version, version), None
     violations: list[Violation] = []
     after = request.change.applied(before, violations)
+    if documents.size(after) > documents.MOST_BYTES:
+        violations.append(_too_large(request))
     found = rules.judge(request.key, request.change, before, after, request.facts)
     if violations or found:
         return rules.refused(found, violations), None
     if (after or None) == (before or None):
-        return Result(Outcome.UNCHANGED, before, version, version), after
+        return Result(Outcome.UNCHANGED, before, version, version, before=before), after
     return None, after
 
 
@@ -640,7 +674,11 @@ def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
     """The answer to the repeat of a request that was applied. Its document is known only while it is still the head."""
     known = state is not None and state.version == remembered.version
     document = state.document if known and state is not None else None
-    return Result(Outcome.APPLIED, document, remembered.version, remembered.previous, repeated=True, known=known)
+    return _replay(document, remembered.version, remembered.previous, known=known)
+
+
+def _replay(document: Settings | None, version: Position, previous: Position, *, known: bool) -> Result:
+    return Result(Outcome.APPLIED, document, version, previous, replayed=True, known=known, before_known=False)
 
 
 def _repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
@@ -703,7 +741,7 @@ def outcome_not_known(request: Request) -> PolicyError:
     """DEADLINE_EXCEEDED: the request may have been applied, or may yet be."""
     return PolicyError(
         Kind.DEADLINE_EXCEEDED,
-        "OUTCOME_UNKNOWN",
+        Reason.OUTCOME_UNKNOWN,
         "The update's place in the log is not known yet: repeat the request with the same id to learn what happened.",
         metadata={"request_id": request.request_id},
     )
@@ -712,7 +750,7 @@ def outcome_not_known(request: Request) -> PolicyError:
 def _not_appended(request: Request) -> PolicyError:
     return PolicyError(
         Kind.UNAVAILABLE,
-        "NOT_APPENDED",
+        Reason.NOT_APPENDED,
         f"The change log did not take this update of {request.key.topic}, and others have followed: try again.",
         metadata={"request_id": request.request_id},
     )
@@ -721,16 +759,32 @@ def _not_appended(request: Request) -> PolicyError:
 def _conflict(request: Request, version: Position) -> PolicyError:
     return PolicyError(
         Kind.ABORTED,
-        "ETAG_MISMATCH",
+        Reason.ETAG_MISMATCH,
         f"{request.key.topic} ({request.key.scope.name}) is at version {version}, not at {request.etag}: read it again and decide anew.",
         metadata={"topic": request.key.topic, "scope": request.key.scope.name, "version": version, "etag": request.etag},
+    )
+
+
+def _too_large(request: Request) -> Violation:
+    problem = (
+        f"The document of {request.key.topic} would have more than {documents.MOST_BYTES:,} bytes: name fewer subscriptions or clusters."
+    )
+    return Violation("policies", Reason.DOCUMENT_TOO_LARGE, problem)
+
+
+def _exists(request: Request, version: Position) -> PolicyError:
+    return PolicyError(
+        Kind.ALREADY_EXISTS,
+        Reason.DOCUMENT_EXISTS,
+        f"{request.key.topic} ({request.key.scope.name}) has a document, of version {version}: change that, or leave it.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name, "version": version},
     )
 
 
 def _contention(request: Request) -> PolicyError:
     return PolicyError(
         Kind.ABORTED,
-        "CONTENTION",
+        Reason.CONTENTION,
         f"Other writers changed what this update of {request.key.topic} reads {ATTEMPTS} times in a row: try again later.",
         metadata={"topic": request.key.topic, "scope": request.key.scope.name},
     )
@@ -739,7 +793,7 @@ def _contention(request: Request) -> PolicyError:
 def _too_many(request: Request, queue: int) -> PolicyError:
     return PolicyError(
         Kind.RESOURCE_EXHAUSTED,
-        "TOO_MANY_UPDATES",
+        Reason.TOO_MANY_UPDATES,
         f"{queue} updates of {request.key.topic} are waiting already: send fewer at once.",
         metadata={"topic": request.key.topic, "scope": request.key.scope.name},
     )
@@ -747,10 +801,10 @@ def _too_many(request: Request, queue: int) -> PolicyError:
 
 def _reused(request: Request) -> PolicyError:
     return invalid(
-        "REQUEST_ID_REUSED",
+        Reason.REQUEST_ID_REUSED,
         Violation(
             "request_id",
-            "REQUEST_ID_REUSED",
+            Reason.REQUEST_ID_REUSED,
             f"The request id {request.request_id} was used before for {request.key.topic} with another body: a new request needs a new id.",
         ),
     )

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from . import documents
 from .documents import Settings
@@ -19,10 +20,17 @@ from .names import PolicyKey, Scope
 from .recent import RecentRequests
 
 
+class Before(NamedTuple):
+    """What was there before a change."""
+
+    document: Settings | None
+    """None: there was none."""
+
+
 class Change:
     """A head, and the event that made it. Immutable but for the cached bytes."""
 
-    __slots__ = ("document", "encoded", "key", "number", "placed", "previous", "version")
+    __slots__ = ("before", "document", "encoded", "key", "number", "placed", "previous", "version", "with_before")
 
     def __init__(
         self,
@@ -42,13 +50,21 @@ class Change:
         """The event that made it; None for an absence that no event tells of."""
         self.number = number
         """Counts the changes of this view; 0 for what is not a change."""
+        self.before: Before | None = None
+        """The document before, as long as somebody may want it; None: it is not known (any more)."""
         self.encoded: bytes | None = None
-        """The message for watchers, made once for all of them."""
+        """What watchers are told, made once for all of them."""
+        self.with_before: bytes | None = None
+        """The same with the document before."""
 
     @property
     def event(self) -> Event | None:
         """The event that made it."""
         return self.placed.event if self.placed is not None else None
+
+    def forget_before(self) -> None:
+        """Lets go of the document before: heads stay for long."""
+        self.before = self.with_before = None
 
 
 class View:
@@ -114,17 +130,24 @@ class View:
         """The fold's state of every key. Only ``take`` changes them."""
         return self._states.items()
 
-    def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int) -> tuple[list[Change], bool]:
-        """Documents in the order of their keys: at most ``most`` after ``after``, and whether there are more."""
+    def page(
+        self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None
+    ) -> tuple[list[Change], bool]:
+        """Documents in the order of their keys: at most ``most`` after ``after``, and whether there are more.
+
+        It ends with the document that makes it ``most_bytes`` large.
+        """
         if self._order is None or len(self._order) != len(self._heads):
             self._order = sorted(self._heads)
         page: list[Change] = []
+        size = 0
         for key in islice(self._order, bisect_right(self._order, after) if after is not None else 0, None):
             head = self._heads[key]
             if head.document is not None and key.scope in scopes:
-                if len(page) == most:
+                if len(page) == most or (most_bytes is not None and size >= most_bytes):
                     return page, True
                 page.append(head)
+                size += documents.size(head.document)
         return page, False
 
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
@@ -210,6 +233,15 @@ class View:
             if key not in self._states:
                 self._states[key] = absent_since(change.version)
         return changes
+
+    def supersede(self, older: View) -> None:
+        """Replaces the view of another log: nothing of that counts any more, neither documents nor absences.
+
+        Positions of two logs can't be compared, and those of the new one may be smaller. Only the numbering goes on.
+        """
+        for change in self._heads.values():
+            change.number += older.number
+        self._number += older.number
 
     def _put(self, key: PolicyKey, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Change:
         self._number += 1

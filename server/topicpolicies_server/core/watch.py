@@ -6,7 +6,8 @@ delays nobody.
 
 - LATEST takes from the view: its heads stand in the order of their last change, so what is new for a cursor is at their end, each key once,
   however many changes it had meanwhile. Nothing has to be kept for it.
-- EVERY takes from a ring of the recent changes; a cursor that the ring has left behind has failed (``Lagged``).
+- EVERY takes from a ring of the recent changes. A cursor whose changes have left the ring is behind (``Lagged``): it goes on from its token
+  by another way (the history), or begins anew. Changes that it does not want never leave it behind.
 
 A watcher begins with a snapshot (references to immutable heads, so it is consistent and cheap), is told once that it is synced, and
 then gets the changes. One that resumes skips the snapshot.
@@ -17,8 +18,10 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple
 
+from . import documents
 from .events import ABSENT, Position
 from .names import PolicyKey, Scope
 from .view import Change, View
@@ -32,6 +35,8 @@ class Mode(enum.IntEnum):
 
     LATEST = 1
     EVERY = 2
+    ENTRIES = 3
+    """Every event, by the history; the hub has nothing to do with these."""
 
 
 class Token(NamedTuple):
@@ -39,6 +44,8 @@ class Token(NamedTuple):
 
     log: str
     positions: tuple[Position, ...]
+    left_out: str = ""
+    """Names the topics that were left out because their policies are disabled; empty: none were."""
 
 
 class Selection(NamedTuple):
@@ -60,23 +67,52 @@ class Selection(NamedTuple):
 
 
 class OutOfRange(Exception):
-    """A token that can't be resumed from: of another log, or older than the horizon. Start over with a snapshot."""
+    """A token that can't be resumed from: of another log, or older than the horizon. Start over with a snapshot.
+
+    Attributes:
+        older: whether it is one of this log, but older than what the ring holds: the history may have what it lacks.
+    """
+
+    def __init__(self, why: str, *, older: bool = False) -> None:
+        super().__init__(why)
+        self.older = older
 
 
 class Lagged(Exception):
-    """An EVERY watcher was too slow: changes that it is owed have left the ring."""
+    """An EVERY watcher is behind: changes that it is owed have left the ring. Its token says where it stands."""
+
+
+class Replaced(Exception):
+    """The log that was watched has been replaced by another one: begin anew."""
+
+
+RING_BYTES = 64 << 20
+"""Bytes of documents that a ring keeps, about."""
+
+
+def _size(change: Change) -> int:
+    """What a change keeps in memory, about: its document, that before it, and the bytes that are told."""
+    return 512 + 3 * documents.size(change.document or {})
 
 
 class WatchHub:
     """The watchers of one namespace, and the ring of its recent changes."""
 
-    def __init__(self, view: View, token: Token, ring: int = RING) -> None:
-        """``token``: where the view stands when the hub is made; it is the first horizon of both modes."""
+    def __init__(self, view: View, token: Token, ring: int = RING, horizon: tuple[Position, ...] | None = None) -> None:
+        """A hub without watchers.
+
+        Args:
+            view: what is watched.
+            token: where it stands.
+            ring: changes that the ring keeps.
+            horizon: behind which positions the view's heads tell of every key that has changed; None: where it stands.
+        """
         self.view = view
         self._token = token
-        self._horizon = token.positions
+        self._horizon = token.positions if horizon is None else horizon
         self._ring_horizon = list(token.positions)
         self._ring: deque[Change] = deque(maxlen=ring)
+        self._ring_bytes = 0
         self._everywhere: dict[Watcher, None] = {}
         """In the order in which they came, which is that in which they are woken; as in the groups below."""
         self._by_topic: dict[str, dict[Watcher, None]] = {}
@@ -103,31 +139,37 @@ class WatchHub:
     def publish(self, change: Change) -> None:
         """A head has changed. Wakes the watchers whom it concerns; never blocks, and runs none of their code but ``wake``."""
         ring = self._ring
-        if len(ring) == ring.maxlen:
-            gone = ring[0]
+        size = _size(change)
+        while ring and (len(ring) == ring.maxlen or self._ring_bytes + size > RING_BYTES):
+            gone = ring.popleft()
+            self._ring_bytes -= _size(gone)
+            gone.forget_before()
             if gone.placed is not None:
                 partition = gone.placed.partition
                 self._ring_horizon[partition] = max(self._ring_horizon[partition], gone.placed.position)
         ring.append(change)
+        self._ring_bytes += size
         for watcher in self._everywhere:
-            watcher.notify(change.key)
+            watcher.notify(change)
         for watcher in self._by_topic.get(change.key.topic, ()):
-            watcher.notify(change.key)
+            watcher.notify(change)
 
     def succeed(self, view: View, token: Token, changes: Iterable[Change]) -> None:
         """The log was opened anew and ``view`` has replaced the view; ``changes`` is what ``View.succeed`` found.
 
-        LATEST watchers notice nothing but the changes. What EVERY watchers are owed may have been compacted away: they have lagged.
+        LATEST watchers notice nothing but the changes. What EVERY watchers are owed may have been compacted away: they are behind. If it is
+        another log, watchers of both modes have to begin anew (``Replaced``).
         """
         same_log = token.log == self._token.log
         self.view = view
         self._token = token
         self._ring.clear()
+        self._ring_bytes = 0
         self._ring_horizon = list(token.positions)
         if not same_log:
             self._horizon = token.positions
         for watcher in self._all():
-            watcher.superseded()
+            watcher.superseded(same_log=same_log)
         for change in changes:
             self.publish(change)
 
@@ -144,6 +186,8 @@ class WatchHub:
             OutOfRange: the token can't be resumed from.
         """
         if token is not None:
+            missing = len(self._token.positions) - len(token.positions)
+            token = token._replace(positions=(*token.positions, *[""] * missing))
             self._check(token, mode)
         watcher = Watcher(self, selection, mode, token, wake)
         if selection.topics is None:
@@ -169,15 +213,16 @@ class WatchHub:
             watcher.signal()
 
     def recent(self, after: int) -> Iterable[Change]:
-        """The ring's changes with a number greater than ``after``.
+        """The ring's changes with a number greater than ``after``; what it costs is what there is of them, not the ring.
 
         Raises:
             Lagged: some of them have left the ring.
         """
         if after + 1 < self.ring_start:
             raise Lagged
-        skip = after + 1 - self.ring_start
-        return (change for index, change in enumerate(self._ring) if index >= skip)
+        newer = list(islice(reversed(self._ring), max(0, self.ring_start + len(self._ring) - 1 - after)))
+        newer.reverse()
+        return newer
 
     def _all(self) -> dict[Watcher, None]:
         watchers = dict(self._everywhere)
@@ -190,9 +235,18 @@ class WatchHub:
             raise OutOfRange("the token belongs to another log")
         horizon = self._horizon if mode is Mode.LATEST else self._ring_horizon
         if any(position < oldest for position, oldest in zip(token.positions, horizon, strict=True)):
-            raise OutOfRange("the token is older than what is still known here")
+            raise OutOfRange("the token is older than what is still known here", older=True)
         if self.view.context.sole_writer and self.behind(token):
             raise OutOfRange("the token is ahead of the log")
+
+    def is_beyond(self, token: Token) -> bool:
+        """Whether a token of this log names more partitions than there are, or, where nobody else writes, a place behind its end."""
+        if token.log != self._token.log:
+            return False
+        missing = len(self._token.positions) - len(token.positions)
+        if missing < 0:
+            return True
+        return self.view.context.sole_writer and self.behind(token._replace(positions=(*token.positions, *[""] * missing)))
 
     def behind(self, token: Token) -> bool:
         """Whether the view has yet to reach a token (of a faster sidecar on the same log)."""
@@ -220,6 +274,9 @@ class Watcher:
         self._signalled = False
         self._synced = False
         self._lagged = False
+        self._replaced = False
+        self._owed = False
+        """Whether a wanted head has changed since ``_seen``."""
         self._seen = hub.view.number
         """Every change up to this number is dealt with or in ``_batch``."""
         self._positions = list(hub.token.positions)
@@ -242,17 +299,21 @@ class Watcher:
             return None if self._delivered is None else Token(hub.token.log, tuple(self._delivered))
         if not self._synced:
             return None
-        if self._seen == hub.view.number:
+        if not self._owed:
             self._positions = list(hub.token.positions)  # who was told it must not be told less when the next change has come
         positions = tuple(self._positions)
         if self._floor is not None:
             positions = tuple(map(max, positions, self._floor.positions))
         return Token(hub.token.log, positions)
 
-    def notify(self, key: PolicyKey) -> None:
-        """A key that may be wanted has changed."""
-        if not self._signalled and key.scope in self.selection.scopes:
-            self.signal()
+    def notify(self, change: Change) -> None:
+        """A head that may be wanted has changed."""
+        if change.key.scope not in self.selection.scopes:
+            return
+        if not self._owed:
+            self._owed = True
+            self._seen = max(self._seen, change.number - 1)  # nothing before it is wanted
+        self.signal()
 
     def signal(self) -> None:
         """Wakes whoever takes."""
@@ -260,19 +321,23 @@ class Watcher:
             self._signalled = True
             self._wake()
 
-    def superseded(self) -> None:
+    def superseded(self, *, same_log: bool) -> None:
         """The view was replaced."""
-        if self._mode is Mode.EVERY:
-            self._lagged = True
+        self._replaced = self._replaced or not same_log
+        self._lagged = self._lagged or self._mode is Mode.EVERY
+        if self._replaced or self._lagged:
             self.signal()
 
     def take(self, most: int) -> Batch:
         """Takes what is owed, at most ``most`` changes.
 
         Raises:
-            Lagged: an EVERY watcher was too slow; ``token`` says where it stands.
+            Lagged: an EVERY watcher is behind; ``token`` says where it stands.
+            Replaced: the log is another one than when it began.
         """
         self._signalled = False
+        if self._replaced:
+            raise Replaced
         if self._lagged:
             raise Lagged
         if not self._batch and self._synced:
@@ -300,21 +365,20 @@ class Watcher:
                 self._delivered = list(map(max, self._delivered, floor.positions))
                 if not self._hub.behind(floor):
                     self._floor = None
-        return Batch(changes, synced, bool(batch) or self._seen < self._hub.view.number)
+        return Batch(changes, synced, bool(batch) or self._owed)
 
     def _refill(self) -> None:
         hub = self._hub
-        if self._seen == hub.view.number:
-            self._positions = list(hub.token.positions)
-            return
-        if self._mode is Mode.EVERY:
-            try:
-                self._batch.extend(change for change in hub.recent(self._seen) if self.selection.includes(change.key))
-            except Lagged:
-                self._lagged = True
-                raise
-        else:
-            self._batch.extend(self._newer())
+        if self._owed:
+            if self._mode is Mode.EVERY:
+                try:
+                    self._batch.extend(change for change in hub.recent(self._seen) if self.selection.includes(change.key))
+                except Lagged:
+                    self._lagged = True
+                    raise
+            else:
+                self._batch.extend(self._newer())
+            self._owed = False
         self._seen = hub.view.number
         self._positions = list(hub.token.positions)
 

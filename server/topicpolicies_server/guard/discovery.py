@@ -15,8 +15,8 @@ from typing import Protocol
 
 from ..config import Limits
 from ..core.errors import PolicyError
+from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from ..logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE
 from .agenda import About, Agenda, Question
 from .findings import Changes, Findings
 from .pace import Pace
@@ -86,17 +86,19 @@ class Discovery:
                 answer = await self._admin.get(*self._findings.path(question), seconds=_TRYING_SECONDS)
             return self._findings.take(question, answer, now(), now() - began)
         except TimeoutError:
-            self._failed(question, LogError(ADMIN_UNREACHABLE, f"Brokers have not answered within {_ANSWER_SECONDS:.0f} s."), now())
+            self._failed(
+                question, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"Brokers have not answered within {_ANSWER_SECONDS:.0f} s."), now()
+            )
         except PolicyError as error:
             self._failed(question, error, now())
         except BaseException:
-            self._findings.failed(question, LogError(ADMIN_UNREACHABLE, "It was not asked to the end."), now())
+            self._findings.failed(question, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "It was not asked to the end."), now())
             raise
         return Changes()
 
     def _failed(self, question: Question, error: PolicyError, now: float) -> None:
         self._findings.failed(question, error, now)
-        if error.reason == ADMIN_REFUSED and question.about in (About.CLUSTER, About.BROKERS, About.LOADED):
+        if error.reason == Reason.PULSAR_ADMIN_REFUSED and question.about in (About.CLUSTER, About.BROKERS, About.LOADED):
             if not self._refusal_told:
                 self._refusal_told = True
                 _LOG.info("Brokers don't tell what they have loaded, which only superusers may ask, so tenants are: %s", error.message)

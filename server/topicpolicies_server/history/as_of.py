@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..core import secrets
 from ..core.errors import Kind, PolicyError
 from ..core.events import ABSENT, Position
+from ..core.reasons import Reason
 from ..core.view import Change
 from .entries import Gap
 from .questions import Entry
@@ -73,7 +74,7 @@ def of_version(entry: Entry | None, version: Position, head: Change | None) -> P
         return Past(None, ABSENT)
     raise PolicyError(
         Kind.OUT_OF_RANGE,
-        "NOT_IN_HISTORY",
+        Reason.NOT_IN_HISTORY,
         "The history knows no such version of this topic and scope: list the history to see which there are.",
         metadata={"version": version},
     )
@@ -94,7 +95,7 @@ def _uncertain(at: int, gap: Gap | None) -> PolicyError:
         why = f"it may miss events ({gap.reason.name}) there"
     return PolicyError(
         Kind.OUT_OF_RANGE,
-        "NOT_IN_HISTORY",
+        Reason.NOT_IN_HISTORY,
         f"The history does not tell for certain what was there at that time: {why}. List the history to see what is known.",
         metadata=metadata,
     )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from topicpolicies.masks import format_path
 
 from ..core import secrets
-from ..core.documents import EXTRA_PREFIX, Setting, Settings, differing
+from ..core.documents import EXTRA_PREFIX, Setting, Settings, differing, family
 from ..core.events import Event, Placed, Position, StampKind
 from ..core.operation import Folded, Status
 from ..core.plan import paths_of
@@ -39,7 +39,7 @@ class Standing(enum.IntEnum):
     UNAUTHENTICATED = 2
 
 
-class Reason(enum.IntEnum):
+class GapReason(enum.IntEnum):
     """Why events may be missing. The numbers are those of ``topicpolicies.v1.HistoryGapReason``."""
 
     COMPACTED = 1
@@ -118,7 +118,9 @@ class Gap(NamedTuple):
     since: int | None
     """In milliseconds since 1970; None: from the beginning of the log."""
     until: int
-    reason: Reason
+    reason: GapReason
+    holes: tuple[tuple[Stream, Position], ...] = ()
+    """In which streams, and up to which position; "" is before the first event."""
 
 
 class Followed(NamedTuple):
@@ -151,7 +153,7 @@ def row_of(noted: Noted, namespace_id: int) -> Row:
     if event is None or noted.folded is None:
         return (
             noted.stream.id, placed.position, namespace_id, "", 0, noted.at, _storable(placed.published_at), Kind.UNREADABLE,
-            OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
+            OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
         )  # fmt: skip
     return _event_row(noted, event, noted.folded, namespace_id)
 
@@ -161,12 +163,24 @@ def _storable(milliseconds: int) -> int:
     return min(max(milliseconds, 0), MOST_MS)
 
 
+_MOST_CHANGED = 1_000
+_MOST_CHANGED_TEXT = 65_536
+"""Settings that an entry names as changed, and their characters, before it names fields instead."""
+
+
+def _few(settings: Sequence[Setting]) -> Sequence[Setting]:
+    """Settings that can be told: of very many, the fields that they belong to."""
+    if len(settings) <= _MOST_CHANGED and sum(map(len, settings)) <= _MOST_CHANGED_TEXT:
+        return settings
+    return list(dict.fromkeys(map(family, settings)))
+
+
 def _event_row(noted: Noted, event: Event, folded: Folded, namespace_id: int) -> Row:
     stamp = event.stamp
     kind = Kind.BROKER if stamp is None else _KINDS[stamp.kind]
     actor = stamp.actor if stamp is not None else ""
     before, after = noted.before, noted.after
-    changed = () if before is after else differing(before, after)
+    changed = () if before is after else _few(differing(before, after))
     moved = bool(changed) or (before is None) is not (after is None)
     previous = folded.previous if folded.changed else noted.version
     flags = STALE * folded.stale | UNEXPLAINED * folded.unexplained | AMBIGUOUS * folded.ambiguous | REPLICATED * event.replicated
@@ -183,6 +197,7 @@ def _event_row(noted: Noted, event: Event, folded: Folded, namespace_id: int) ->
         OUTCOMES[folded.status],
         actor,
         Standing.UNAUTHENTICATED if actor else Standing.UNKNOWN,
+        stamp.reason if stamp is not None else "",
         stamp.request_id if stamp is not None else "",
         _paths_text(folded.settings) if stamp is None else _mask_text(stamp.mask),
         noted.placed.producer,

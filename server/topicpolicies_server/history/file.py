@@ -3,15 +3,17 @@
 ::
 
     PRAGMA application_id = "TPHI"   whose file it is
-    PRAGMA user_version   = 1        the format
+    PRAGMA user_version   = 2        the format
     namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
-    streams     id, namespace, log (its identity), partition, position and at of the last entry
+    streams     id, namespace, log (its identity), partition, position and at of the last entry, the last position that was dropped
     entries     one row for each event; id grows in the order in which they were recorded, and none is given twice
-    gaps        namespace, since (NULL: the beginning), until, reason
+    gaps        id, namespace, since (NULL: the beginning), until, reason
+    holes       stream, position, gap: where gaps are in streams: events up to this position may be missing
 
 An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. Every question is answered by
 walking an index in that order: by topic or namespace, each with or without an actor, and each by scope (a question about both
-scopes is two walks, merged). So the first page costs what is on it, however long the history is.
+scopes is two walks, merged). So the first page costs what is on it, however long the history is. Whoever follows the history walks its
+streams in the order of their positions.
 
 Commits are not synchronous: what a power failure takes away, it takes away together with the positions of the streams, so that it is read
 from the change log again.
@@ -27,15 +29,16 @@ from pathlib import Path
 
 from ..core.errors import Kind as ErrorKind
 from ..core.errors import PolicyError
+from ..core.reasons import Reason
 from .entries import Followed, Gap, Marks, Row, Stream
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
-FORMAT = 1
-"""The format that is written here, and the newest that can be read."""
+FORMAT = 2
+"""The format that is written and read here."""
 BUSY_SECONDS = 5.0
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
-    "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
+    "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
 )  # fmt: skip
 """Of ``entries``, but for the id. ``changed`` is empty if the document stayed as it was; then ``before`` is not kept."""
 
@@ -43,10 +46,11 @@ _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
     trimmed_until INTEGER NOT NULL DEFAULT 0)""",
     """CREATE TABLE streams (id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, log TEXT NOT NULL, partition INTEGER NOT NULL,
-    position TEXT NOT NULL, at INTEGER NOT NULL, UNIQUE (namespace, log, partition))""",
+    position TEXT NOT NULL, at INTEGER NOT NULL, dropped TEXT NOT NULL DEFAULT '', UNIQUE (namespace, log, partition))""",
     """CREATE TABLE entries (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, position TEXT NOT NULL, namespace INTEGER NOT NULL,
     topic TEXT NOT NULL, scope INTEGER NOT NULL, at INTEGER NOT NULL, published_at INTEGER NOT NULL, kind INTEGER NOT NULL,
-    outcome INTEGER NOT NULL, actor TEXT NOT NULL, standing INTEGER NOT NULL, request_id TEXT NOT NULL, mask TEXT NOT NULL,
+    outcome INTEGER NOT NULL, actor TEXT NOT NULL, standing INTEGER NOT NULL, reason TEXT NOT NULL, request_id TEXT NOT NULL,
+    mask TEXT NOT NULL,
     producer TEXT NOT NULL, version TEXT NOT NULL, previous TEXT NOT NULL, flags INTEGER NOT NULL, before BLOB, after BLOB,
     changed TEXT NOT NULL, problem TEXT NOT NULL)""",
     "CREATE INDEX by_namespace ON entries (namespace, scope, at)",
@@ -54,15 +58,18 @@ _TABLES = (
     "CREATE INDEX by_topic ON entries (topic, scope, at)",
     "CREATE INDEX by_topic_and_actor ON entries (topic, scope, actor, at)",
     "CREATE INDEX by_version ON entries (topic, scope, version)",
+    "CREATE INDEX by_position ON entries (stream, position)",
     """CREATE TABLE gaps (id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, since INTEGER, until INTEGER NOT NULL,
     reason INTEGER NOT NULL)""",
     "CREATE INDEX gaps_by_time ON gaps (namespace, until)",
+    "CREATE TABLE holes (stream INTEGER NOT NULL, position TEXT NOT NULL, gap INTEGER NOT NULL)",
+    "CREATE INDEX holes_by_position ON holes (stream, position)",
 )
 
 
 def unusable(path: Path, why: str) -> PolicyError:
     """The error about a file that can't be used."""
-    return PolicyError(ErrorKind.FAILED_PRECONDITION, "HISTORY_FILE_UNUSABLE", f"The history {path} can't be used: {why}.")
+    return PolicyError(ErrorKind.FAILED_PRECONDITION, Reason.HISTORY_FILE_UNUSABLE, f"The history {path} can't be used: {why}.")
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -100,10 +107,8 @@ def prepare(path: Path) -> sqlite3.Connection:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:
             raise unusable(path, "it is an SQLite file of something else: name another file")
-        if version > FORMAT:
-            raise unusable(
-                path, f"it has format {version}, and this release reads up to {FORMAT}: use the release that wrote it, or a later one"
-            )
+        if tables and version != FORMAT:
+            raise unusable(path, f"it has format {version}, and this release reads {FORMAT}: use the release that wrote it")
         if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
             raise unusable(path, "its file system has no write-ahead logs for SQLite (a network's, perhaps)")
         if not tables:
@@ -182,9 +187,11 @@ def note_followed(connection: sqlite3.Connection, namespace: int, followed: Foll
 
 def add_gap(connection: sqlite3.Connection, namespace: int, gap: Gap) -> None:
     """Adds a gap."""
-    connection.execute(
-        "INSERT INTO gaps (namespace, since, until, reason) VALUES (?, ?, ?, ?)", (namespace, gap.since, gap.until, gap.reason)
-    )
+    row = (namespace, gap.since, gap.until, gap.reason)
+    number = connection.execute("INSERT INTO gaps (namespace, since, until, reason) VALUES (?, ?, ?, ?)", row).lastrowid
+    for stream, position in gap.holes:
+        hole = (stream.id or stream_id(connection, namespace, stream), position, number)
+        connection.execute("INSERT INTO holes (stream, position, gap) VALUES (?, ?, ?)", hole)
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
@@ -193,8 +200,8 @@ def used_bytes(connection: sqlite3.Connection) -> int:
     return int((count - free) * size)
 
 
-_DROPPABLE = "SELECT id, at, namespace FROM entries WHERE +id < (SELECT max(id) FROM entries)"
-"""The last entry is never dropped, because ids would be given again: readers in the order of recording go on behind them."""
+_DROPPABLE = "SELECT id, at, namespace, stream, position FROM entries WHERE +id < (SELECT max(id) FROM entries)"
+"""The last entry is never dropped, because ids would be given again, and entries of several streams are told in their order."""
 
 
 def trim_by_age(connection: sqlite3.Connection, before: int, most: int) -> int:
@@ -204,7 +211,12 @@ def trim_by_age(connection: sqlite3.Connection, before: int, most: int) -> int:
         for scope in (0, 1, 2):
             query = f"{_DROPPABLE} AND namespace = ? AND scope = ? AND at < ? ORDER BY at LIMIT ?"
             dropped += _drop(connection, connection.execute(query, (namespace, scope, before, most)).fetchall())
-        connection.execute("DELETE FROM gaps WHERE namespace = ? AND until < ?", (namespace, before))
+        connection.execute(
+            "DELETE FROM holes WHERE gap IN (SELECT id FROM gaps WHERE namespace = ? AND until < ?)"
+            " AND position <= (SELECT dropped FROM streams WHERE id = stream)",
+            (namespace, before),
+        )
+        connection.execute("DELETE FROM gaps WHERE namespace = ? AND until < ? AND id NOT IN (SELECT gap FROM holes)", (namespace, before))
     return dropped
 
 
@@ -213,11 +225,15 @@ def trim_oldest(connection: sqlite3.Connection, most: int) -> int:
     return _drop(connection, connection.execute(f"{_DROPPABLE} ORDER BY id LIMIT ?", (most,)).fetchall())
 
 
-def _drop(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, int]]) -> int:
-    connection.executemany("DELETE FROM entries WHERE id = ?", [(number,) for number, _, _ in rows])
+def _drop(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, int, int, str]]) -> int:
+    connection.executemany("DELETE FROM entries WHERE id = ?", [(number,) for number, *_ in rows])
     until: dict[int, int] = {}
-    for _, at, namespace in rows:
+    dropped: dict[int, str] = {}
+    for _, at, namespace, stream, position in rows:
         until[namespace] = max(until.get(namespace, 0), at)
+        dropped[stream] = max(dropped.get(stream, ""), position)
+    for stream, position in dropped.items():
+        connection.execute("UPDATE streams SET dropped = ?2 WHERE id = ?1 AND dropped < ?2", (stream, position))
     for namespace, at in until.items():
         connection.execute("UPDATE namespaces SET trimmed_until = ?2 WHERE id = ?1 AND trimmed_until < ?2", (namespace, at))
     return len(rows)

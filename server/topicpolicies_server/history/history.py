@@ -14,11 +14,13 @@ from weakref import WeakSet
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
+from ..core.reasons import Reason
 from ..core.view import Change
 from ..logs.sqlite.lock import FileLock
-from . import as_of, file, questions
+from . import as_of, file, following, questions
 from .as_of import Past
-from .entries import Gap, Marks, Reason
+from .entries import Gap, GapReason, Marks
+from .following import Place, Stretch
 from .questions import LAST, Page, Question
 from .scribe import Scribe
 from .writer import Bounds, Writer
@@ -49,6 +51,8 @@ class History:
         self._lock = lock
         self._now = now
         self._scribes: WeakSet[Scribe] = WeakSet()
+        self._listeners: dict[str, dict[Callable[[], None], None]] = {}
+        """By namespace: who is told of new events."""
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = ThreadPoolExecutor(READERS, "history-reader")
         self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="history")
@@ -60,9 +64,20 @@ class History:
         except PolicyError as error:
             _log.error("%s is not recorded: %s", namespace, error.message)
             return None
-        scribe = Scribe(self._writer, namespace, marks, self._now)
+        scribe = Scribe(self._writer, namespace, marks, self._now, lambda: self._listeners.get(namespace, ()))
         self._scribes.add(scribe)
         return scribe
+
+    def listen(self, namespace: str, wake: Callable[[], None]) -> None:
+        """Has ``wake`` called when there are new events of a namespace, until ``unlisten``. It must return soon and must not raise."""
+        self._listeners.setdefault(namespace, {})[wake] = None
+
+    def unlisten(self, namespace: str, wake: Callable[[], None]) -> None:
+        """Ends a ``listen``."""
+        listeners = self._listeners.get(namespace, {})
+        listeners.pop(wake, None)
+        if not listeners:
+            self._listeners.pop(namespace, None)
 
     async def page(self, question: Question) -> Page:
         """A page of entries, up to what was folded when it was asked for.
@@ -71,6 +86,15 @@ class History:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written in time.
         """
         return await self._ask(lambda connection: questions.page(connection, question))
+
+    async def stretch(self, namespace: str, behind: Place, most: int) -> Stretch:
+        """What follows a place, up to what was folded when it was asked for (see ``following``).
+
+        Raises:
+            PolicyError: UNAVAILABLE, as above.
+            Elsewhere: the place is in a log that this history does not know.
+        """
+        return await self._ask(lambda connection: following.stretch(connection, namespace, behind, most))
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Change | None, *, at: int = 0, version: str = "", followed: bool = True
@@ -100,7 +124,7 @@ class History:
         )
         now = self._now()
         if not followed:
-            gaps.insert(0, Gap(namespace, marks.followed_until, max(now, at) + 1, Reason.COMPACTED))
+            gaps.insert(0, Gap(namespace, marks.followed_until, max(now, at) + 1, GapReason.COMPACTED))
         return as_of.of_time(at, now, last, first, head, gaps)
 
     async def close(self) -> None:
@@ -155,4 +179,4 @@ def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_c
 
 
 def _unavailable(why: str) -> PolicyError:
-    return PolicyError(Kind.UNAVAILABLE, "HISTORY_UNAVAILABLE", f"The history can't be asked now: {why}. The server's log says more.")
+    return PolicyError(Kind.UNAVAILABLE, Reason.HISTORY_UNAVAILABLE, f"The history can't be asked now: {why}. The server's log says more.")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import heapq
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..core.errors import Kind, PolicyError
 from ..core.events import Position
 from ..core.names import PolicyKey, Scope
-from .entries import BEFORE_KNOWN, Gap, Reason
+from .entries import BEFORE_KNOWN, Gap, GapReason
 
 FIRST, LAST = (0, 0), (2**62, 2**62)
 MOST_GAPS = 100
 """Gaps that are told at once."""
 _UNREADABLE_SCOPE = 0
-_COLUMNS = (
-    "id, topic, scope, at, published_at, kind, outcome, actor, standing, request_id, mask, producer, version, previous, flags,"
+COLUMNS = (
+    "id, topic, scope, at, published_at, kind, outcome, actor, standing, reason, request_id, mask, producer, version, previous, flags,"
     " before, after, changed, problem, position, stream"
 )
 
@@ -30,16 +29,8 @@ class Place(NamedTuple):
     id: int
 
 
-class Recorded(NamedTuple):
-    """Behind which entry a reader stands in the order of recording; nothing but the end of the file is behind the last."""
-
-    id: int
-    stream: int
-    position: Position
-    """By these two the entry is known again: ids of another file mean nothing here."""
-
-
-BEGINNING = Recorded(0, 0, "")
+MOST_BYTES = 1 << 20
+"""Pages and stretches end with the entry that makes them so large, so that every client can receive them."""
 
 
 class Question(NamedTuple):
@@ -59,10 +50,6 @@ class Question(NamedTuple):
     after: Place | None = None
     """Where the page before ended."""
     most: int = 100
-    behind: Recorded | None = None
-    """In the order of recording, behind there; ``newest_first`` and ``after`` mean nothing then. None: in the order of time."""
-    until: Recorded | None = None
-    """In the order of recording: up to there; None: to the end."""
 
 
 class Entry(NamedTuple):
@@ -77,6 +64,7 @@ class Entry(NamedTuple):
     outcome: int
     actor: str
     standing: int
+    reason: str
     request_id: str
     mask: str
     producer: str
@@ -96,11 +84,6 @@ class Entry(NamedTuple):
         return Place(self.at, self.id)
 
     @property
-    def recorded(self) -> Recorded:
-        """Where it stands in the order of recording."""
-        return Recorded(self.id, self.stream, self.position)
-
-    @property
     def before_known(self) -> bool:
         """Whether it is known what was before."""
         return bool(self.flags & BEFORE_KNOWN)
@@ -111,6 +94,12 @@ class Entry(NamedTuple):
         if not self.before_known:
             return None
         return self.kept_before if self.changed_json else self.after
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it has in an answer."""
+        texts = len(self.mask) + len(self.changed_json) + len(self.reason) + len(self.actor) + len(self.problem)
+        return len(self.before or b"") + len(self.after or b"") + 4 * texts
 
     @property
     def changed(self) -> list[str]:
@@ -133,18 +122,10 @@ class Page(NamedTuple):
     partitions: dict[int, int]
     """By stream."""
     gaps: list[Gap]
-    end: Recorded | None = None
-    """In the order of recording: where the file ended."""
 
 
 def page(connection: sqlite3.Connection, question: Question) -> Page:
-    """The entries that are wanted, at most ``most``; whether there are more; and what may be missing among them.
-
-    Raises:
-        PolicyError: OUT_OF_RANGE: ``behind`` or ``until`` stand in another file.
-    """
-    if question.behind is not None:
-        return _recorded(connection, question, question.behind)
+    """The entries that are wanted, at most ``most``; whether there are more; and what may be missing among them."""
     namespace = connection.execute("SELECT id FROM namespaces WHERE name = ?", (question.namespace,)).fetchone()
     if namespace is None:
         return Page([], False, {}, [])
@@ -153,49 +134,16 @@ def page(connection: sqlite3.Connection, question: Question) -> Page:
         scopes.insert(0, _UNREADABLE_SCOPE)
     walks = [_walk(connection, namespace[0], scope, question) for scope in scopes]
     merged = heapq.merge(*walks, key=lambda entry: entry.place, reverse=question.newest_first)
-    found = [entry for entry, _ in zip(merged, range(question.most + 1), strict=False)]
-    entries = found[: question.most]
+    entries: list[Entry] = []
+    size, more = 0, False
+    for entry in merged:
+        if len(entries) == question.most or size >= MOST_BYTES:
+            more = True
+            break
+        entries.append(entry)
+        size += entry.size
     told = gaps(connection, question.namespace, question.start, question.end)
-    return Page(entries, len(found) > len(entries), _partitions(connection, entries), told)
-
-
-def _recorded(connection: sqlite3.Connection, question: Question, behind: Recorded) -> Page:
-    """A page in the order of recording, which is that of the ids: the rows themselves are walked, whosesoever they are."""
-    oldest = connection.execute("SELECT id, stream, position FROM entries ORDER BY id LIMIT 1").fetchone()
-    newest = connection.execute("SELECT id, stream, position FROM entries ORDER BY id DESC LIMIT 1").fetchone()
-    first, end = Recorded(*oldest) if oldest else BEGINNING, Recorded(*newest) if newest else BEGINNING
-    until = question.until or end
-    for place in (behind, until):
-        _check(connection, place, first)
-    namespace = connection.execute("SELECT id FROM namespaces WHERE name = ?", (question.namespace,)).fetchone()
-    if namespace is None:
-        return Page([], False, {}, [], end)
-    scopes = [int(scope) for scope in question.scopes] + [_UNREADABLE_SCOPE] * (len(question.scopes) == len(Scope) and not question.topic)
-    terms = ["id > ?", "id <= ?", "namespace = ?", f"scope IN ({','.join('?' * len(scopes))})", "at >= ?", "at < ?"]
-    values: list[int | str] = [behind.id, until.id, namespace[0], *scopes, question.start, question.end]
-    for term, value in (("topic = ?", question.topic or None), ("actor = ?", question.actor)):
-        if value is not None:
-            terms.append(term)
-            values.append(value)
-    sql = f"SELECT {_COLUMNS} FROM entries NOT INDEXED WHERE {' AND '.join(terms)} ORDER BY id LIMIT ?"  # noqa: S608 (only our names)
-    found = [Entry(*row) for row in connection.execute(sql, (*values, question.most + 1))]
-    entries = found[: question.most]
-    told = gaps(connection, question.namespace, question.start, question.end)
-    if behind.id + 1 >= first.id and behind != BEGINNING:  # what was dropped had been read
-        told = [gap for gap in told if gap.reason is not Reason.TRIMMED]
-    return Page(entries, len(found) > len(entries), _partitions(connection, entries), told, end)
-
-
-def _check(connection: sqlite3.Connection, place: Recorded, first: Recorded) -> None:
-    """Whether a place is one of this file's: its entry is there, or was dropped."""
-    if place == BEGINNING or place.id < first.id:
-        return
-    if connection.execute("SELECT id, stream, position FROM entries WHERE id = ?", (place.id,)).fetchone() != tuple(place):
-        raise PolicyError(
-            Kind.OUT_OF_RANGE,
-            "TOKEN_OUT_OF_RANGE",
-            "The token is of another history: ask the server that gave it, or begin without it if its file was replaced.",
-        )
+    return Page(entries, more, _partitions(connection, entries), told)
 
 
 def _partitions(connection: sqlite3.Connection, entries: Sequence[Entry]) -> dict[int, int]:
@@ -204,7 +152,7 @@ def _partitions(connection: sqlite3.Connection, entries: Sequence[Entry]) -> dic
     return dict(connection.execute(sql, list(streams)))
 
 
-def _walk(connection: sqlite3.Connection, namespace: int, scope: int, question: Question) -> list[Entry]:
+def _walk(connection: sqlite3.Connection, namespace: int, scope: int, question: Question) -> Iterator[Entry]:
     index = "by_topic" if question.topic else "by_namespace"
     terms = ["topic = ?" if question.topic else "namespace = ?", "scope = ?"]
     values: list[int | str] = [question.topic or namespace, scope]
@@ -223,10 +171,10 @@ def _walk(connection: sqlite3.Connection, namespace: int, scope: int, question: 
     values += [start, end, *(question.after or ())]
     direction = "DESC" if question.newest_first else "ASC"
     sql = (
-        f"SELECT {_COLUMNS} FROM entries INDEXED BY {index} WHERE {' AND '.join(terms)}"  # noqa: S608 (only our names)
+        f"SELECT {COLUMNS} FROM entries INDEXED BY {index} WHERE {' AND '.join(terms)}"  # noqa: S608 (only our names)
         f" ORDER BY at {direction}, id {direction} LIMIT ?"
     )
-    return [Entry(*row) for row in connection.execute(sql, (*values, question.most + 1))]
+    return (Entry(*row) for row in connection.execute(sql, (*values, question.most + 1)))
 
 
 def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -> list[Gap]:
@@ -240,15 +188,15 @@ def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -
         " ORDER BY until DESC LIMIT ?",
         (number, start, end, MOST_GAPS),
     ).fetchall()
-    found = [Gap(namespace, since, until, Reason(reason)) for since, until, reason in rows]
+    found = [Gap(namespace, since, until, GapReason(reason)) for since, until, reason in rows]
     if trimmed and trimmed >= start:
-        found.append(Gap(namespace, None, trimmed, Reason.TRIMMED))
+        found.append(Gap(namespace, None, trimmed, GapReason.TRIMMED))
     return found
 
 
 def around(connection: sqlite3.Connection, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None]:
     """The last entry of a policy key at a time or before, and the first one after it."""
-    sql = f"SELECT {_COLUMNS} FROM entries INDEXED BY by_topic WHERE topic = ? AND scope = ? AND"  # noqa: S608 (only our names)
+    sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_topic WHERE topic = ? AND scope = ? AND"  # noqa: S608 (only our names)
     last = connection.execute(f"{sql} at <= ? ORDER BY at DESC, id DESC LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
     first = connection.execute(f"{sql} at > ? ORDER BY at, id LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
     return Entry(*last) if last else None, Entry(*first) if first else None
@@ -257,7 +205,7 @@ def around(connection: sqlite3.Connection, key: PolicyKey, at: int) -> tuple[Ent
 def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position) -> Entry | None:
     """An entry at which a policy key had a version."""
     sql = (
-        f"SELECT {_COLUMNS} FROM entries INDEXED BY by_version WHERE topic = ? AND scope = ? AND version = ?"  # noqa: S608 (only our names)
+        f"SELECT {COLUMNS} FROM entries INDEXED BY by_version WHERE topic = ? AND scope = ? AND version = ?"  # noqa: S608 (only our names)
         " ORDER BY id LIMIT 1"
     )
     found = connection.execute(sql, (key.topic, int(key.scope), version)).fetchone()

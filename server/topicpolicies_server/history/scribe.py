@@ -7,13 +7,13 @@ event that is read there follows the one before without a gap, the history says 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from ..core.events import ABSENT, Placed, Position
 from ..core.operation import Folded
 from ..core.view import Change
-from .entries import Followed, Gap, Marks, Noted, Reason, Stream
+from .entries import Followed, Gap, GapReason, Marks, Noted, Stream
 
 
 class Book(Protocol):
@@ -66,6 +66,11 @@ class _Passage:
         return False
 
     @property
+    def last(self) -> Position:
+        """Where it ends, as far as it was read."""
+        return max(self._at, self._end or "")
+
+    @property
     def complete(self) -> bool:
         """Whether it is proven that nothing is missing."""
         return self._proven and self._end is not None and self._at >= self._end
@@ -74,7 +79,14 @@ class _Passage:
 class Scribe:
     """Writes down one opening of a namespace's log."""
 
-    def __init__(self, book: Book, namespace: str, marks: Marks, now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        book: Book,
+        namespace: str,
+        marks: Marks,
+        now: Callable[[], int],
+        listeners: Callable[[], Iterable[Callable[[], None]]] = tuple,
+    ) -> None:
         """Begins without a log.
 
         Args:
@@ -82,18 +94,24 @@ class Scribe:
             namespace: ``tenant/namespace``.
             marks: how far the history goes.
             now: milliseconds since 1970.
+            listeners: who is told of new events.
         """
         self._book = book
         self._namespace = namespace
         self._marks = marks
         self._now = now
+        self._listeners = listeners
         self._log: Log | None = None
         self._identity = ""
         self._streams: dict[int, Stream] = {}
         self._passages: dict[int, _Passage] = {}
         self._missing_until = 0
+        self._missing: list[tuple[Stream, Position]] = []
+        """Where: streams, and up to which position."""
         self._overrun: int | None = None
         """The time of the last event before the history could take no more; None: it takes them."""
+        self._refused: dict[int, tuple[Stream, Position]] = {}
+        """By partition: the last event that it could not take."""
         self._following = False
 
     @property
@@ -141,12 +159,16 @@ class Scribe:
         if self._overrun is not None:
             since, self._overrun = self._overrun, None
             if self._book.note(noted):
-                self._book.tell(Gap(self._namespace, since, at, Reason.OVERRUN))
+                self._tell_overrun(since, at)
             else:
                 self._overrun = since
+                self._refused[placed.partition] = stream, placed.position
         elif not self._book.note(noted):
             self._overrun = stream.at or at
+            self._refused[placed.partition] = stream, placed.position
         stream.position, stream.at = placed.position, at
+        for wake in self._listeners():
+            wake()
 
     def caught_up(self) -> None:
         """What was in the log when it was opened has been folded."""
@@ -156,9 +178,11 @@ class Scribe:
         if self._replaced():
             self._missing_until = self._missing_until or now
         if self._missing_until:
-            reason = Reason.LOG_REPLACED if self._replaced() else Reason.COMPACTED
-            self._book.tell(Gap(self._namespace, self._marks.followed_until, self._missing_until, reason))
-            self._missing_until = 0
+            reason, holes = GapReason.COMPACTED, self._missing
+            if self._replaced():
+                reason, holes = GapReason.LOG_REPLACED, [(self._stream(0), ""), *holes]
+            self._book.tell(Gap(self._namespace, self._marks.followed_until, self._missing_until, reason, tuple(holes)))
+            self._missing_until, self._missing = 0, []
         self._following = True
         self.tick()
 
@@ -171,14 +195,20 @@ class Scribe:
         """The log is not followed any more."""
         self.tick()
         if self._overrun is not None:
-            self._book.tell(Gap(self._namespace, self._overrun, self._now(), Reason.OVERRUN))
+            self._tell_overrun(self._overrun, self._now())
             self._overrun = None
         self._following = False
 
     def _leave(self, partition: int, at: int) -> None:
         """Events behind a passage are complete."""
-        if not self._passages.pop(partition).complete:
+        passage = self._passages.pop(partition)
+        if not passage.complete:
             self._missing_until = max(self._missing_until, at)
+            self._missing.append((self._stream(partition), passage.last))
+
+    def _tell_overrun(self, since: int, until: int) -> None:
+        self._book.tell(Gap(self._namespace, since, until, GapReason.OVERRUN, tuple(self._refused.values())))
+        self._refused.clear()
 
     def _replaced(self) -> bool:
         """Whether the history knows another log of this namespace, and not this one."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from . import file
-from .entries import Followed, Gap, Noted, Reason, Row, row_of, weight
+from .entries import Followed, Gap, GapReason, Noted, Row, row_of, weight
 
 _log = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ class Writer:
                 (item,) = batch
                 if not isinstance(item, Noted):
                     return True
-                batch = [Gap(item.stream.namespace, item.at, item.at, Reason.OVERRUN)]
+                batch = [Gap(item.stream.namespace, item.at, item.at, GapReason.OVERRUN, ((item.stream, item.placed.position),))]
             else:
                 self._failing = False
                 return True

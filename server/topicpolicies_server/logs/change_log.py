@@ -28,6 +28,7 @@ from typing import NamedTuple, Protocol
 from ..core.errors import Kind, PolicyError
 from ..core.events import Event, Placed, Position
 from ..core.names import PolicyKey
+from ..core.reasons import Reason
 
 
 class LogError(PolicyError):
@@ -37,7 +38,7 @@ class LogError(PolicyError):
         outcome_unknown: for a failed append, whether the event may be in the log all the same.
     """
 
-    def __init__(self, reason: str, message: str, *, kind: Kind = Kind.UNAVAILABLE, outcome_unknown: bool = False) -> None:
+    def __init__(self, reason: Reason, message: str, *, kind: Kind = Kind.UNAVAILABLE, outcome_unknown: bool = False) -> None:
         super().__init__(kind, reason, message)
         self.outcome_unknown = outcome_unknown
 
@@ -55,8 +56,6 @@ class Leadership(NamedTuple):
 
 ANYBODY = Leadership(True)
 """Of a log that whoever has it open may append to."""
-NOT_LEADER = "NOT_LEADER"
-"""Reason: somebody else is the log's writer; the metadata ``leader`` says where to go, if that is known."""
 
 
 class NotLeader(LogError):
@@ -71,7 +70,7 @@ class NotLeader(LogError):
             known = f"has no writer here: {problem} Try again."
         else:
             known = "is being written by somebody else, who has not said where to be found: try again."
-        super().__init__(NOT_LEADER, f"The change log of {namespace} {known} Nothing was changed.")
+        super().__init__(Reason.NOT_LEADER, f"The change log of {namespace} {known} Nothing was changed.")
         self.metadata = {"namespace": namespace, **({"leader": leader} if leader else {})}
 
 

@@ -5,7 +5,8 @@ One property per part, all of them under ``tp-``, and only the parts that say so
     tp-v        the format's version, "1": its presence is what makes an event one of ours
     tp-id       the event's id                     tp-kind    update, delete, tombstone or repair
     tp-request  the request's id                   tp-digest  the digest of its body
-    tp-actor    who asked                          tp-mask    path,path,...
+    tp-actor    who asked                          tp-reason  why
+    tp-mask     path,path,...
     tp-base     the event it was computed from     tp-head    the version that a repair or tombstone restates
     tp-etag     the version the head must have     tp-skip    "1": only if there is a document
     tp-reads    setting,digest,...                 tp-operands  setting,union|subtract,base64,...
@@ -35,6 +36,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from ..core.documents import split
 from ..core.errors import Kind
 from ..core.events import ListChange, Remembered, Seen, Stamp, StampKind
+from ..core.reasons import Reason
 from .change_log import LogError
 
 FORMAT = "1"
@@ -50,6 +52,7 @@ _KIND = "tp-kind"
 _REQUEST = "tp-request"
 _DIGEST = "tp-digest"
 _ACTOR = "tp-actor"
+_REASON = "tp-reason"
 _MASK = "tp-mask"
 _BASE = "tp-base"
 _HEAD = "tp-head"
@@ -72,18 +75,17 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
         LogError: they would hold more than ``MAX_BYTES`` (INVALID_ARGUMENT, reason ``EVENT_TOO_LARGE``).
     """
     properties = {_VERSION: FORMAT, _ID: stamp.event_id, _KIND: stamp.kind.value}
-    if stamp.request_id:
-        properties[_REQUEST] = stamp.request_id
-    if stamp.digest:
-        properties[_DIGEST] = stamp.digest
-    if stamp.actor:
-        properties[_ACTOR] = stamp.actor
+    plain = (
+        (_REQUEST, stamp.request_id),
+        (_DIGEST, stamp.digest),
+        (_ACTOR, stamp.actor),
+        (_REASON, stamp.reason),
+        (_BASE, stamp.base),
+        (_HEAD, stamp.head_version),
+    )
+    properties |= {name: text for name, text in plain if text}
     if stamp.mask:
         properties[_MASK] = _list(stamp.mask)
-    if stamp.base:
-        properties[_BASE] = stamp.base
-    if stamp.head_version:
-        properties[_HEAD] = stamp.head_version
     if stamp.etag is not None:
         properties[_ETAG] = stamp.etag
     if stamp.skip_if_absent:
@@ -100,7 +102,7 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
     size = sum(map(len, properties.values()))
     if size > MAX_BYTES:
         raise LogError(
-            "EVENT_TOO_LARGE",
+            Reason.EVENT_TOO_LARGE,
             f"The change needs {size} characters of event metadata, more than {MAX_BYTES}. Split it into several updates.",
             kind=Kind.INVALID_ARGUMENT,
         )
@@ -140,6 +142,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
             request_id=properties.get(_REQUEST, ""),
             digest=properties.get(_DIGEST, ""),
             actor=properties.get(_ACTOR, ""),
+            reason=properties.get(_REASON, ""),
             mask=() if mask is None else tuple(_parts(mask)),
             base=properties.get(_BASE, ""),
             etag=properties.get(_ETAG),

@@ -6,8 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from ..core.errors import PolicyError
-from ..core.sequencer import Request, Result
+from ..core.sequencer import Request
 
 _GRAIN = 0.1
 """How late a deadline may be noticed, as a part of the time that a request has."""
@@ -27,12 +26,12 @@ class Deadlines:
         self._loop = loop
         self._seconds = seconds
         self._expire = expire
-        self._open: deque[tuple[float, Request, asyncio.Future[Result | PolicyError]]] = deque()
+        self._open: deque[tuple[float, Request]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, request: Request, answer: asyncio.Future[Result | PolicyError]) -> None:
+    def add(self, request: Request) -> None:
         """A request begins to wait for its answer."""
-        self._open.append((self._loop.time() + self._seconds, request, answer))
+        self._open.append((self._loop.time() + self._seconds, request))
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
 
@@ -47,9 +46,9 @@ class Deadlines:
         self._timer = None
         now = self._loop.time()
         waiting = self._open
-        while waiting and (waiting[0][2].done() or waiting[0][0] <= now):
-            _, request, answer = waiting.popleft()
-            if not answer.done():
+        while waiting and (waiting[0][1].answered or waiting[0][0] <= now):
+            _, request = waiting.popleft()
+            if not request.answered:
                 self._expire(request)
         if waiting:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

@@ -18,14 +18,13 @@ from collections.abc import Callable, Sequence
 
 from ..core.errors import PolicyError
 from ..core.events import Position
+from ..core.reasons import Reason
 from ..core.sequencer import Request
 from ..logs.change_log import LogError, NamespaceLog
 from .follower import unavailable
 
 _LOG = logging.getLogger(__name__)
 
-NOT_CONFIRMED = "NOT_CONFIRMED"
-"""Reason: nothing was written, and whether that is right is not known, because nobody could tell where the log ends."""
 _AGAIN_SECONDS = 1.0
 
 
@@ -168,5 +167,5 @@ class Ends:
 def not_confirmed(namespace: str, why: str) -> LogError:
     """UNAVAILABLE: whether there is nothing to be written is not known, and nothing was."""
     return unavailable(
-        namespace, NOT_CONFIRMED, f"whether there is nothing to change is not known: {why.rstrip('.')}. Nothing was done: try again."
+        namespace, Reason.NOT_CONFIRMED, f"whether there is nothing to change is not known: {why.rstrip('.')}. Nothing was done: try again."
     )

@@ -14,6 +14,7 @@ from ..core.errors import Kind
 from ..core.events import Event, Placed, Position
 from ..core.fold import FoldContext, Folded
 from ..core.readback import Disagreement, ReadBack
+from ..core.reasons import Reason
 from ..core.view import Change, View
 from ..logs.change_log import LogError, NamespaceLog
 
@@ -149,7 +150,7 @@ class Follower:
         except Disagreement as error:
             self.trusted = False
             _LOG.error("%s: the reader contradicts a proof (%s); the log is read anew", self._namespace, error)
-            self.lost(LogError("LOG_OUT_OF_ORDER", f"The change log of {self._namespace} was found out of order: {error}."))
+            self.lost(LogError(Reason.LOG_OUT_OF_ORDER, f"The change log of {self._namespace} was found out of order: {error}."))
             return
         self._take(taken)
 
@@ -225,6 +226,6 @@ class Follower:
         owner.moved(self)
 
 
-def unavailable(namespace: str, reason: str, sentence: str) -> LogError:
+def unavailable(namespace: str, reason: Reason, sentence: str) -> LogError:
     """An UNAVAILABLE about a namespace."""
     return LogError(reason, f"{namespace}: {sentence}", kind=Kind.UNAVAILABLE)

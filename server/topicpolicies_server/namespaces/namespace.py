@@ -17,36 +17,35 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import functools
 import itertools
 import logging
 import random
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..config import Limits
-from ..core.documents import Settings
 from ..core.errors import Kind, PolicyError
 from ..core.events import ABSENT, Event, Placed, Position, Remembered, StampKind
 from ..core.fold import FoldContext, Folded, KeyState, repair_due
 from ..core.names import PolicyKey, Scope
-from ..core.sequencer import Append, Confirm, Effect, Request, Result, Sequencer, Settled, outcome_not_known
-from ..core.view import Change
+from ..core.reasons import Reason
+from ..core.sequencer import Append, Confirm, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
+from ..core.view import Before, Change
 from ..core.watch import Mode, Selection, Token, Watcher, WatchHub
 from ..logs.change_log import ChangeLog, Leadership, LogError, NamespaceLog, NotLeader
 from .activity import Activity, Repair
 from .deadlines import Deadlines
 from .ends import Ends, not_confirmed
 from .follower import Follower, Record, unavailable
+from .freshness import Freshness
 from .gate import Gate
 from .repairs import Repairs, Turn
 from .retrying import Pauses
 from .waiting import Waiting
 
 _LOG = logging.getLogger(__name__)
-_LOST = "LOG_LOST"
 _NOT_KNOWN = Leadership(False)
 _LOSSES = 5
 """As often may a log be lost while it is read before those who wait for it are told."""
@@ -59,22 +58,6 @@ class Phase(enum.Enum):
     READY = "ready"
     FAILED = "failed"
     CLOSED = "closed"
-
-
-def _counted(update: Callable[[Namespace, Request], Awaitable[Result]]) -> Callable[[Namespace, Request], Awaitable[Result]]:
-    """Counts how updates are answered."""
-
-    @functools.wraps(update)
-    async def counted(self: Namespace, request: Request) -> Result:
-        try:
-            result = await update(self, request)
-        except PolicyError as error:
-            self._activity.updated(request, error)
-            raise
-        self._activity.updated(request, result)
-        return result
-
-    return counted
 
 
 class Namespace:
@@ -118,6 +101,8 @@ class Namespace:
         self.phase = Phase.LOADING
         self.problem = ""
         """Why the last try to load it failed; empty if it did not."""
+        self.cause = Reason.NAMESPACE_LOADING
+        """The same for programs, or why it is being read."""
         self._log = log
         self._limits = limits
         self._context = context
@@ -140,12 +125,15 @@ class Namespace:
         """Requests that came while the log was being read, or while it was not known who writes it, in order."""
         self._leads = False
         """Whether this process may append to the log that serves."""
-        self._told: dict[str, tuple[Folded, Settings | None]] = {}
+        self._told: dict[str, Told] = {}
         prefix, counter = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], itertools.count()
         self._new_id: Callable[[], str] = lambda: f"{prefix}{next(counter):012x}"
         depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
         self._sequencer = Sequencer(self._state, self._new_id, applied=self._applied, shared=self._shared, depth=depth, queue=queue)
         self._ends = Ends(name, limits.update_timeout_seconds / 2, self._confirmed, self._unconfirmed)
+        self._freshness = Freshness(now, limits.bookmark_interval_seconds / 2, self._shared, lambda: bool(self._watching))
+        self._opened_at = 0
+        """When the opening that is read began, in milliseconds since 1970."""
         self._repairs = Repairs(self._loop, chance, gate, self._repair, self._repair_cancelled)
         self._waiting = Waiting()
         self._watching: set[object] = set()
@@ -161,44 +149,75 @@ class Namespace:
 
     # --- what is asked of it --------------------------------------------------------------------------------------
 
-    @_counted
     async def update(self, request: Request) -> Result:
         """Applies an update or a delete and returns when its place in the log is known.
 
         Raises:
-            PolicyError: as the sequencer says; UNAVAILABLE when the log can't be reached; DEADLINE_EXCEEDED (reason
-                OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time; UNAVAILABLE (reason NOT_CONFIRMED)
-                when nothing is to be written, as far as is known here, and where the log ends is not known; UNAVAILABLE (reason NOT_LEADER,
-                with the leader's address if it is known) when another process writes the log; FAILED_PRECONDITION (reason READ_ONLY)
-                when nothing may be written here.
+            PolicyError: as ``submit`` says.
         """
-        if self._read_only and not request.validate_only:
-            raise _nothing_is_written(self.name)
-        self._pending += 1
-        try:
-            answer: asyncio.Future[Result | PolicyError] = self._loop.create_future()
-            request.settle = lambda value: None if answer.done() else answer.set_result(value)
-            if request.etag and request.stream is None and not (self._context.sole_writer or self._led_elsewhere):
+        if request.etag and not (self._context.sole_writer or self._led_elsewhere or self._read_only):
+            self._pending += 1
+            try:
                 await self._come_up_to(request)
+            except PolicyError as error:
+                self._activity.updated(request, error)
+                raise
+            finally:
+                self._pending -= 1
+        answer: asyncio.Future[Result | PolicyError] = self._loop.create_future()
+        self.submit(request, lambda settled: None if answer.done() else answer.set_result(settled))
+        try:
+            settled = await answer
+        except asyncio.CancelledError:
+            self.give_up(request)
+            raise
+        if isinstance(settled, PolicyError):
+            raise settled
+        return settled
+
+    def submit(self, request: Request, tell: Callable[[Result | PolicyError], None]) -> None:
+        """Applies an update or a delete; the answer is told, once, when its place in the log is known, or in time.
+
+        The errors that are told: as the sequencer says; UNAVAILABLE when the log can't be reached; DEADLINE_EXCEEDED (reason
+        OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time; UNAVAILABLE (reason NOT_CONFIRMED) when
+        nothing is to be written, as far as is known here, and where the log ends is not known; UNAVAILABLE (reason NOT_LEADER, with the
+        leader's address if it is known) when another process writes the log; FAILED_PRECONDITION (reason READ_ONLY) when nothing may be
+        written here.
+
+        Args:
+            request: what to do.
+            tell: told the answer, perhaps before this returns. It must return soon and must not raise.
+        """
+
+        def settle(answer: Result | PolicyError) -> None:
+            if not request.answered:
+                request.answered = True
+                self._pending -= 1
+                self._last_used = self._loop.time()
+                self._activity.updated(request, answer)
+                tell(answer)
+
+        self._pending += 1
+        request.settle = settle
+        try:
+            if self._read_only and not request.validate_only:
+                raise _nothing_is_written(self.name)
             if self.phase is Phase.READY:
                 self._admit(request)
             else:
                 self._awaited()
                 self._arrivals[request] = None
-            if not answer.done():
-                self._deadlines.add(request, answer)
-                try:
-                    await answer
-                except asyncio.CancelledError:
-                    self._give_up(request)
-                    raise
-            settled = answer.result()
-        finally:
+        except PolicyError as error:
+            settle(error)
+        if not request.answered:
+            self._deadlines.add(request)
+
+    def give_up(self, request: Request) -> None:
+        """Nobody waits for the answer to a request any more."""
+        if not request.answered:
+            request.answered = True
             self._pending -= 1
-            self._last_used = self._loop.time()
-        if isinstance(settled, PolicyError):
-            raise settled
-        return settled
+            self._withdraw(request)
 
     async def get(self, key: PolicyKey, at_least: Position = "") -> Change | None:
         """The head of a key; None if the log knows no event of it.
@@ -216,16 +235,23 @@ class Namespace:
             follower = await self._ready()
         return follower.view.head(key)
 
-    async def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int) -> tuple[list[Change], bool, Token]:
+    async def page(
+        self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None
+    ) -> tuple[list[Change], bool, Token]:
         """Documents in the order of their keys.
 
         Returns:
-            At most ``most`` heads after ``after``, whether there are more, and where the view stands.
+            At most ``most`` heads after ``after``, whether there are more, and where the view stands. The page ends with the document that
+            makes it ``most_bytes`` large.
         """
         follower = await self._ready()
         assert self._hub is not None, "ready"
-        changes, more = follower.view.page(scopes, after, most)
+        changes, more = follower.view.page(scopes, after, most, most_bytes)
         return changes, more, self._hub.token
+
+    def is_beyond(self, token: Token) -> bool:
+        """Whether a token says more of the present log than there is: its positions are of another copy of it. False for other logs."""
+        return self._hub is not None and self._hub.is_beyond(token)
 
     async def watch(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
         """A watcher of this namespace. It is to be given back with ``unwatch``.
@@ -238,7 +264,28 @@ class Namespace:
         assert self._hub is not None, "ready"
         watcher = self._hub.subscribe(selection, mode, token, wake)
         self._watching.add(watcher)
+        self._freshness.watched()
         return watcher
+
+    def observe(self, observer: object) -> None:
+        """Keeps it loaded, and asks how fresh it is, until ``unobserve``."""
+        self._watching.add(observer)
+        self._freshness.watched()
+
+    def unobserve(self, observer: object) -> None:
+        """Ends an ``observe``."""
+        self._watching.discard(observer)
+        self._last_used = self._loop.time()
+
+    @property
+    def log_identity(self) -> str:
+        """Names the log that serves, or served last; "" if none did."""
+        return self._hub.token.log if self._hub is not None else ""
+
+    @property
+    def confirmed_ms(self) -> int:
+        """As of when its watchers are told everything, in milliseconds since 1970; 0: that is not known."""
+        return self._freshness.confirmed_ms
 
     def unwatch(self, watcher: Watcher) -> None:
         """Gives a watcher back."""
@@ -314,12 +361,13 @@ class Namespace:
         self._repairs.close()
         self._deadlines.close()
         self._ends.stop()
+        self._freshness.stop()
         for follower in (self._loading, self._follower):
             if follower is not None and follower.log is not None:
                 await follower.log.close()
             if follower is not None:
                 follower.retire()
-        error = unavailable(self.name, "NAMESPACE_CLOSED", reason)
+        error = unavailable(self.name, Reason.NAMESPACE_CLOSED, reason)
         self._perform(self._sequencer.abandon(error))
         self._turn_away(error)
         if self._loaded.done():
@@ -345,7 +393,7 @@ class Namespace:
                 self._begin(Phase.LOADING)
                 continue
             losses += 1
-            if error.reason == _LOST and losses < _LOSSES:
+            if error.reason == Reason.LOG_LOST and losses < _LOSSES:
                 continue  # compacted or moved while it was read: whoever waits need not know
             self._failed(error)
             await self._pauses.least()  # also before it is forgotten: whoever asks for it then has it loaded at once
@@ -363,7 +411,9 @@ class Namespace:
         except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
             _LOG.exception("loading %s failed", self.name)
             return LogError(
-                "LOAD_BROKEN", f"{self.name} can't be loaded, for a reason that this server's own log has: look there.", kind=Kind.INTERNAL
+                Reason.LOAD_BROKEN,
+                f"{self.name} can't be loaded, for a reason that this server's own log has: look there.",
+                kind=Kind.INTERNAL,
             )
         return None
 
@@ -371,6 +421,7 @@ class Namespace:
         """Opens the log and reads it, bounded in number and time."""
         self._lost = asyncio.Event()
         self._read = self._loop.create_future()
+        self._opened_at = self._now()
         lost = self._loop.create_task(self._lost.wait())
         try:
             async with self._slots:
@@ -386,7 +437,9 @@ class Namespace:
                 except TimeoutError:
                     await self._drop(follower)
                     raise unavailable(
-                        self.name, "LOAD_TIMEOUT", f"its change log was not read within {self._limits.load_timeout_seconds} s: try again."
+                        self.name,
+                        Reason.LOAD_TIMEOUT,
+                        f"its change log was not read within {self._limits.load_timeout_seconds} s: try again.",
                     ) from None
                 except BaseException:
                     await self._drop(follower)
@@ -399,7 +452,7 @@ class Namespace:
         finally:
             lost.cancel()
         if self._lost.is_set() and not self._loaded.done():
-            raise unavailable(self.name, _LOST, f"{self.problem or 'its change log was lost while it was read'}: try again.")
+            raise unavailable(self.name, Reason.LOG_LOST, f"{self.problem or 'its change log was lost while it was read'}: try again.")
 
     async def _drop(self, follower: Follower) -> None:
         follower.retire()
@@ -435,7 +488,7 @@ class Namespace:
     def _failed(self, error: LogError) -> None:
         _LOG.log(logging.DEBUG if error.message == self.problem else logging.WARNING, "%s can't be loaded: %s", self.name, error.message)
         self._activity.loads["failed"] += 1
-        self.phase, self.problem = Phase.FAILED, error.message
+        self.phase, self.problem, self.cause = Phase.FAILED, error.message, error.reason
         if not self._loaded.done():
             self._loaded.set_exception(error)
             self._loaded.exception()  # whoever waits has it; nobody may
@@ -463,7 +516,8 @@ class Namespace:
         if follower is not self._follower:
             if self._sequencer.expects(event) and event.stamp is not None:
                 state = follower.view.state(event.key)
-                self._told.setdefault(event.stamp.event_id, (folded, state.document if state is not None else None))
+                met = before.document if before is not None else None
+                self._told.setdefault(event.stamp.event_id, Told(folded, met, state.document if state is not None else None))
             if change is not None and follower.continues and self._hub is not None:
                 self._hub.publish(change)
             return
@@ -472,8 +526,9 @@ class Namespace:
         self._activity.folded(self.name, placed, folded, old, new)
         if change is not None:
             assert self._hub is not None, "ready"
+            change.before = Before(old) if change.previous else None
             self._hub.publish(change)
-        effects = self._sequencer.folded(event, folded)
+        effects = self._sequencer.folded(event, folded, old)
         if effects:
             self._perform(effects)
         state = follower.view.state(event.key)
@@ -489,6 +544,7 @@ class Namespace:
         self._waiting.wake(follower.positions)
         if follower is self._follower:
             self._ends.moved(follower.positions)
+            self._freshness.moved(follower.positions)
 
     def loaded(self, follower: Follower) -> None:
         """The log is read. This view answers once nothing can be missing (``core/joining``), or who has seen more had time to say so."""
@@ -509,13 +565,15 @@ class Namespace:
             self._hub.moved(Token(identity, tuple(follower.positions)))
         elif self._hub is None or older is None:
             token = Token(identity, tuple(follower.positions))
-            self._hub = WatchHub(follower.view, token, ring=self._limits.max_every_backlog_changes)
-        else:
-            if self._hub.token.log == identity:
-                follower.passed(self._hub.token.positions)
+            horizon = tuple(map(_complete_after(follower.log), range(follower.log.partitions), follower.positions))
+            self._hub = WatchHub(follower.view, token, ring=self._limits.max_every_backlog_changes, horizon=horizon)
+        elif self._hub.token.log == identity:
+            follower.passed(self._hub.token.positions)
             token = Token(identity, tuple(follower.positions))
-            changes = follower.view.succeed(older.view, token.positions)
-            self._hub.succeed(follower.view, token, changes)
+            self._hub.succeed(follower.view, token, follower.view.succeed(older.view, token.positions))
+        else:
+            follower.view.supersede(older.view)
+            self._hub.succeed(follower.view, Token(identity, tuple(follower.positions)), ())
         self.phase, self.problem = Phase.READY, ""
         self._leads = follower.log.leadership.leads
         self._activity.loads["loaded"] += 1
@@ -524,6 +582,7 @@ class Namespace:
         self._hub.wake_all()
         told, self._told = self._told, {}
         self._ends.serve(follower.log, follower.positions)
+        self._freshness.serve(follower.log, follower.positions, self._opened_at)
         self._perform(self._sequencer.reopened(told))
         self._admit_arrivals()
         self._consider_repairs(follower)
@@ -562,7 +621,8 @@ class Namespace:
             self._loop.create_task(_close_quietly(follower.log))
         self._end_loading(follower)
         self._ends.stop()
-        self.phase, self.problem = Phase.LOADING, error.message
+        self._freshness.stop()
+        self.phase, self.problem, self.cause = Phase.LOADING, error.message, error.reason
         if self._loaded.done():
             self._loaded = self._loop.create_future()
         self._lost.set()
@@ -713,16 +773,16 @@ class Namespace:
         except TimeoutError:
             raise PolicyError(
                 Kind.DEADLINE_EXCEEDED,
-                "VERSION_NOT_REACHED",
+                Reason.VERSION_NOT_REACHED,
                 f"The log of {self.name} has not been read up to version {position}: try again, or ask without at_least.",
-                metadata={"at_least": position},
+                metadata={"at_least_version": position},
             ) from None
         finally:
             self._pending -= 1
 
     def _expire(self, request: Request) -> None:
         """A request's time is over."""
-        if not self._give_up(request):
+        if not self._withdraw(request):
             request.settle(outcome_not_known(request))
         elif request.unsure:
             request.settle(not_confirmed(self.name, "the log was not read up to its end in time"))
@@ -731,7 +791,7 @@ class Namespace:
         else:
             request.settle(_not_in_time(request))
 
-    def _give_up(self, request: Request) -> bool:
+    def _withdraw(self, request: Request) -> bool:
         """Nobody waits for a request any more. Returns whether it is certain not to be applied."""
         if request in self._arrivals:
             del self._arrivals[request]
@@ -747,7 +807,7 @@ def _passes(error: LogError) -> bool:
 def _nothing_is_written(namespace: str) -> PolicyError:
     return PolicyError(
         Kind.FAILED_PRECONDITION,
-        "READ_ONLY",
+        Reason.READ_ONLY,
         f"This server writes nothing, so {namespace} can't be changed here: ask one that does.",
         metadata={"namespace": namespace},
     )
@@ -756,7 +816,7 @@ def _nothing_is_written(namespace: str) -> PolicyError:
 def _not_in_time(request: Request) -> PolicyError:
     return PolicyError(
         Kind.UNAVAILABLE,
-        "NOT_APPENDED",
+        Reason.NOT_APPENDED,
         f"{request.key.topic} could not be changed in time, and certainly was not: try again.",
         metadata={"request_id": request.request_id},
     )
@@ -771,3 +831,13 @@ async def _close_quietly(log: NamespaceLog) -> None:
         await log.close()
     except LogError as error:
         _LOG.warning("closing a lost change log: %s", error.message)
+
+
+def _complete_after(log: NamespaceLog) -> Callable[[int, Position], Position]:
+    """Behind which position the heads tell everything that happened: nothing was compacted away there."""
+
+    def position(partition: int, end: Position) -> Position:
+        complete = log.complete_after(partition)
+        return end if complete is None else min(complete, end)
+
+    return position

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..config import Limits
 from ..core.errors import Kind, PolicyError
 from ..core.fold import FoldContext
+from ..core.reasons import Reason
 from ..history import History
 from ..logs.change_log import ChangeLog
 from .activity import Activity
@@ -48,7 +49,8 @@ class Registry:
         self._limits = limits
         self._context = context
         self._chance = random.Random(seed)
-        self._now = now
+        self.now = now
+        """Milliseconds since 1970, by a clock like the logs'."""
         self._read_only = read_only
         self.history = history
         """Where everything that is folded is written down."""
@@ -79,11 +81,11 @@ class Registry:
         if namespace is not None:
             return namespace
         if self._closed:
-            raise PolicyError(Kind.UNAVAILABLE, "SHUTTING_DOWN", "The server is stopping: try another, or this one later.")
+            raise PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: try another, or this one later.")
         if len(self._namespaces) >= self._limits.max_loaded_namespaces:
             raise PolicyError(
                 Kind.RESOURCE_EXHAUSTED,
-                "TOO_MANY_NAMESPACES",
+                Reason.TOO_MANY_NAMESPACES,
                 f"{len(self._namespaces)} namespaces are loaded, which is the most: wait until idle ones are dropped, or raise the limit.",
             )
         namespace = Namespace(
@@ -93,7 +95,7 @@ class Registry:
             self._context,
             slots=self._slots,
             chance=random.Random(self._chance.getrandbits(64)),
-            now=self._now,
+            now=self.now,
             gate=self.gate,
             activity=self.activity,
             read_only=self._read_only,

@@ -1,21 +1,23 @@
 """From the core's terms to answers. A document goes into its answer as the bytes that it is; nothing is parsed on the way out.
 
-``Wire`` makes those bytes: ``core.secrets.wire`` leaves the secrets out, ``core.documents.wire`` does not.
+``Wire`` makes those bytes: ``core.secrets.wire`` leaves the secrets out, ``core.documents.wire`` does not. What is one of many in a batch
+is a *record*: a field with its tag, so that a batch is made by joining them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from google.protobuf.message import Message
 
-from topicpolicies.v1 import events_pb2, policies_pb2, service_pb2
+from topicpolicies.v1 import errors_pb2, events_pb2, policies_pb2, service_pb2
 
-from ..core.documents import Settings
+from ..core.documents import Settings, record
 from ..core.errors import PolicyError
-from ..core.events import ABSENT, Event
+from ..core.events import ABSENT, Event, Placed, Position
 from ..core.names import PolicyKey, parse_topic
+from ..core.reasons import Reason
 from ..core.sequencer import Outcome, Request, Result
 from ..core.view import Change
 from ..core.watch import Token
@@ -23,155 +25,198 @@ from .errors import status
 
 Wire: TypeAlias = Callable[[Settings], bytes]
 """How a document is shown."""
-_LENGTH_DELIMITED = 2
+
+_DELETED = {
+    Outcome.APPLIED: service_pb2.DELETE_OUTCOME_DELETED,
+    Outcome.UNCHANGED: service_pb2.DELETE_OUTCOME_ABSENT,
+    Outcome.WOULD_APPLY: service_pb2.DELETE_OUTCOME_WOULD_DELETE,
+}
+"""What became of a deletion."""
+
+
+def number(message: type[Message], field: str) -> int:
+    """A field's number."""
+    return message.DESCRIPTOR.fields_by_name[field].number
+
+
+def document(key: PolicyKey, version: Position, policies: bytes | None, *, disabled: bool = False) -> bytes:
+    """A serialized ``PolicyDocument``; ``policies`` is its document's wire form, None for none."""
+    scope = policies_pb2.Scope.ValueType(key.scope)
+    head = policies_pb2.PolicyDocument(topic=key.topic, scope=scope, version=version, disabled=disabled).SerializeToString()
+    return head if policies is None else head + record(_POLICIES, policies)
+
+
+def present(key: PolicyKey, head: Change | None, wire: Wire) -> bytes:
+    """A serialized ``PolicyDocument`` of a head; None: the log knows nothing of the key."""
+    settings = head.document if head is not None else None
+    return document(key, head.version if head is not None else ABSENT, None if settings is None else wire(settings))
 
 
 def update_answer(request: Request, result: Result, wire: Wire) -> bytes:
     """A serialized ``UpdatePolicyResponse``."""
-    head = service_pb2.UpdatePolicyResponse(
-        topic=request.key.topic,
-        scope=events_pb2.Scope.ValueType(request.key.scope),
+    rest = service_pb2.UpdatePolicyResponse(
         version=result.version,
         previous_version=result.previous,
         outcome=service_pb2.UpdateOutcome.ValueType(result.outcome.value),
         request_id=request.request_id,
-        repeated=result.repeated,
+        replayed=result.replayed,
     )
-    return head.SerializeToString() + _embedded(_UPDATE_POLICIES, result.document, wire)
+    return _documents(request, result, wire) + rest.SerializeToString()
 
 
-def stream_answer(sequence: int, answer: bytes | PolicyError) -> bytes:
-    """A serialized ``UpdatePoliciesResponse``."""
+def delete_answer(request: Request, result: Result, wire: Wire) -> bytes:
+    """A serialized ``DeletePolicyResponse``."""
+    rest = service_pb2.DeletePolicyResponse(
+        version=result.version,
+        previous_version=result.previous,
+        outcome=_DELETED[result.outcome],
+        request_id=request.request_id,
+        replayed=result.replayed,
+    )
+    return _documents(request, result, wire) + rest.SerializeToString()
+
+
+def _documents(request: Request, result: Result, wire: Wire) -> bytes:
+    """The fields ``document`` and ``previous``, which have the same numbers in both answers."""
+    answer = b""
+    if result.known or (request.change is None and result.version):
+        policies = None if result.document is None else wire(result.document)
+        answer = record(_DOCUMENT, document(request.key, result.version, policies))
+    if request.include_previous and result.before_known:
+        before = None if result.before is None else wire(result.before)
+        answer += record(_PREVIOUS, document(request.key, result.previous, before))
+    return answer
+
+
+def result_record(sequence: int, request: Request | None, answer: bytes | PolicyError) -> bytes:
+    """A record of ``UpdatePoliciesResponse``: what became of one change of a batch."""
     if isinstance(answer, PolicyError):
-        return service_pb2.UpdatePoliciesResponse(sequence=sequence, error=status(answer)).SerializeToString()
-    head = service_pb2.UpdatePoliciesResponse(sequence=sequence).SerializeToString()
-    return head + _field(_STREAM_RESPONSE, answer)
+        return record(_RESULTS, service_pb2.PolicyChangeResult(sequence=sequence, error=status(answer)).SerializeToString())
+    assert request is not None, "an answer answers a request"
+    field = _UPDATED if request.change is not None else _DELETED_FIELD
+    return record(_RESULTS, service_pb2.PolicyChangeResult(sequence=sequence).SerializeToString() + record(field, answer))
 
 
-def delete_result(request: Request, answer: Result | PolicyError) -> service_pb2.ScopedDeleteResult:
-    """What became of one scope."""
-    scope = events_pb2.Scope.ValueType(request.key.scope)
-    if isinstance(answer, PolicyError):
-        return service_pb2.ScopedDeleteResult(scope=scope, error=status(answer))
-    deleted = answer.outcome is Outcome.APPLIED
-    return service_pb2.ScopedDeleteResult(
-        scope=scope,
-        outcome=service_pb2.DELETE_OUTCOME_DELETED if deleted else service_pb2.DELETE_OUTCOME_ABSENT,
-        version=answer.version,
-        previous_version=answer.previous,
-        repeated=answer.repeated,
-    )
+def get_answer(documents: Iterable[bytes]) -> bytes:
+    """A serialized ``GetPolicyResponse`` of serialized documents."""
+    return b"".join(record(_GOT, each) for each in documents)
 
 
-def get_answer(key: PolicyKey, head: Change | None, wire: Wire) -> bytes:
-    """A serialized ``GetPolicyResponse``."""
-    document = head.document if head is not None else None
-    answer = service_pb2.GetPolicyResponse(
-        topic=key.topic,
-        scope=events_pb2.Scope.ValueType(key.scope),
-        exists=document is not None,
-        version=head.version if head is not None else ABSENT,
-    )
-    return answer.SerializeToString() + _embedded(_GET_POLICIES, document, wire)
-
-
-def list_answer(heads: list[Change], next_page: str, token: Token, wire: Wire) -> bytes:
+def list_answer(heads: list[Change], next_page: str, token: Token | None, wire: Wire) -> bytes:
     """A serialized ``ListPoliciesResponse``."""
-    rest = service_pb2.ListPoliciesResponse(next_page_token=next_page, token=watch_token(token))
-    entries = (_field(_LIST_ENTRIES, get_answer(head.key, head, wire)) for head in heads)
-    return b"".join(entries) + rest.SerializeToString()
+    rest = service_pb2.ListPoliciesResponse(next_page_token=next_page, token=watch_token(token) if token is not None else None)
+    return b"".join(record(_LISTED, present(head.key, head, wire)) for head in heads) + rest.SerializeToString()
 
 
 def watch_token(token: Token) -> service_pb2.WatchToken:
     """A place to resume from."""
-    return service_pb2.WatchToken(log=token.log, positions=token.positions)
+    return service_pb2.WatchToken(log=token.log, positions=token.positions, left_out=token.left_out)
 
 
-def bookmark(namespace: str, kind: service_pb2.BookmarkKind.ValueType, token: Token) -> bytes:
-    """A serialized ``WatchPoliciesResponse`` with a bookmark."""
-    mark = service_pb2.Bookmark(namespace=namespace, kind=kind, token=watch_token(token))
-    return service_pb2.WatchPoliciesResponse(bookmark=mark).SerializeToString()
+def event_record(event: service_pb2.WatchEvent) -> bytes:
+    """A record of ``WatchPoliciesResponse``."""
+    return record(_EVENTS, event.SerializeToString())
 
 
-def namespace_status(namespace: str, state: service_pb2.NamespaceState.ValueType, message: str, reason: str) -> bytes:
-    """A serialized ``WatchPoliciesResponse`` with the state of a namespace."""
-    told = service_pb2.NamespaceStatus(namespace=namespace, state=state, message=message, reason=reason)
-    return service_pb2.WatchPoliciesResponse(status=told).SerializeToString()
+def bookmark(namespace: str, kind: service_pb2.BookmarkKind.ValueType, token: Token, confirmed_ms: int) -> bytes:
+    """A record of a watch: a bookmark; ``confirmed_ms``: as of when, in milliseconds since 1970."""
+    event = service_pb2.WatchEvent(namespace=namespace, bookmark=service_pb2.Bookmark(kind=kind, token=watch_token(token)))
+    event.bookmark.confirmed_time.FromMilliseconds(confirmed_ms)
+    return event_record(event)
 
 
-def change_message(namespace: str, change: Change, wire: Wire) -> bytes:
-    """A serialized ``WatchPoliciesResponse`` with a change: made once, the same bytes for every watcher (and so one ``wire`` for all)."""
-    if change.encoded is None:
-        change.encoded = _change_message(namespace, change, wire)
-    return change.encoded
+def namespace_status(namespace: str, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
+    """A record of a watch: the state of a namespace."""
+    status = service_pb2.NamespaceStatus(state=state, reason=reason_number(reason), message=message[:_MOST_MESSAGE])
+    return event_record(service_pb2.WatchEvent(namespace=namespace, status=status))
 
 
-def _change_message(namespace: str, change: Change, wire: Wire) -> bytes:
-    message = service_pb2.PolicyChange(
-        namespace=namespace,
-        topic=change.key.topic,
-        scope=events_pb2.Scope.ValueType(change.key.scope),
-        exists=change.document is not None,
-        version=change.version,
-        previous_version=change.previous,
-    )
+def reset(namespace: str, reason: Reason, message: str) -> bytes:
+    """A record of a watch: the namespace begins anew."""
+    told = service_pb2.WatchReset(reason=reason_number(reason), message=message[:_MOST_MESSAGE])
+    return event_record(service_pb2.WatchEvent(namespace=namespace, reset=told))
+
+
+def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
+    """A reason as its enum has it."""
+    return errors_pb2.ERROR_REASON_UNSPECIFIED if reason is None else errors_pb2.ErrorReason.Value(f"ERROR_REASON_{reason.value}")
+
+
+def change_record(namespace: str, change: Change, wire: Wire, *, with_before: bool) -> bytes:
+    """A record of a watch: a change, made once, the same bytes for every watcher (and so one ``wire`` for all)."""
+    if not with_before or change.before is None:
+        if change.encoded is None:
+            change.encoded = _change_record(namespace, change, wire, with_before=False)
+        return change.encoded
+    if change.with_before is None:
+        change.with_before = _change_record(namespace, change, wire, with_before=True)
+    return change.with_before
+
+
+def disabled_record(namespace: str, key: PolicyKey) -> bytes:
+    """A record of a watch: a topic that was asked for has its policies disabled."""
+    return watched(namespace, _CHANGE, record(_CHANGED_DOCUMENT, document(key, ABSENT, None, disabled=True)))
+
+
+def _change_record(namespace: str, change: Change, wire: Wire, *, with_before: bool) -> bytes:
+    rest = service_pb2.PolicyChange(previous_version=change.previous)
     placed = change.placed
     if placed is not None:
-        message.partition = placed.partition
-        message.position = placed.position
-        origin = message.origin
-        origin.producer_name = placed.producer
-        origin.publish_time.FromMilliseconds(placed.published_at)
-        if placed.event is not None:
-            _describe(origin, placed.event, change.document, wire)
-    body = message.SerializeToString() + _embedded(_CHANGE_POLICIES, change.document, wire)
-    return _field(_WATCH_CHANGE, body)
+        rest.partition = placed.partition
+        rest.position = placed.position
+        _describe(rest.origin, placed, change.document, wire)
+    body = record(_CHANGED_DOCUMENT, present(change.key, change, wire))
+    if with_before and change.before is not None:
+        before = change.before.document
+        body += record(_CHANGED_PREVIOUS, document(change.key, change.previous, None if before is None else wire(before)))
+    return watched(namespace, _CHANGE, body + rest.SerializeToString())
 
 
-def _describe(origin: service_pb2.ChangeOrigin, event: Event, head: Settings | None, wire: Wire) -> None:
+def watched(namespace: str, field: int, content: bytes) -> bytes:
+    """A record of a watch: a ``WatchEvent`` with a content that is serialized already."""
+    return record(_EVENTS, record(_NAMESPACE, namespace.encode()) + record(field, content))
+
+
+def _describe(origin: service_pb2.ChangeOrigin, placed: Placed, head: Settings | None, wire: Wire) -> None:
+    origin.producer_name = placed.producer
+    origin.publish_time.FromMilliseconds(placed.published_at)
+    event = placed.event
+    if event is None:
+        return
     stamp = event.stamp
     if stamp is not None:
         origin.actor = stamp.actor
+        origin.reason = stamp.reason
         origin.request_id = stamp.request_id
         if stamp.mask:
             origin.update_mask.paths.extend(stamp.mask)
-    name = parse_topic(event.key.topic)
-    written = origin.event
+    known = stamp is not None and stamp.actor != ""
+    origin.actor_standing = service_pb2.ACTOR_STANDING_UNAUTHENTICATED if known else service_pb2.ACTOR_STANDING_UNKNOWN
+    _quote(origin.event, event, head, wire)
+
+
+def _quote(written: events_pb2.PulsarEvent, event: Event, head: Settings | None, wire: Wire) -> None:
+    """The event itself; without its document where that is the head's."""
     written.event_type = events_pb2.EVENT_TYPE_TOPIC_POLICY
     written.action_type = events_pb2.ActionType.ValueType(event.action)
     told = written.topic_policies_event
-    told.domain, told.tenant, told.namespace, told.topic = name
+    told.domain, told.tenant, told.namespace, told.topic = parse_topic(event.key.topic)
     if event.document is not None and event.document != head:
         told.policies.MergeFromString(wire(event.document))
 
 
-def _embedded(tag: bytes, document: Settings | None, wire: Wire) -> bytes:
-    return b"" if document is None else _field(tag, wire(document))
-
-
-def _field(tag: bytes, body: bytes) -> bytes:
-    return tag + _varint(len(body)) + body
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _tag(message: type[Message], field: str) -> bytes:
-    found = message.DESCRIPTOR.fields_by_name[field]
-    assert found.message_type is not None, "only messages are embedded"
-    return _varint(found.number << 3 | _LENGTH_DELIMITED)
-
-
-_UPDATE_POLICIES: Final = _tag(service_pb2.UpdatePolicyResponse, "policies")
-_STREAM_RESPONSE: Final = _tag(service_pb2.UpdatePoliciesResponse, "response")
-_GET_POLICIES: Final = _tag(service_pb2.GetPolicyResponse, "policies")
-_LIST_ENTRIES: Final = _tag(service_pb2.ListPoliciesResponse, "entries")
-_CHANGE_POLICIES: Final = _tag(service_pb2.PolicyChange, "policies")
-_WATCH_CHANGE: Final = _tag(service_pb2.WatchPoliciesResponse, "change")
-assert policies_pb2.TopicPolicies.DESCRIPTOR is service_pb2.PolicyChange.DESCRIPTOR.fields_by_name["policies"].message_type
+_MOST_MESSAGE = 4_096
+_POLICIES: Final = number(policies_pb2.PolicyDocument, "policies")
+_DOCUMENT: Final = number(service_pb2.UpdatePolicyResponse, "document")
+_PREVIOUS: Final = number(service_pb2.UpdatePolicyResponse, "previous")
+_RESULTS: Final = number(service_pb2.UpdatePoliciesResponse, "results")
+_UPDATED: Final = number(service_pb2.PolicyChangeResult, "updated")
+_DELETED_FIELD: Final = number(service_pb2.PolicyChangeResult, "deleted")
+_GOT: Final = number(service_pb2.GetPolicyResponse, "documents")
+_LISTED: Final = number(service_pb2.ListPoliciesResponse, "documents")
+_EVENTS: Final = number(service_pb2.WatchPoliciesResponse, "events")
+_NAMESPACE: Final = number(service_pb2.WatchEvent, "namespace")
+_CHANGE: Final = number(service_pb2.WatchEvent, "change")
+_CHANGED_DOCUMENT: Final = number(service_pb2.PolicyChange, "document")
+_CHANGED_PREVIOUS: Final = number(service_pb2.PolicyChange, "previous")
+assert tuple(number(service_pb2.DeletePolicyResponse, field) for field in ("document", "previous")) == (_DOCUMENT, _PREVIOUS)

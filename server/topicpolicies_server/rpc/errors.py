@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import grpc
 from google.protobuf.any_pb2 import Any
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
-from google.rpc.status_pb2 import Status as RpcStatus
-
-from topicpolicies.v1.service_pb2 import Status
+from google.rpc.status_pb2 import Status
 
 from ..core.errors import Kind, PolicyError, Violation
+from ..core.reasons import Reason
 
-DOMAIN = "topicpolicies.v1"
+DOMAIN = "topicpolicies"
 """The domain of every ``google.rpc.ErrorInfo``."""
 DETAILS_KEY = "grpc-status-details-bin"
 
@@ -25,7 +24,7 @@ not ASCII); above 8 KiB of it peers put RESOURCE_EXHAUSTED in place of the error
 
 def internal() -> PolicyError:
     """What a caller is told when the fault is ours; the log says more."""
-    return PolicyError(Kind.INTERNAL, "INTERNAL", "The sidecar failed on this request; its log says why.")
+    return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar failed on this request; its log says why.")
 
 
 def code(error: PolicyError) -> grpc.StatusCode:
@@ -40,7 +39,7 @@ def status(error: PolicyError) -> Status:
 
 def trailing_metadata(error: PolicyError) -> tuple[tuple[str, bytes], ...]:
     """The error's details as the trailing metadata of a call."""
-    return ((DETAILS_KEY, RpcStatus(code=_number(error), message=error.message, details=_details(error)).SerializeToString()),)
+    return ((DETAILS_KEY, Status(code=_number(error), message=error.message, details=_details(error)).SerializeToString()),)
 
 
 def _number(error: PolicyError) -> int:
@@ -68,6 +67,6 @@ def _named(violations: Sequence[Violation]) -> list[BadRequest.FieldViolation]:
         room -= violation.ByteSize() + 3
         if room < 0:
             problem = f"{len(violations) - index} more violations are not named here."
-            return [*named, BadRequest.FieldViolation(reason="MORE_VIOLATIONS", description=problem)]
+            return [*named, BadRequest.FieldViolation(reason=Reason.MORE_VIOLATIONS, description=problem)]
         named.append(violation)
     return named

@@ -1,4 +1,4 @@
-"""From request messages to the core's terms. Everything that is wrong with a request is said at once."""
+"""From request messages to the core's terms: changes, and what is read once. What is watched is read in ``watches``."""
 
 from __future__ import annotations
 
@@ -7,94 +7,56 @@ import binascii
 import hashlib
 import re
 import uuid
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from topicpolicies.v1 import events_pb2, service_pb2
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 
+from ..core import documents
 from ..core.change import Change, compile_change
-from ..core.errors import PolicyError, Violation, invalid
-from ..core.names import PolicyKey, Scope, parse_namespace, parse_topic
+from ..core.errors import PolicyError
+from ..core.names import PolicyKey, Scope, parse_namespace
+from ..core.reasons import Reason
 from ..core.sequencer import Request
-from ..core.watch import Mode, Token
+from .problems import MOST_ACTOR, MOST_ELEMENTS, MOST_REASON, MOST_TOKEN, Problems, read_scope, read_scopes, read_topic
 
 _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
-_MOST_VERSION = 256
-_DEFAULT_PAGE = 100
-_MOST_PAGE = 1000
-_T = TypeVar("_T")
+_ETAG = "etag"
 
 
-class Problems:
-    """Collects the violations of one request, so that all are told at once."""
-
-    def __init__(self) -> None:
-        self._violations: list[Violation] = []
-
-    def add(self, field: str, reason: str, description: str) -> None:
-        """Notes a violation."""
-        self._violations.append(Violation(field, reason, description))
-
-    def note(self, error: PolicyError) -> None:
-        """Notes the violations of an error; one without any is raised again."""
-        if not error.violations:
-            raise error
-        self._violations += error.violations
-
-    def gather(self, read: Callable[[str, str], _T], text: str, field: str) -> _T | None:
-        """The value that ``read`` makes of a field's text; None if it finds violations, which are noted."""
-        try:
-            return read(text, field)
-        except PolicyError as error:
-            self.note(error)
-            return None
-
-    def check(self) -> None:
-        """Raises INVALID_ARGUMENT if anything was noted; its reason is the violations' own if they agree."""
-        if self._violations:
-            reasons = {each.reason for each in self._violations}
-            raise invalid(reasons.pop() if len(reasons) == 1 else "INVALID_REQUEST", *self._violations)
+ACTOR_KEY, REASON_KEY = "topicpolicies-actor", "topicpolicies-reason"
+"""Metadata of a call."""
 
 
-def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:
-    """LOCAL unless it says otherwise, as ``pulsar-admin`` has it."""
-    if number == events_pb2.SCOPE_UNSPECIFIED:
-        return Scope.LOCAL
-    try:
-        return Scope(number)
-    except ValueError:
-        problems.add(field, "UNKNOWN_SCOPE", f"{number} is no scope: say SCOPE_LOCAL or SCOPE_GLOBAL.")
-        return Scope.LOCAL
+class Asker(NamedTuple):
+    """Who asks, and why, by a call's metadata, unless a request says otherwise. As it was sent: nothing is bounded yet."""
+
+    actor: str = ""
+    reason: str = ""
 
 
-class Target(NamedTuple):
-    """What a request is about."""
-
-    namespace: str
-    key: PolicyKey
-
-
-def read_update(message: service_pb2.UpdatePolicyRequest, actor: str) -> tuple[str, Request]:
+def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, at: str = "") -> tuple[str, Request]:
     """The namespace of an update, and the update for its sequencer.
+
+    Args:
+        message: the update.
+        asker: who asks, unless it says so.
+        at: what stands before the names of its fields in violations.
 
     Raises:
         InvalidArgument: with every violation.
     """
-    problems = Problems()
-    topic = _topic(message.topic, problems)
+    problems = Problems(at)
+    topic = read_topic(message.topic, problems)
     scope = read_scope(message.scope, problems)
-    policies = message.policies if message.HasField("policies") else None
-    operations = dict(message.list_operations) if message.list_operations else {}
-    change: Change | None = None
-    try:
-        change = compile_change(policies, message.update_mask.paths, operations)
-    except PolicyError as error:
-        problems.note(error)
-    if message.etag:
-        _check_version(message.etag, "etag", problems)
+    change = _change(message, problems)
+    etag = problems.version(message.etag, _ETAG)
+    for field, other in ((_ETAG, etag), ("skip_if_absent", message.skip_if_absent)):
+        if message.must_not_exist and other:
+            problems.add("must_not_exist", Reason.CONTRADICTION, f"Say either must_not_exist or {field}.")
     request_id = _request_id(message.request_id, problems)
+    actor, reason = _asker(message, asker, problems)
     problems.check()
     assert topic is not None and change is not None, "checked"
     request = Request(
@@ -103,59 +65,69 @@ def read_update(message: service_pb2.UpdatePolicyRequest, actor: str) -> tuple[s
         request_id,
         _digest(message) if message.request_id else "",
         actor,
-        message.etag,
+        reason,
+        etag,
+        message.must_not_exist,
+        message.include_previous,
         message.skip_if_absent,
         message.validate_only,
     )
     return topic.namespace, request
 
 
-def read_delete(message: service_pb2.DeletePolicyRequest, actor: str) -> tuple[str, list[Request]]:
-    """The namespace of a deletion, and one request for each scope.
+def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, at: str = "") -> tuple[str, Request]:
+    """The namespace of a deletion, and the deletion for its sequencer.
 
     Raises:
         InvalidArgument: with every violation.
     """
-    problems = Problems()
-    topic = _topic(message.topic, problems)
-    request_id = _request_id(message.request_id, problems)
-    deletes: Sequence[service_pb2.ScopedDelete] = message.deletes or [service_pb2.ScopedDelete()]
-    scopes: list[Scope] = []
-    for index, delete in enumerate(deletes[:_MOST_PAGE]):
-        scope = read_scope(delete.scope, problems, f"deletes[{index}].scope")
-        if scope in scopes:
-            problems.add(f"deletes[{index}].scope", "REPEATED_SCOPE", f"{scope.name} is named twice: name each scope once.")
-        scopes.append(scope)
-        _check_version(delete.etag, f"deletes[{index}].etag", problems)
-    problems.check()
-    assert topic is not None, "checked"
-    requests = [
-        Request(
-            PolicyKey(topic.full, scope),
-            None,
-            request_id,
-            hashlib.blake2b(f"delete\0{delete.etag}".encode(), digest_size=8).hexdigest(),
-            actor,
-            delete.etag,
-        )
-        for scope, delete in zip(scopes, deletes, strict=True)
-    ]
-    return topic.namespace, requests
-
-
-def read_get(message: service_pb2.GetPolicyRequest) -> Target:
-    """What is to be read.
-
-    Raises:
-        InvalidArgument: with every violation.
-    """
-    problems = Problems()
-    topic = _topic(message.topic, problems)
+    problems = Problems(at)
+    topic = read_topic(message.topic, problems)
     scope = read_scope(message.scope, problems)
-    _check_version(message.at_least, "at_least", problems)
+    etag = problems.version(message.etag, _ETAG)
+    request_id = _request_id(message.request_id, problems)
+    actor, reason = _asker(message, asker, problems)
     problems.check()
     assert topic is not None, "checked"
-    return Target(topic.namespace, PolicyKey(topic.full, scope))
+    request = Request(
+        PolicyKey(topic.full, scope),
+        None,
+        request_id,
+        _digest(message) if message.request_id else "",
+        actor,
+        reason,
+        etag,
+        include_previous=message.include_previous,
+        validate_only=message.validate_only,
+    )
+    return topic.namespace, request
+
+
+class Target(NamedTuple):
+    """Which documents are to be read, and as of when."""
+
+    namespace: str
+    topic: str
+    scopes: tuple[Scope, ...]
+    """In the order of the answer."""
+    at_least: str
+    """A version that the one scope's document must have reached; "" is any."""
+
+    @property
+    def keys(self) -> list[PolicyKey]:
+        """The policy keys."""
+        return [PolicyKey(self.topic, scope) for scope in self.scopes]
+
+
+def read_get(message: service_pb2.GetPolicyRequest, problems: Problems) -> Target | None:
+    """What is to be read; None if there is a problem. A moment in the past is read in ``histories``."""
+    topic = read_topic(message.topic, problems)
+    scopes = tuple(sorted(read_scopes(message.scopes, problems)))
+    at_least = problems.version(message.at_least_version, "at_least_version")
+    for field in ("at_least_version", "as_of_version"):
+        if message.HasField(field) and len(scopes) != 1:
+            problems.add("scopes", Reason.CONTRADICTION, f"A version belongs to one scope: with {field} name that one.")
+    return Target(topic.namespace, topic.full, scopes, at_least) if topic is not None else None
 
 
 class Page(NamedTuple):
@@ -166,6 +138,10 @@ class Page(NamedTuple):
     after: PolicyKey | None
     most: int
 
+    def token(self, last: PolicyKey) -> str:
+        """The token of the page behind ``last``."""
+        return base64.urlsafe_b64encode(f"{_question(self)}{int(last.scope)}{last.topic}".encode()).decode()
+
 
 def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
     """Which documents are to be listed.
@@ -175,139 +151,85 @@ def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
     """
     problems = Problems()
     namespace = problems.gather(parse_namespace, message.namespace, "namespace")
-    scopes = _scopes(message.scopes, problems)
-    if not 0 <= message.page_size <= _MOST_PAGE:
-        problems.add("page_size", "OUT_OF_BOUNDS", f"page_size must be from 0 to {_MOST_PAGE}, not {message.page_size}.")
-    after = None
-    if message.page_token:
-        after = _page_key(message.page_token)
-        if after is None:
-            problems.add("page_token", "MALFORMED_TOKEN", "The page token is not one of this service's: begin with the first page.")
+    scopes = read_scopes(message.scopes, problems)
+    most = problems.page_size(message.page_size)
+    page_token = problems.text(message.page_token, "page_token", MOST_TOKEN)
     problems.check()
     assert namespace is not None, "checked"
-    return Page(namespace, scopes, after, message.page_size or _DEFAULT_PAGE)
+    page = Page(namespace, scopes, None, most)
+    if page_token:
+        page = page._replace(after=_behind(page, page_token))
+        if page.after is None:
+            problem = "The page token is not one of an answer to this question: begin with the first page."
+            problems.add("page_token", Reason.MALFORMED_TOKEN, problem)
+            problems.check()
+    return page
 
 
-def page_token(key: PolicyKey) -> str:
-    """The token of the page after ``key``."""
-    return base64.urlsafe_b64encode(f"{int(key.scope)}{key.topic}".encode()).decode()
+_QUESTION_DIGITS = 16
 
 
-class Watch(NamedTuple):
-    """What is to be watched."""
-
-    topics: dict[str, frozenset[str] | None]
-    """By namespace: the topics' full names; None for all."""
-    scopes: frozenset[Scope]
-    mode: Mode
-    resume: dict[str, Token]
-    bookmark_seconds: float
+def _question(page: Page) -> str:
+    """Names what is asked, whatever the page and its size."""
+    return hashlib.blake2b(repr((page.namespace, sorted(page.scopes))).encode(), digest_size=_QUESTION_DIGITS // 2).hexdigest()
 
 
-def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, default_interval: float) -> Watch:
-    """What is to be watched.
-
-    Raises:
-        InvalidArgument: with every violation.
-    """
-    problems = Problems()
-    selectors = len(message.topics) + len(message.namespaces)
-    if not selectors:
-        problems.add("topics", "NOTHING_SELECTED", "Name at least one topic or namespace.")
-    if selectors > most_selectors:
-        problems.add("topics", "TOO_MANY_SELECTORS", f"{selectors} topics and namespaces are named; {most_selectors} is the most.")
-        problems.check()
-    selected: dict[str, set[str] | None] = {}
-    for index, text in enumerate(message.namespaces):
-        namespace = problems.gather(parse_namespace, text, f"namespaces[{index}]")
-        if namespace is not None:
-            selected[namespace] = None
-    for index, text in enumerate(message.topics):
-        topic = problems.gather(parse_topic, text, f"topics[{index}]")
-        if topic is not None:
-            topics = selected.setdefault(topic.namespace, set())
-            if topics is not None:
-                topics.add(str(topic))
-    scopes = _scopes(message.scopes, problems)
-    if message.mode not in (0, *Mode):
-        problems.add("mode", "UNKNOWN_MODE", f"{message.mode} is no mode: say WATCH_MODE_LATEST or WATCH_MODE_EVERY.")
-    interval = default_interval
-    if message.HasField("bookmark_interval"):
-        interval = message.bookmark_interval.seconds + message.bookmark_interval.nanos / 1e9
-        if not 1 <= interval <= 3600:
-            problems.add("bookmark_interval", "OUT_OF_BOUNDS", "bookmark_interval must be from 1 to 3,600 seconds.")
-    resume: dict[str, Token] = {}
-    for name, token in message.resume.items():
-        if name not in selected:
-            problems.add("resume", "NOT_SELECTED", f'There is a token for "{name[:200]}", which is not watched.')
-        elif not token.log or not token.positions or any(len(each) > _MOST_VERSION for each in token.positions):
-            problems.add("resume", "MALFORMED_TOKEN", f"The token for {name} is not one of this service's: begin without it.")
-        else:
-            resume[name] = Token(token.log, tuple(token.positions))
-    problems.check()
-    return Watch(
-        {name: frozenset(topics) if topics is not None else None for name, topics in selected.items()},
-        scopes,
-        Mode(message.mode or Mode.LATEST),
-        resume,
-        interval,
-    )
-
-
-class Topic(NamedTuple):
-    """A topic's names."""
-
-    full: str
-    namespace: str
-
-
-@lru_cache(maxsize=4096)
-def _known_topic(text: str) -> Topic:
-    name = parse_topic(text)
-    return Topic(str(name), name.namespace)
-
-
-def _topic(text: str, problems: Problems) -> Topic | None:
+def _behind(page: Page, token: str) -> PolicyKey | None:
     try:
-        return _known_topic(text)
+        text = base64.urlsafe_b64decode(token.encode()).decode()
+        question, scope, topic = text[:_QUESTION_DIGITS], text[_QUESTION_DIGITS : _QUESTION_DIGITS + 1], text[_QUESTION_DIGITS + 1 :]
+        return PolicyKey(topic, Scope(int(scope))) if question == _question(page) else None
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:
+    policies = message.policies if message.HasField("policies") else None
+    if policies is not None and (size := policies.ByteSize()) > documents.MOST_BYTES:
+        problems.add("policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; {documents.MOST_BYTES:,} is the most.")
+        return None
+    if policies is not None and not _are_few(policies, problems):
+        return None
+    few = problems.few(message.list_operations, "list_operations", len(documents.LISTS))
+    operations = dict(message.list_operations) if few and message.list_operations else {}
+    try:
+        return compile_change(policies, message.update_mask.paths, operations)
     except PolicyError as error:
         problems.note(error)
         return None
 
 
-def _scopes(numbers: Sequence[int], problems: Problems) -> frozenset[Scope]:
-    if not numbers:
-        return frozenset(Scope)
-    return frozenset(read_scope(number, problems, f"scopes[{index}]") for index, number in enumerate(numbers))
-
-
-def _check_version(version: str, field: str, problems: Problems) -> None:
-    if len(version) > _MOST_VERSION or not version.isascii():
-        problems.add(field, "MALFORMED_VERSION", f"{field} is not a version of this service's.")
+def _asker(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest, asker: Asker, problems: Problems) -> Asker:
+    actor = problems.text(*((message.actor, "actor") if message.actor else (asker.actor, ACTOR_KEY)), MOST_ACTOR)
+    reason = problems.text(*((message.reason, "reason") if message.reason else (asker.reason, REASON_KEY)), MOST_REASON)
+    return Asker(actor, reason)
 
 
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
         return uuid.uuid4().hex
-    compact = text.replace("-", "").lower()
-    if _UUID.fullmatch(compact) and len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4):
-        return compact
-    problems.add("request_id", "MALFORMED_REQUEST_ID", "A request id is a UUID, such as 3f2c1b9e-8a44-4c55-9a30-1d0f6f5d6a01.")
+    if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4):
+        compact = text.replace("-", "").lower()
+        if _UUID.fullmatch(compact):
+            return compact
+    problems.add("request_id", Reason.MALFORMED_REQUEST_ID, "A request id is a UUID, such as 3f2c1b9e-8a44-4c55-9a30-1d0f6f5d6a01.")
     return ""
 
 
-def _digest(message: service_pb2.UpdatePolicyRequest) -> str:
-    """Of everything in a request but its id."""
+def _digest(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest) -> str:
+    """Of everything in a request but its id; a deletion and an update never have the same."""
     request_id = message.request_id
     message.request_id = ""
     body = message.SerializeToString(deterministic=True)
     message.request_id = request_id
-    return hashlib.blake2b(body, digest_size=8).hexdigest()
+    kind = b"u" if isinstance(message, service_pb2.UpdatePolicyRequest) else b"d"
+    return hashlib.blake2b(kind + body, digest_size=8).hexdigest()
 
 
-def _page_key(token: str) -> PolicyKey | None:
-    try:
-        text = base64.urlsafe_b64decode(token.encode()).decode()
-        return PolicyKey(text[1:], Scope(int(text[:1])))
-    except (ValueError, binascii.Error):
-        return None
+def _are_few(policies: TopicPolicies, problems: Problems) -> bool:
+    """Whether every list and map has so few elements that looking at them holds nobody up."""
+    known = len(problems)
+    for field, value in policies.ListFields():
+        if field.name in documents.LISTS or field.name in documents.MAPS:
+            problems.few(value, f"policies.{field.name}", MOST_ELEMENTS)
+    return len(problems) == known

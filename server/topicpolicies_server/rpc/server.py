@@ -24,6 +24,7 @@ from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..signals import until_told_to_stop
+from .info import info
 from .servicer import SERVICE, Servicer, handlers
 
 if TYPE_CHECKING:
@@ -89,7 +90,14 @@ class Server:
         except BaseException:
             await self.stop()
             raise
-        self._servicer = Servicer(self._registry, config.limits, admission=self._admission, show_secrets=config.show_secrets)
+        admission = self._admission
+        self._servicer = Servicer(
+            self._registry,
+            config.limits,
+            lambda: info(config, admission),
+            admission=admission,
+            show_secrets=config.show_secrets,
+        )
         limits = config.limits
         self._grpc = grpc.aio.server(
             options=[

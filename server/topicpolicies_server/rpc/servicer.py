@@ -12,23 +12,28 @@ import grpc
 
 from topicpolicies.v1 import service_pb2
 
-from ..cluster.admission import Admission, Turns
+from ..cluster.admission import Admission
 from ..config import Limits
 from ..core import documents, secrets
 from ..core.errors import Kind, PolicyError
-from ..core.names import PolicyKey
+from ..core.events import ABSENT
+from ..core.names import Scope
+from ..core.reasons import Reason
 from ..core.sequencer import Request, Result
-from ..logs.change_log import NotLeader
 from ..namespaces.registry import Registry
 from . import answers, effective, errors, histories, requests
 from .gathering import Gathering
-from .switches import Switchboard, disabled_among
+from .part import NOTHING_READ, Desk
+from .problems import Problems
+from .requests import ACTOR_KEY, REASON_KEY, Asker
+from .streaming import UpdateStream
+from .switches import Switchboard, left_out_of
+from .watches import read_watch
 from .watching import WatchStream
 
 _LOG = logging.getLogger(__name__)
-ACTOR_KEY = "topicpolicies-actor"
-"""The request metadata that names who asks."""
-_MOST_ACTOR = 256
+PAGE_BYTES = 1 << 20
+"""A page ends with the document that makes it so large, so that every client can receive it."""
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 
 
@@ -61,25 +66,49 @@ def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Contex
     return answering
 
 
+@contextlib.asynccontextmanager
+async def _ending(context: Context, failed: str) -> AsyncIterator[None]:
+    """What goes wrong in a stream ends the call."""
+    try:
+        yield
+    except PolicyError as error:
+        await _abort(context, error)
+    except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
+        _LOG.exception(failed)
+        await _abort(context, errors.internal())
+
+
 class Servicer:
     """The methods of the service. Answers are serialized messages."""
 
-    def __init__(self, registry: Registry, limits: Limits, *, admission: Admission | None = None, show_secrets: bool = False) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        limits: Limits,
+        info: Callable[[], service_pb2.GetServerInfoResponse],
+        *,
+        admission: Admission | None = None,
+        show_secrets: bool = False,
+    ) -> None:
         """Serves these namespaces.
 
         Args:
             registry: the namespaces.
             limits: every bound.
+            info: tells what this server is.
             admission: gathers what is known of the cluster; None: nothing is.
             show_secrets: whether answers have the secrets of object storages.
         """
-        self._wire: answers.Wire = documents.wire if show_secrets else secrets.wire
+        switchboard = Switchboard(admission) if admission is not None else None
+        self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, switchboard)
         self._registry = registry
         self._limits = limits
         self._admission = admission
-        self._switchboard = Switchboard(admission) if admission is not None else None
+        self._info = info
         self._watches = 0
         self._stopping = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()
+        """Streams that give back what they were told from."""
         self._gathering = Gathering(asyncio.get_running_loop())
 
     @property
@@ -95,102 +124,61 @@ class Servicer:
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
         """UpdatePolicy."""
         async with self._gathering:
-            namespace, request = requests.read_update(message, _actor(context))
-            if self._admission is not None and not self._admission.at_once(namespace, request):
-                await self._admission.admit(namespace, request)
-            result = await self._registry.get(namespace).update(request)
-            return answers.update_answer(request, result, self._wire)
-
-    async def update_policies(self, stream: AsyncIterator[service_pb2.UpdatePoliciesRequest], context: Context) -> AsyncIterator[bytes]:
-        """UpdatePolicies. Requests are taken in the stream's order and answered as they are settled."""
-        actor = _actor(context)
-        slots = asyncio.Semaphore(self._limits.max_in_flight_per_stream)
-        done: asyncio.Queue[bytes | None] = asyncio.Queue()
-        order: dict[PolicyKey, list[Request]] = {}
-        elsewhere: dict[str, NotLeader] = {}
-        """Namespaces of which a request was refused: later ones are too, even if this process leads by then, or they would overtake it."""
-        turns = Turns(self._admission) if self._admission is not None else None
-
-        async def one(message: service_pb2.UpdatePoliciesRequest) -> None:
-            try:
-                answer: bytes | PolicyError
-                try:
-                    namespace, request = requests.read_update(message.update, actor)
-                    request.stream = order
-                    if turns is not None:
-                        await turns.admit(namespace, request)
-                    if namespace in elsewhere:
-                        raise elsewhere[namespace]
-                    result = await self._registry.get(namespace).update(request)
-                    answer = answers.update_answer(request, result, self._wire)
-                except NotLeader as error:
-                    answer = elsewhere.setdefault(error.metadata["namespace"], error)
-                except PolicyError as error:
-                    answer = error
-                except Exception:  # noqa: BLE001 - as above
-                    _LOG.exception("a request of a stream failed")
-                    answer = errors.internal()
-                done.put_nowait(answers.stream_answer(message.sequence, answer))
-            finally:
-                slots.release()
-
-        async def every() -> None:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    async for message in stream:
-                        await slots.acquire()
-                        group.create_task(one(message))
-            finally:
-                done.put_nowait(None)
-
-        reading = asyncio.create_task(every())
-        try:
-            while (answer := await done.get()) is not None:
-                yield answer
-            await reading
-        finally:
-            reading.cancel()
+            namespace, request = requests.read_update(message, _asker(context))
+            return answers.update_answer(request, await self._changed(namespace, request), self._desk.wire)
 
     @_answering
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
         """DeletePolicy."""
-        name, deletes = requests.read_delete(message, _actor(context))
-        for request in deletes:
-            if self._admission is not None and not self._admission.at_once(name, request):
-                await self._admission.admit(name, request)
-        namespace = self._registry.get(name)
-        settled = await asyncio.gather(*map(namespace.update, deletes), return_exceptions=True)
-        for answer in settled:
-            if isinstance(answer, NotLeader):
-                raise answer  # of all of them; what was done before is told when they are asked for again elsewhere
-        results = [answers.delete_result(request, _expected(answer)) for request, answer in zip(deletes, settled, strict=True)]
-        return service_pb2.DeletePolicyResponse(
-            topic=deletes[0].key.topic,
-            results=results,
-            request_id=deletes[0].request_id,
-        ).SerializeToString()
+        namespace, request = requests.read_delete(message, _asker(context))
+        return answers.delete_answer(request, await self._changed(namespace, request), self._desk.wire)
+
+    async def _changed(self, namespace: str, request: Request) -> Result:
+        if self._admission is not None and not self._admission.at_once(namespace, request):
+            await self._admission.admit(namespace, request)
+        return await self._registry.get(namespace).update(request)
+
+    async def update_policies(self, stream: AsyncIterator[service_pb2.UpdatePoliciesRequest], context: Context) -> AsyncIterator[bytes]:
+        """UpdatePolicies."""
+        places = self._limits.max_in_flight_per_stream
+        updates = UpdateStream(self._registry, self._admission, self._desk.wire, _asker(context), places)
+        async with _ending(context, "a stream of updates failed"), contextlib.aclosing(updates.messages(stream)) as messages:
+            async for message in messages:
+                yield message
 
     @_answering
     async def get_policy(self, message: service_pb2.GetPolicyRequest, _: Context) -> bytes:
         """GetPolicy."""
-        name, key = requests.read_get(message)
-        if not effective.asks_for_document(message):
-            return await effective.answer(self._registry, self._admission, name, key, message, self._wire)
-        moment = histories.read_moment(message)
+        problems = Problems()
+        target, moment = requests.read_get(message, problems), histories.read_moment(message, problems)
+        problems.check()
+        assert target is not None, "checked"
         if moment is not None:
-            followed = await self._may_be_read(name, key.topic)
-            return await histories.past_document(self._registry, name, key, moment, followed=followed)
-        if self._admission is not None and await self._admission.disabled(name, key.topic):
-            return effective.disabled(key)
-        head = await self._registry.get(name).get(key, message.at_least)
-        return answers.get_answer(key, head, self._wire)
+            followed = await self._may_be_read(target.namespace, target.topic)
+            past = [await histories.past_document(self._registry, target.namespace, key, moment, followed=followed) for key in target.keys]
+            return answers.get_answer(past)
+        if self._admission is not None and await self._admission.disabled(target.namespace, target.topic):
+            return answers.get_answer(answers.document(key, ABSENT, None, disabled=True) for key in target.keys)
+        namespace = self._registry.get(target.namespace)
+        heads = [(key, await namespace.get(key, target.at_least)) for key in target.keys]
+        return answers.get_answer(answers.present(key, head, self._desk.wire) for key, head in heads)
+
+    @_answering
+    async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, _: Context) -> bytes:
+        """GetEffectivePolicy."""
+        return await effective.answer(self._registry, self._admission, message, self._desk.wire)
+
+    @_answering
+    async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Context) -> bytes:
+        """GetServerInfo."""
+        return self._info().SerializeToString()
 
     @_answering
     async def list_history(self, message: service_pb2.ListHistoryRequest, _: Context) -> bytes:
         """ListHistory."""
         question = histories.read_question(message)
         followed = await self._may_be_read(question.namespace, question.topic)
-        return await histories.list_history(self._registry, message, question, followed=followed)
+        return await histories.list_history(self._registry, question, followed=followed)
 
     async def _may_be_read(self, namespace: str, topic: str = "") -> bool:
         """Whether the log of a namespace may be read for the history: not if its policies are disabled, or if nobody can tell."""
@@ -205,43 +193,44 @@ class Servicer:
     async def list_policies(self, message: service_pb2.ListPoliciesRequest, _: Context) -> bytes:
         """ListPolicies."""
         page = requests.read_list(message)
+        first = page.after is None
         if self._admission is not None and await self._admission.namespace_disabled(page.namespace):
-            return service_pb2.ListPoliciesResponse().SerializeToString()
+            return answers.list_answer([], "", NOTHING_READ if first else None, self._desk.wire)
         namespace = self._registry.get(page.namespace)
-        heads, more, token = await namespace.page(page.scopes, page.after, page.most)
-        next_page = requests.page_token(heads[-1].key) if more else ""
-        if self._admission is not None:
-            off = await disabled_among(self._admission, page.namespace, {head.key.topic for head in heads})
-            heads = [head for head in heads if head.key.topic not in off]
-        return answers.list_answer(heads, next_page, token, self._wire)
+        heads, more, token = await namespace.page(page.scopes, page.after, page.most, PAGE_BYTES)
+        next_page = page.token(heads[-1].key) if more else ""
+        if self._admission is not None:  # the token of the first page names all that a watch leaves out
+            concerned = (await namespace.page(frozenset(Scope), None, namespace.documents))[0] if first else heads
+            left_out = await left_out_of(self._admission, page.namespace, {head.key.topic for head in concerned})
+            heads = [head for head in heads if head.key.topic not in left_out.topics]
+            token = token._replace(left_out=left_out.mark)
+        return answers.list_answer(heads, next_page, token if first else None, self._desk.wire)
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context) -> AsyncIterator[bytes]:
         """WatchPolicies."""
         try:
-            watch = requests.read_watch(message, self._limits.max_selectors_per_watch, self._limits.bookmark_interval_seconds)
+            watch = read_watch(message, self._limits.max_selectors_per_watch, self._limits.bookmark_interval_seconds)
             if self._watches >= self._limits.max_watches:
                 raise PolicyError(
                     Kind.RESOURCE_EXHAUSTED,
-                    "TOO_MANY_WATCHES",
+                    Reason.TOO_MANY_WATCHES,
                     f"{self._watches} watches are open, which is the most: share one, or raise the limit.",
                 )
         except PolicyError as error:
             await _abort(context, error)
             return
         self._watches += 1
-        stream = WatchStream(self._registry, watch, self._stopping, self._wire, self._admission, self._switchboard)
+        stream = WatchStream(self._desk, watch, self._stopping)
         try:
-            async with contextlib.aclosing(stream.messages()) as messages:
-                async for answer in messages:
-                    yield answer
-        except PolicyError as error:
-            await _abort(context, error)
-        except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-            _LOG.exception("a watch failed")
-            await _abort(context, errors.internal())
+            async with _ending(context, "a watch failed"), contextlib.aclosing(stream.messages()) as messages:
+                async for told in messages:
+                    yield told
         finally:
             self._watches -= 1
-            await stream.close()
+            closing = asyncio.get_running_loop().create_task(stream.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+            await asyncio.shield(closing)  # who cancels the call now does not cancel that
 
 
 def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:
@@ -262,6 +251,8 @@ def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:
             ),
             "DeletePolicy": unary(servicer.delete_policy, service_pb2.DeletePolicyRequest),
             "GetPolicy": unary(servicer.get_policy, service_pb2.GetPolicyRequest),
+            "GetEffectivePolicy": unary(servicer.get_effective_policy, service_pb2.GetEffectivePolicyRequest),
+            "GetServerInfo": unary(servicer.get_server_info, service_pb2.GetServerInfoRequest),
             "ListHistory": unary(servicer.list_history, service_pb2.ListHistoryRequest),
             "ListPolicies": unary(servicer.list_policies, service_pb2.ListPoliciesRequest),
             "WatchPolicies": grpc.unary_stream_rpc_method_handler(
@@ -276,17 +267,13 @@ async def _abort(context: Context, error: PolicyError) -> bytes:
     raise AssertionError("abort does not return")
 
 
-def _expected(answer: Result | BaseException) -> Result | PolicyError:
-    if isinstance(answer, Result | PolicyError):
-        return answer
-    if isinstance(answer, Exception):
-        _LOG.error("a deletion failed", exc_info=answer)
-        return errors.internal()
-    raise answer
+def _asker(context: Context) -> Asker:
+    """Who asks, and why, by the call's metadata."""
+    told = {key: value for key, value in context.invocation_metadata() or () if key in (ACTOR_KEY, REASON_KEY)}
+    if not told:
+        return _NOBODY
+    texts = {key: value if isinstance(value, str) else value.decode(errors="replace") for key, value in told.items()}
+    return Asker(texts.get(ACTOR_KEY, ""), texts.get(REASON_KEY, ""))
 
 
-def _actor(context: Context) -> str:
-    for key, value in context.invocation_metadata() or ():
-        if key == ACTOR_KEY:
-            return (value if isinstance(value, str) else value.decode(errors="replace"))[:_MOST_ACTOR]
-    return ""
+_NOBODY = Asker()

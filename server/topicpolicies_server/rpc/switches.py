@@ -22,7 +22,6 @@ from ..cluster.admission import Admission
 from ..core.errors import PolicyError
 
 _LOG = logging.getLogger(__name__)
-_MARK = "|disabled:"
 _PATIENCE_SECONDS = 3.0
 _FEW = 64
 """So many topics are asked about one by one."""
@@ -217,35 +216,37 @@ class Switchboard:
             await asyncio.sleep(_TICK_SECONDS)
             boards = list(self._boards.values())
             turn = [board.ask_namespace() for board in boards]
-            for _ in range(int(_PER_SECOND * _TICK_SECONDS)):
+            most = len(turn) + int(_PER_SECOND * _TICK_SECONDS)
+            while len(turn) < most:
                 if self._soon:
                     board, topic = self._soon.popleft()
                 elif self._later and self._later[0].at <= loop.time():
                     _, board, topic = self._later.popleft()
                 else:
                     break
-                if board in boards:
+                if self._boards.get(board.namespace) is board:  # those that nobody watches any more take nobody's turn
                     turn.append(board.ask(topic))
             await asyncio.gather(*turn)
 
 
-async def disabled_among(admission: Admission, namespace: str, topics: Collection[str]) -> frozenset[str]:
-    """Which of a namespace's topics a watch that begins now would leave out.
+class LeftOut(NamedTuple):
+    """What a watch that begins now would leave out."""
+
+    topics: frozenset[str]
+    mark: str
+
+
+async def left_out_of(admission: Admission, namespace: str, topics: Collection[str]) -> LeftOut:
+    """Which of a namespace's topics are disabled.
 
     Raises:
         PolicyError: nobody can tell what the namespace says.
     """
     board = Board(namespace, admission, lambda _board, _topic, _soon: None)
     await board.look(topics)
-    return frozenset(filter(board.disabled, topics))
-
-
-def unmarked(log: str) -> tuple[str, str]:
-    """A token's log, and the mark of the disabled topics."""
-    identity, separator, rest = log.partition(_MARK)
-    return identity, separator + rest
+    return LeftOut(frozenset(filter(board.disabled, topics)), board.mark(None))
 
 
 def _mark(topics: Iterable[str]) -> str:
     names = sorted(topics)
-    return _MARK + hashlib.blake2b("\n".join(names).encode(), digest_size=8).hexdigest() if names else ""
+    return hashlib.blake2b("\n".join(names).encode(), digest_size=8).hexdigest() if names else ""

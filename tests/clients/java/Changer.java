@@ -4,7 +4,6 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import topicpolicies.client.ClientOptions;
 import topicpolicies.client.ConflictException;
-import topicpolicies.client.Scope;
 import topicpolicies.client.TopicPoliciesClient;
 import topicpolicies.client.UpdateResult;
 import topicpolicies.v1.DispatchRate;
@@ -23,13 +22,13 @@ public final class Changer {
         String topic = arguments[1];
         int turns = Integer.parseInt(arguments[2]);
         AtomicInteger runs = new AtomicInteger();
-        try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(arguments[0]).withActor("java"))) {
-            client.get(topic, Scope.LOCAL);
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(arguments[0]).actor("java").build())) {
+            client.get(topic);
             System.out.println("ready");
             new BufferedReader(new InputStreamReader(System.in)).readLine();
             for (int turn = 1; turn <= turns; turn++) {
                 UpdateResult result = change(client, topic, turn, runs);
-                System.out.printf("changed %d %s %s%n", turn, result.previousVersion(), result.document().version());
+                System.out.printf("changed %d %s %s%n", turn, result.previousVersion(), result.version());
                 Thread.sleep(ThreadLocalRandom.current().nextInt(60));
             }
         }

@@ -16,13 +16,13 @@ from topicpolicies_server.core.rules import RULES, judge, needs, reads, refused
 from topicpolicies_server.core.shapes import fields
 
 KEY = PolicyKey(TOPIC, Scope.LOCAL)
-QUOTA = 'back_log_quota_map {{ key: "{}" value {{ limit: {} limit_size: {} limit_time: {} policy: 1 }} }}'
+QUOTA = 'back_log_quota_map {{ key: "{}" value {{ limit_size: {} limit_time: {} policy: 1 }} }}'
 GLOBAL = {"scope": Scope.GLOBAL}
 NUMBERS = sorted(rule.field for rule in RULES if rule.reason == "NEGATIVE")
 
 
 def quota(kind: str, size: int = -1, seconds: int = -1) -> str:
-    return QUOTA.format(kind, size, size, seconds)
+    return QUOTA.format(kind, size, seconds)
 
 
 def retention(minutes: int, megabytes: int) -> str:

@@ -14,10 +14,11 @@ import pytest
 
 from tests.logs.pulsar.conftest import eventually
 from tests.ports import free_port
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_environment, token_from_file
 from topicpolicies_server.logs.pulsar import admin as admin_module
-from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.admin import Admin
 
 
 class Answer(NamedTuple):
@@ -110,7 +111,7 @@ async def test_faults_that_do_not_pass_end_in_time() -> None:
         with pytest.raises(LogError, match="not now") as failed:
             await admin.get("x", seconds=1.0)
         assert time.monotonic() - began < 3
-    assert failed.value.reason == ADMIN_UNREACHABLE
+    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
     assert len(server.asked) > 1
 
 
@@ -119,7 +120,7 @@ async def test_no_entry_is_no_entry(status: int) -> None:
     async with serving(Answer(status, '{"reason": "who are you?"}')) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError, match="who are you") as failed:
             await admin.get("x")
-    assert failed.value.reason == ADMIN_REFUSED
+    assert failed.value.reason == Reason.PULSAR_ADMIN_REFUSED
     assert len(server.asked) == 1
 
 
@@ -154,7 +155,7 @@ async def test_a_redirect_away_from_tls_is_not_followed() -> None:
         assert admin._redirected("https://a:1/x", "/y") == "https://a:1/y"
         with pytest.raises(LogError, match="TLS") as refused:
             admin._redirected("https://a:1/x", "http://a:2/x")
-    assert refused.value.reason == ADMIN_REFUSED
+    assert refused.value.reason == Reason.PULSAR_ADMIN_REFUSED
 
 
 async def test_a_token_that_cannot_be_read_is_waited_for_and_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -162,7 +163,7 @@ async def test_a_token_that_cannot_be_read_is_waited_for_and_never_told(tmp_path
     async with serving(Answer(401, '{"reason": "no"}')) as server, admin_of(server.url, token=token_from_file(file)) as admin:
         with pytest.raises(LogError, match="token") as failed:
             await admin.get("x", seconds=0.3)
-        assert failed.value.reason == ADMIN_UNREACHABLE
+        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
         assert server.asked == []
         file.write_text("  very-secret\n")
         with pytest.raises(LogError) as refused:
@@ -220,7 +221,7 @@ async def test_a_question_that_is_to_be_repeated_ends_when_the_client_is_closed(
         await admin.close()
         with pytest.raises(LogError, match="closed") as failed:
             await question
-        assert failed.value.reason == ADMIN_UNREACHABLE
+        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
 
 
 @pytest.fixture

@@ -8,16 +8,17 @@ import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.events import Position
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.admin import ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.ending import Ending
 from topicpolicies_server.logs.pulsar.following import Following
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
 from topicpolicies_server.logs.pulsar.presence import Presence
-from topicpolicies_server.logs.pulsar.topics import TOPIC_NOT_SERVED, Topics
+from topicpolicies_server.logs.pulsar.topics import Topics
 
 TOPIC = "persistent/public/default/__change_events"
-GONE = LogError("LOG_DELETED", "It was deleted.")
+GONE = LogError(Reason.LOG_DELETED, "It was deleted.")
 
 
 class FakeFollowing:
@@ -69,7 +70,7 @@ async def test_for_a_ledger_that_was_not_read_it_is_asked_once_whether_the_log_i
     assert (presence.asked, losses) == (1, [])
 
 
-@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(TOPIC_NOT_SERVED, "nobody has it")])
+@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(Reason.LOG_NOT_SERVED, "nobody has it")])
 async def test_the_end_of_another_log_is_not_told_and_the_one_that_was_opened_is_lost(last: MessageId | LogError) -> None:
     asking, _, losses = ending(last, GONE)
     with pytest.raises(LogError) as error:
@@ -79,14 +80,14 @@ async def test_the_end_of_another_log_is_not_told_and_the_one_that_was_opened_is
 
 
 async def test_a_log_that_is_only_on_its_way_to_another_broker_is_not_lost() -> None:
-    asking, presence, losses = ending(LogError(TOPIC_NOT_SERVED, "nobody has it"))
+    asking, presence, losses = ending(LogError(Reason.LOG_NOT_SERVED, "nobody has it"))
     with pytest.raises(LogError, match="nobody has it"):
         await asking.end(0)
     assert (presence.asked, losses) == (1, [])
 
 
 async def test_where_no_broker_answers_there_is_no_end_and_nothing_is_lost() -> None:
-    asking, presence, losses = ending(LogError(ADMIN_UNREACHABLE, "no answer"))
+    asking, presence, losses = ending(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer"))
     with pytest.raises(LogError, match="no answer"):
         await asking.end(0)
     assert (presence.asked, losses) == (0, [])
@@ -109,4 +110,4 @@ async def test_a_topic_that_no_broker_has_open_has_no_last_message() -> None:
     topics = Topics(cast("Admin", FakeAdmin({})), "__change_events")
     with pytest.raises(LogError) as error:
         await topics.last("public/default", "__change_events")
-    assert error.value.reason == TOPIC_NOT_SERVED
+    assert error.value.reason == Reason.LOG_NOT_SERVED

@@ -9,15 +9,16 @@ import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.facts import ClusterFacts, dialect_of, learn
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.schemas import NOT_REGISTERED, Schemas
 from topicpolicies_server.logs.pulsar.topics import End, Layout, Topics
 
-REFUSED = LogError(ADMIN_REFUSED, "superusers only")
+REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "superusers only")
 TOPIC = "persistent/public/default/__change_events"
 SCHEMA = "schemas/public/default/__change_events/schema"
 POLICIES = "namespaces/public/default"
@@ -82,7 +83,7 @@ async def test_of_several_clusters_the_one_that_is_reached_here_is_taken() -> No
 
 async def test_brokers_that_do_not_answer_are_not_guessed_at() -> None:
     with pytest.raises(LogError, match="nobody"):
-        await learn(admin_saying({"brokers/version": LogError(ADMIN_UNREACHABLE, "nobody there")}), "pulsar://a:6650")
+        await learn(admin_saying({"brokers/version": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")}), "pulsar://a:6650")
 
 
 async def test_a_log_is_found_with_its_partitions() -> None:

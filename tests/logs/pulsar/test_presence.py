@@ -13,12 +13,13 @@ import pytest
 from tests.logs.pulsar.conftest import eventually
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar import rounds as rounds_module
 from topicpolicies_server.logs.pulsar.access import Access
-from topicpolicies_server.logs.pulsar.admin import ADMIN_REFUSED, ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.facts import ClusterFacts
 from topicpolicies_server.logs.pulsar.following import Following
@@ -82,12 +83,14 @@ async def test_a_creation_that_was_never_told_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize("connected", [True, False])
-@pytest.mark.parametrize("reason", [ADMIN_REFUSED, ADMIN_UNREACHABLE])
-async def test_no_entry_counts_only_while_there_is_no_connection_either(reason: str, connected: bool) -> None:
+@pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
+async def test_no_entry_counts_only_while_there_is_no_connection_either(reason: Reason, connected: bool) -> None:
     presence, following = watching({f"{TOPIC}/partitions": LogError(reason, "no")})
     following.connected = connected
     error = await presence.trouble()
-    assert (None if error is None else error.reason) == ("LOG_ACCESS_DENIED" if reason == ADMIN_REFUSED and not connected else None)
+    assert (None if error is None else error.reason) == (
+        "LOG_ACCESS_DENIED" if reason == Reason.PULSAR_ADMIN_REFUSED and not connected else None
+    )
 
 
 async def test_a_log_that_is_there_and_is_not_reconnected_soon_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,11 @@ from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeMessageId, FakeR
 from tests.logs.samples import a_key, a_tombstone, an_update
 from topicpolicies_server.core.events import Placed
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import reader
-from topicpolicies_server.logs.pulsar.admin import ADMIN_UNREACHABLE, Admin
+from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.client import Result
 from topicpolicies_server.logs.pulsar.continuity import Continuity
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
@@ -152,7 +153,7 @@ async def test_of_a_library_that_does_not_answer_the_broker_is_asked_before_pati
     await reading.stop()
 
 
-@pytest.mark.parametrize("answer", [False, LogError(ADMIN_UNREACHABLE, "nobody there")])
+@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")])
 async def test_without_proof_a_log_that_stands_still_is_lost_rather_than_taken_for_read(answer: bool | LogError) -> None:
     handle = FakeReader(*updates(0, 1))
     handle.has_more = True
@@ -222,7 +223,7 @@ async def test_entries_that_cannot_be_read_take_their_place_and_are_counted() ->
 
 async def test_a_schema_that_cannot_be_had_yet_is_waited_for() -> None:
     path = f"schemas/{NAMESPACE}/__change_events/schema/0"
-    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(ADMIN_UNREACHABLE, "nobody there")})
+    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")})
     await asyncio.sleep(0.2)
     assert reading.entries == []
     reading.admin.answers[path] = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
@@ -413,7 +414,7 @@ async def test_an_answer_about_compaction_is_waited_for() -> None:
 
     async def ask() -> Compaction:
         if refused:
-            raise LogError(ADMIN_UNREACHABLE, "nobody there")
+            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
         return NEVER_COMPACTED
 
     reading.reader.continuity._ask = ask
@@ -506,7 +507,7 @@ async def test_an_end_that_was_not_handed_over_has_the_log_opened_anew() -> None
     assert await lost(reading) == "LOG_SKIPPED"
 
 
-@pytest.mark.parametrize("answer", [False, LogError(ADMIN_UNREACHABLE, "nobody there")])
+@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")])
 async def test_an_end_that_the_broker_has_not_sent_is_waited_for(answer: bool | LogError) -> None:
     reading = await caught_up(sent=lambda: answer)
     reading.ledgers = {an_end(entry) for entry in range(4)}

@@ -13,9 +13,9 @@ from tests.logs.pulsar.fakes import FakeProducer
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.core.events import Event, Placed
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.admin import ADMIN_UNREACHABLE
 from topicpolicies_server.logs.pulsar.client import PulsarClientError, Result
 from topicpolicies_server.logs.pulsar.writer import OpenProducer, PartitionWriter
 
@@ -193,7 +193,7 @@ async def test_after_a_timeout_a_producer_is_replaced_if_it_has_no_connection(co
 
 
 async def test_passing_faults_are_waited_out() -> None:
-    writing = Writing(PulsarClientError(Result.Timeout), LogError(ADMIN_UNREACHABLE, "nobody there"), 0)
+    writing = Writing(PulsarClientError(Result.Timeout), LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there"), 0)
     writing.append("first")
     (await writing.until_sent("first")).acknowledge()
     await writing.until(lambda: writing.outcomes)
@@ -224,7 +224,7 @@ async def test_a_producer_that_takes_too_long_to_open_is_not_waited_for() -> Non
         (PulsarClientError(Result.ProducerBusy), "LOG_FENCED"),
         (PulsarClientError(Result.AuthorizationError), "LOG_ACCESS_DENIED"),
         (PulsarClientError(Result.TopicNotFound), "LOG_REFUSED"),
-        (LogError("NAMESPACE_NOT_FOUND", "gone"), "NAMESPACE_NOT_FOUND"),
+        (LogError(Reason.NAMESPACE_NOT_FOUND, "gone"), "NAMESPACE_NOT_FOUND"),
     ],
 )
 async def test_a_refused_producer_fails_what_waits_at_once_and_certainly(error: Exception, reason: str) -> None:

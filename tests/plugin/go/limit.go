@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"topicpolicies/clients/go/topicpolicies"
+	"topicpolicies.example/clients/go/topicpolicies"
 )
 
 func main() {

@@ -14,8 +14,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"topicpolicies/clients/go/topicpolicies"
-	pb "topicpolicies/clients/go/topicpolicies/v1"
+	"topicpolicies.example/clients/go/topicpolicies"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 const entry = "of go.1" // a key that needs backticks

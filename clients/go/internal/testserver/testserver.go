@@ -24,6 +24,8 @@ const readyTime = 60 * time.Second
 // Server is "topicpolicies serve" with an embedded log, on a loopback port that it keeps from one life to the next.
 type Server struct {
 	Address string
+	// Options are further ones of the command line.
+	Options []string
 	data    string
 	process *exec.Cmd
 	output  *bytes.Buffer
@@ -61,10 +63,14 @@ func (s *Server) Start() error {
 		python = filepath.Join(root, ".venv", "bin", "python")
 	}
 	if _, err := exec.LookPath(python); err != nil {
-		return fmt.Errorf("the tests run against the real service, and %s is missing: run python3 dev.py check once, or name an interpreter that has the server in TOPICPOLICIES_PYTHON: %w", python, err)
+		return fmt.Errorf(
+			"the tests run against the real service, and %s is missing: run python3 dev.py check once, "+
+				"or name an interpreter that has the server in TOPICPOLICIES_PYTHON: %w", python, err,
+		)
 	}
 	s.output = &bytes.Buffer{}
-	s.process = exec.Command(python, "-m", "topicpolicies_server", "serve", "--listen", s.Address, "--data", s.data)
+	command := append([]string{"-m", "topicpolicies_server", "serve", "--listen", s.Address, "--data", s.data}, s.Options...)
+	s.process = exec.Command(python, command...)
 	paths := filepath.Join(root, "server") + string(os.PathListSeparator) + filepath.Join(root, "clients", "python")
 	s.process.Env = append(os.Environ(), "PYTHONPATH="+paths)
 	s.process.Stdout, s.process.Stderr = s.output, s.output

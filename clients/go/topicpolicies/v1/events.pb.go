@@ -145,59 +145,6 @@ func (EventType) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_events_proto_rawDescGZIP(), []int{1}
 }
 
-// In which clusters a document holds.
-type Scope int32
-
-const (
-	// LOCAL, as pulsar-admin has it.
-	Scope_SCOPE_UNSPECIFIED Scope = 0
-	// This cluster.
-	Scope_SCOPE_LOCAL Scope = 1
-	// Every cluster that the namespace is replicated to.
-	Scope_SCOPE_GLOBAL Scope = 2
-)
-
-// Enum value maps for Scope.
-var (
-	Scope_name = map[int32]string{
-		0: "SCOPE_UNSPECIFIED",
-		1: "SCOPE_LOCAL",
-		2: "SCOPE_GLOBAL",
-	}
-	Scope_value = map[string]int32{
-		"SCOPE_UNSPECIFIED": 0,
-		"SCOPE_LOCAL":       1,
-		"SCOPE_GLOBAL":      2,
-	}
-)
-
-func (x Scope) Enum() *Scope {
-	p := new(Scope)
-	*p = x
-	return p
-}
-
-func (x Scope) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_events_proto_enumTypes[2].Descriptor()
-}
-
-func (Scope) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_events_proto_enumTypes[2]
-}
-
-func (x Scope) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Scope.Descriptor instead.
-func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_events_proto_rawDescGZIP(), []int{2}
-}
-
 // One event of a namespace's change log (org.apache.pulsar.common.events.PulsarEvent).
 type PulsarEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -385,12 +332,8 @@ const file_topicpolicies_v1_events_proto_rawDesc = "" +
 	"\x17EVENT_TYPE_TOPIC_POLICY\x10\x01\x12*\n" +
 	"&EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT\x10\x02\x123\n" +
 	"/EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS\x10\x03\x122\n" +
-	".EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES\x10\x04*A\n" +
-	"\x05Scope\x12\x15\n" +
-	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vSCOPE_LOCAL\x10\x01\x12\x10\n" +
-	"\fSCOPE_GLOBAL\x10\x02B\\\n" +
-	"\x10topicpolicies.v1B\vEventsProtoP\x01Z9topicpolicies/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
+	".EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES\x10\x04Bd\n" +
+	"\x10topicpolicies.v1B\vEventsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (
 	file_topicpolicies_v1_events_proto_rawDescOnce sync.Once
@@ -404,21 +347,20 @@ func file_topicpolicies_v1_events_proto_rawDescGZIP() []byte {
 	return file_topicpolicies_v1_events_proto_rawDescData
 }
 
-var file_topicpolicies_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_topicpolicies_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_topicpolicies_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_topicpolicies_v1_events_proto_goTypes = []any{
 	(ActionType)(0),            // 0: topicpolicies.v1.ActionType
 	(EventType)(0),             // 1: topicpolicies.v1.EventType
-	(Scope)(0),                 // 2: topicpolicies.v1.Scope
-	(*PulsarEvent)(nil),        // 3: topicpolicies.v1.PulsarEvent
-	(*TopicPoliciesEvent)(nil), // 4: topicpolicies.v1.TopicPoliciesEvent
-	(*TopicPolicies)(nil),      // 5: topicpolicies.v1.TopicPolicies
+	(*PulsarEvent)(nil),        // 2: topicpolicies.v1.PulsarEvent
+	(*TopicPoliciesEvent)(nil), // 3: topicpolicies.v1.TopicPoliciesEvent
+	(*TopicPolicies)(nil),      // 4: topicpolicies.v1.TopicPolicies
 }
 var file_topicpolicies_v1_events_proto_depIdxs = []int32{
 	1, // 0: topicpolicies.v1.PulsarEvent.event_type:type_name -> topicpolicies.v1.EventType
 	0, // 1: topicpolicies.v1.PulsarEvent.action_type:type_name -> topicpolicies.v1.ActionType
-	4, // 2: topicpolicies.v1.PulsarEvent.topic_policies_event:type_name -> topicpolicies.v1.TopicPoliciesEvent
-	5, // 3: topicpolicies.v1.TopicPoliciesEvent.policies:type_name -> topicpolicies.v1.TopicPolicies
+	3, // 2: topicpolicies.v1.PulsarEvent.topic_policies_event:type_name -> topicpolicies.v1.TopicPoliciesEvent
+	4, // 3: topicpolicies.v1.TopicPoliciesEvent.policies:type_name -> topicpolicies.v1.TopicPolicies
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
@@ -439,7 +381,7 @@ func file_topicpolicies_v1_events_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topicpolicies_v1_events_proto_rawDesc), len(file_topicpolicies_v1_events_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      2,
 			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -4,7 +4,7 @@
 // 	protoc        v7.35.1
 // source: topicpolicies/v1/policies.proto
 
-// The document: every topic-level policy that Apache Pulsar 4.2.4 knows, by the names that its Avro schema
+// Documents: every topic-level policy that Apache Pulsar 4.2.4 knows, by the names that its Avro schema
 // (org.apache.pulsar.common.policies.data.TopicPolicies) gives them, in snake case.
 
 package topicpoliciesv1
@@ -23,6 +23,59 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// In which clusters a document holds.
+type Scope int32
+
+const (
+	// Where one scope is asked for: LOCAL, as pulsar-admin has it. In a list of scopes it is refused.
+	Scope_SCOPE_UNSPECIFIED Scope = 0
+	// This cluster.
+	Scope_SCOPE_LOCAL Scope = 1
+	// Every cluster that the namespace is replicated to.
+	Scope_SCOPE_GLOBAL Scope = 2
+)
+
+// Enum value maps for Scope.
+var (
+	Scope_name = map[int32]string{
+		0: "SCOPE_UNSPECIFIED",
+		1: "SCOPE_LOCAL",
+		2: "SCOPE_GLOBAL",
+	}
+	Scope_value = map[string]int32{
+		"SCOPE_UNSPECIFIED": 0,
+		"SCOPE_LOCAL":       1,
+		"SCOPE_GLOBAL":      2,
+	}
+)
+
+func (x Scope) Enum() *Scope {
+	p := new(Scope)
+	*p = x
+	return p
+}
+
+func (x Scope) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Scope) Descriptor() protoreflect.EnumDescriptor {
+	return file_topicpolicies_v1_policies_proto_enumTypes[0].Descriptor()
+}
+
+func (Scope) Type() protoreflect.EnumType {
+	return &file_topicpolicies_v1_policies_proto_enumTypes[0]
+}
+
+func (x Scope) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Scope.Descriptor instead.
+func (Scope) EnumDescriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{0}
+}
 
 // What a broker does when a backlog quota is exceeded (BacklogQuota.RetentionPolicy).
 type BacklogQuotaPolicy int32
@@ -65,11 +118,11 @@ func (x BacklogQuotaPolicy) String() string {
 }
 
 func (BacklogQuotaPolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_policies_proto_enumTypes[0].Descriptor()
+	return file_topicpolicies_v1_policies_proto_enumTypes[1].Descriptor()
 }
 
 func (BacklogQuotaPolicy) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_policies_proto_enumTypes[0]
+	return &file_topicpolicies_v1_policies_proto_enumTypes[1]
 }
 
 func (x BacklogQuotaPolicy) Number() protoreflect.EnumNumber {
@@ -78,7 +131,7 @@ func (x BacklogQuotaPolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BacklogQuotaPolicy.Descriptor instead.
 func (BacklogQuotaPolicy) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{0}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{1}
 }
 
 // What counts as inactive (InactiveTopicDeleteMode).
@@ -118,11 +171,11 @@ func (x InactiveTopicDeleteMode) String() string {
 }
 
 func (InactiveTopicDeleteMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_policies_proto_enumTypes[1].Descriptor()
+	return file_topicpolicies_v1_policies_proto_enumTypes[2].Descriptor()
 }
 
 func (InactiveTopicDeleteMode) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_policies_proto_enumTypes[1]
+	return &file_topicpolicies_v1_policies_proto_enumTypes[2]
 }
 
 func (x InactiveTopicDeleteMode) Number() protoreflect.EnumNumber {
@@ -131,7 +184,7 @@ func (x InactiveTopicDeleteMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InactiveTopicDeleteMode.Descriptor instead.
 func (InactiveTopicDeleteMode) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{1}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{2}
 }
 
 // Where a ledger that is offloaded and still in BookKeeper is read from (OffloadedReadPriority).
@@ -171,11 +224,11 @@ func (x OffloadedReadPriority) String() string {
 }
 
 func (OffloadedReadPriority) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_policies_proto_enumTypes[2].Descriptor()
+	return file_topicpolicies_v1_policies_proto_enumTypes[3].Descriptor()
 }
 
 func (OffloadedReadPriority) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_policies_proto_enumTypes[2]
+	return &file_topicpolicies_v1_policies_proto_enumTypes[3]
 }
 
 func (x OffloadedReadPriority) Number() protoreflect.EnumNumber {
@@ -184,7 +237,7 @@ func (x OffloadedReadPriority) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OffloadedReadPriority.Descriptor instead.
 func (OffloadedReadPriority) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{2}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{3}
 }
 
 // Which schema changes a topic accepts (SchemaCompatibilityStrategy). Pulsar's UNDEFINED is "unset" here.
@@ -248,11 +301,11 @@ func (x SchemaCompatibilityStrategy) String() string {
 }
 
 func (SchemaCompatibilityStrategy) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_policies_proto_enumTypes[3].Descriptor()
+	return file_topicpolicies_v1_policies_proto_enumTypes[4].Descriptor()
 }
 
 func (SchemaCompatibilityStrategy) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_policies_proto_enumTypes[3]
+	return &file_topicpolicies_v1_policies_proto_enumTypes[4]
 }
 
 func (x SchemaCompatibilityStrategy) Number() protoreflect.EnumNumber {
@@ -261,7 +314,7 @@ func (x SchemaCompatibilityStrategy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SchemaCompatibilityStrategy.Descriptor instead.
 func (SchemaCompatibilityStrategy) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{3}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{4}
 }
 
 // The types of subscriptions (CommandSubscribe.SubType).
@@ -309,11 +362,11 @@ func (x SubscriptionType) String() string {
 }
 
 func (SubscriptionType) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_policies_proto_enumTypes[4].Descriptor()
+	return file_topicpolicies_v1_policies_proto_enumTypes[5].Descriptor()
 }
 
 func (SubscriptionType) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_policies_proto_enumTypes[4]
+	return &file_topicpolicies_v1_policies_proto_enumTypes[5]
 }
 
 func (x SubscriptionType) Number() protoreflect.EnumNumber {
@@ -322,7 +375,91 @@ func (x SubscriptionType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SubscriptionType.Descriptor instead.
 func (SubscriptionType) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{4}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{5}
+}
+
+// The policies of one topic in one scope, and which version they are: the answer to "what is set".
+type PolicyDocument struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The topic's full name, "persistent://tenant/namespace/topic", without a partition's suffix.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The scope. Never UNSPECIFIED in an answer.
+	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
+	// The document. Unset: there is none. Set and empty: there is one, and it says nothing.
+	Policies *TopicPolicies `protobuf:"bytes,3,opt,name=policies,proto3,oneof" json:"policies,omitempty"`
+	// The version of the document, or of its absence, which is its etag: an opaque string of at most 256 characters that names the event which
+	// made it so. Of one topic and scope, string order is the order of the log. "0": the log knows no event.
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// Whether topic policies are disabled for this topic (property "__topic_policies_disabled" of the topic or its namespace). Its documents
+	// are not told of then: `policies` is unset, and `version` is "0". In a history, and as of then, it is false: that tells what was in the log.
+	Disabled      bool `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyDocument) Reset() {
+	*x = PolicyDocument{}
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyDocument) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyDocument) ProtoMessage() {}
+
+func (x *PolicyDocument) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyDocument.ProtoReflect.Descriptor instead.
+func (*PolicyDocument) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *PolicyDocument) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *PolicyDocument) GetScope() Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return Scope_SCOPE_UNSPECIFIED
+}
+
+func (x *PolicyDocument) GetPolicies() *TopicPolicies {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *PolicyDocument) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *PolicyDocument) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
 }
 
 // All topic-level policies of one topic in one scope. A field that is not set says nothing: the next level decides
@@ -401,14 +538,14 @@ type TopicPolicies struct {
 	// Policies of single subscriptions, by the subscription's name. An absent entry says nothing about its subscription.
 	SubscriptionPolicies map[string]*SubscriptionPolicies `protobuf:"bytes,33,rep,name=subscription_policies,json=subscriptionPolicies,proto3" json:"subscription_policies,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
-	SubscriptionTypesEnabled []SubscriptionType `protobuf:"varint,34,rep,name=subscription_types_enabled,json=subscriptionTypesEnabled,proto3,enum=topicpolicies.v1.SubscriptionType" json:"subscription_types_enabled,omitempty"`
+	SubscriptionTypesEnabled []SubscriptionType `protobuf:"varint,34,rep,packed,name=subscription_types_enabled,json=subscriptionTypesEnabled,proto3,enum=topicpolicies.v1.SubscriptionType" json:"subscription_types_enabled,omitempty"`
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
 }
 
 func (x *TopicPolicies) Reset() {
 	*x = TopicPolicies{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[0]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +557,7 @@ func (x *TopicPolicies) String() string {
 func (*TopicPolicies) ProtoMessage() {}
 
 func (x *TopicPolicies) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[0]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +570,7 @@ func (x *TopicPolicies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicPolicies.ProtoReflect.Descriptor instead.
 func (*TopicPolicies) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{0}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *TopicPolicies) GetAutoSubscriptionCreationOverride() *AutoSubscriptionCreationOverride {
@@ -685,7 +822,7 @@ type AutoSubscriptionCreationOverride struct {
 
 func (x *AutoSubscriptionCreationOverride) Reset() {
 	*x = AutoSubscriptionCreationOverride{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[1]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +834,7 @@ func (x *AutoSubscriptionCreationOverride) String() string {
 func (*AutoSubscriptionCreationOverride) ProtoMessage() {}
 
 func (x *AutoSubscriptionCreationOverride) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[1]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,7 +847,7 @@ func (x *AutoSubscriptionCreationOverride) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AutoSubscriptionCreationOverride.ProtoReflect.Descriptor instead.
 func (*AutoSubscriptionCreationOverride) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{1}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AutoSubscriptionCreationOverride) GetAllowAutoSubscriptionCreation() bool {
@@ -723,21 +860,19 @@ func (x *AutoSubscriptionCreationOverride) GetAllowAutoSubscriptionCreation() bo
 // A limit on the backlog of a topic, and what happens beyond it (BacklogQuotaImpl).
 type BacklogQuota struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
-	Limit *int64 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// Bytes; negative is no limit. Left out in an update: limit, else -1.
-	LimitSize *int64 `protobuf:"varint,2,opt,name=limit_size,json=limitSize,proto3,oneof" json:"limit_size,omitempty"`
+	// Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
+	LimitSize *int64 `protobuf:"varint,1,opt,name=limit_size,json=limitSize,proto3,oneof" json:"limit_size,omitempty"`
 	// Seconds; negative is no limit. Left out in an update: -1.
-	LimitTime *int32 `protobuf:"varint,3,opt,name=limit_time,json=limitTime,proto3,oneof" json:"limit_time,omitempty"`
+	LimitTime *int32 `protobuf:"varint,2,opt,name=limit_time,json=limitTime,proto3,oneof" json:"limit_time,omitempty"`
 	// What happens beyond the limit. Must be given in an update.
-	Policy        *BacklogQuotaPolicy `protobuf:"varint,4,opt,name=policy,proto3,enum=topicpolicies.v1.BacklogQuotaPolicy,oneof" json:"policy,omitempty"`
+	Policy        *BacklogQuotaPolicy `protobuf:"varint,3,opt,name=policy,proto3,enum=topicpolicies.v1.BacklogQuotaPolicy,oneof" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BacklogQuota) Reset() {
 	*x = BacklogQuota{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[2]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +884,7 @@ func (x *BacklogQuota) String() string {
 func (*BacklogQuota) ProtoMessage() {}
 
 func (x *BacklogQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[2]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,14 +897,7 @@ func (x *BacklogQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacklogQuota.ProtoReflect.Descriptor instead.
 func (*BacklogQuota) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *BacklogQuota) GetLimit() int64 {
-	if x != nil && x.Limit != nil {
-		return *x.Limit
-	}
-	return 0
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BacklogQuota) GetLimitSize() int64 {
@@ -810,7 +938,7 @@ type DispatchRate struct {
 
 func (x *DispatchRate) Reset() {
 	*x = DispatchRate{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[3]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +950,7 @@ func (x *DispatchRate) String() string {
 func (*DispatchRate) ProtoMessage() {}
 
 func (x *DispatchRate) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[3]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +963,7 @@ func (x *DispatchRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DispatchRate.ProtoReflect.Descriptor instead.
 func (*DispatchRate) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{3}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DispatchRate) GetDispatchThrottlingRateInByte() int64 {
@@ -877,7 +1005,7 @@ type EntryFilters struct {
 
 func (x *EntryFilters) Reset() {
 	*x = EntryFilters{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[4]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1017,7 @@ func (x *EntryFilters) String() string {
 func (*EntryFilters) ProtoMessage() {}
 
 func (x *EntryFilters) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[4]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1030,7 @@ func (x *EntryFilters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryFilters.ProtoReflect.Descriptor instead.
 func (*EntryFilters) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{4}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EntryFilters) GetEntryFilterNames() string {
@@ -927,7 +1055,7 @@ type InactiveTopicPolicies struct {
 
 func (x *InactiveTopicPolicies) Reset() {
 	*x = InactiveTopicPolicies{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[5]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1067,7 @@ func (x *InactiveTopicPolicies) String() string {
 func (*InactiveTopicPolicies) ProtoMessage() {}
 
 func (x *InactiveTopicPolicies) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[5]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1080,7 @@ func (x *InactiveTopicPolicies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InactiveTopicPolicies.ProtoReflect.Descriptor instead.
 func (*InactiveTopicPolicies) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{5}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *InactiveTopicPolicies) GetDeleteWhileInactive() bool {
@@ -1047,7 +1175,7 @@ type OffloadPolicies struct {
 
 func (x *OffloadPolicies) Reset() {
 	*x = OffloadPolicies{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[6]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1187,7 @@ func (x *OffloadPolicies) String() string {
 func (*OffloadPolicies) ProtoMessage() {}
 
 func (x *OffloadPolicies) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[6]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1200,7 @@ func (x *OffloadPolicies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OffloadPolicies.ProtoReflect.Descriptor instead.
 func (*OffloadPolicies) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{6}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *OffloadPolicies) GetFileSystemProfilePath() string {
@@ -1311,7 +1439,7 @@ type PersistencePolicies struct {
 
 func (x *PersistencePolicies) Reset() {
 	*x = PersistencePolicies{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[7]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1451,7 @@ func (x *PersistencePolicies) String() string {
 func (*PersistencePolicies) ProtoMessage() {}
 
 func (x *PersistencePolicies) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[7]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1464,7 @@ func (x *PersistencePolicies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PersistencePolicies.ProtoReflect.Descriptor instead.
 func (*PersistencePolicies) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{7}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PersistencePolicies) GetBookkeeperAckQuorum() int32 {
@@ -1387,7 +1515,7 @@ type PublishRate struct {
 
 func (x *PublishRate) Reset() {
 	*x = PublishRate{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[8]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1527,7 @@ func (x *PublishRate) String() string {
 func (*PublishRate) ProtoMessage() {}
 
 func (x *PublishRate) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[8]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1540,7 @@ func (x *PublishRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishRate.ProtoReflect.Descriptor instead.
 func (*PublishRate) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{8}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PublishRate) GetPublishThrottlingRateInByte() int64 {
@@ -1442,7 +1570,7 @@ type RetentionPolicies struct {
 
 func (x *RetentionPolicies) Reset() {
 	*x = RetentionPolicies{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[9]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1582,7 @@ func (x *RetentionPolicies) String() string {
 func (*RetentionPolicies) ProtoMessage() {}
 
 func (x *RetentionPolicies) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[9]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1595,7 @@ func (x *RetentionPolicies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionPolicies.ProtoReflect.Descriptor instead.
 func (*RetentionPolicies) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{9}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RetentionPolicies) GetRetentionSizeInMb() int64 {
@@ -1497,7 +1625,7 @@ type SubscribeRate struct {
 
 func (x *SubscribeRate) Reset() {
 	*x = SubscribeRate{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[10]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1637,7 @@ func (x *SubscribeRate) String() string {
 func (*SubscribeRate) ProtoMessage() {}
 
 func (x *SubscribeRate) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[10]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1650,7 @@ func (x *SubscribeRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeRate.ProtoReflect.Descriptor instead.
 func (*SubscribeRate) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{10}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubscribeRate) GetRatePeriodInSecond() int32 {
@@ -1550,7 +1678,7 @@ type SubscriptionPolicies struct {
 
 func (x *SubscriptionPolicies) Reset() {
 	*x = SubscriptionPolicies{}
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[11]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1690,7 @@ func (x *SubscriptionPolicies) String() string {
 func (*SubscriptionPolicies) ProtoMessage() {}
 
 func (x *SubscriptionPolicies) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_policies_proto_msgTypes[11]
+	mi := &file_topicpolicies_v1_policies_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1703,7 @@ func (x *SubscriptionPolicies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionPolicies.ProtoReflect.Descriptor instead.
 func (*SubscriptionPolicies) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{11}
+	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubscriptionPolicies) GetDispatchRate() *DispatchRate {
@@ -1589,7 +1717,14 @@ var File_topicpolicies_v1_policies_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_policies_proto_rawDesc = "" +
 	"\n" +
-	"\x1ftopicpolicies/v1/policies.proto\x12\x10topicpolicies.v1\"\xee\x1d\n" +
+	"\x1ftopicpolicies/v1/policies.proto\x12\x10topicpolicies.v1\"\xda\x01\n" +
+	"\x0ePolicyDocument\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
+	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12@\n" +
+	"\bpolicies\x18\x03 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesH\x00R\bpolicies\x88\x01\x01\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1a\n" +
+	"\bdisabled\x18\x05 \x01(\bR\bdisabledB\v\n" +
+	"\t_policies\"\xea\x1d\n" +
 	"\rTopicPolicies\x12\x86\x01\n" +
 	"#auto_subscription_creation_override\x18\x01 \x01(\v22.topicpolicies.v1.AutoSubscriptionCreationOverrideH\x00R autoSubscriptionCreationOverride\x88\x01\x01\x12a\n" +
 	"\x12back_log_quota_map\x18\x02 \x03(\v24.topicpolicies.v1.TopicPolicies.BackLogQuotaMapEntryR\x0fbackLogQuotaMap\x126\n" +
@@ -1625,8 +1760,8 @@ const file_topicpolicies_v1_policies_proto_rawDesc = "" +
 	"\x0esubscribe_rate\x18\x1e \x01(\v2\x1f.topicpolicies.v1.SubscribeRateH\x1aR\rsubscribeRate\x88\x01\x01\x12a\n" +
 	"\x1asubscription_dispatch_rate\x18\x1f \x01(\v2\x1e.topicpolicies.v1.DispatchRateH\x1bR\x18subscriptionDispatchRate\x88\x01\x01\x12Y\n" +
 	"'subscription_expiration_time_in_minutes\x18  \x01(\x05H\x1cR#subscriptionExpirationTimeInMinutes\x88\x01\x01\x12n\n" +
-	"\x15subscription_policies\x18! \x03(\v29.topicpolicies.v1.TopicPolicies.SubscriptionPoliciesEntryR\x14subscriptionPolicies\x12d\n" +
-	"\x1asubscription_types_enabled\x18\" \x03(\x0e2\".topicpolicies.v1.SubscriptionTypeB\x02\x10\x00R\x18subscriptionTypesEnabled\x1ab\n" +
+	"\x15subscription_policies\x18! \x03(\v29.topicpolicies.v1.TopicPolicies.SubscriptionPoliciesEntryR\x14subscriptionPolicies\x12`\n" +
+	"\x1asubscription_types_enabled\x18\" \x03(\x0e2\".topicpolicies.v1.SubscriptionTypeR\x18subscriptionTypesEnabled\x1ab\n" +
 	"\x14BackLogQuotaMapEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
 	"\x05value\x18\x02 \x01(\v2\x1e.topicpolicies.v1.BacklogQuotaR\x05value:\x028\x01\x1ao\n" +
@@ -1664,15 +1799,13 @@ const file_topicpolicies_v1_policies_proto_rawDesc = "" +
 	"(_subscription_expiration_time_in_minutes\"\x95\x01\n" +
 	" AutoSubscriptionCreationOverride\x12L\n" +
 	" allow_auto_subscription_creation\x18\x01 \x01(\bH\x00R\x1dallowAutoSubscriptionCreation\x88\x01\x01B#\n" +
-	"!_allow_auto_subscription_creation\"\xe7\x01\n" +
-	"\fBacklogQuota\x12\x19\n" +
-	"\x05limit\x18\x01 \x01(\x03H\x00R\x05limit\x88\x01\x01\x12\"\n" +
+	"!_allow_auto_subscription_creation\"\xc2\x01\n" +
+	"\fBacklogQuota\x12\"\n" +
 	"\n" +
-	"limit_size\x18\x02 \x01(\x03H\x01R\tlimitSize\x88\x01\x01\x12\"\n" +
+	"limit_size\x18\x01 \x01(\x03H\x00R\tlimitSize\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"limit_time\x18\x03 \x01(\x05H\x02R\tlimitTime\x88\x01\x01\x12A\n" +
-	"\x06policy\x18\x04 \x01(\x0e2$.topicpolicies.v1.BacklogQuotaPolicyH\x03R\x06policy\x88\x01\x01B\b\n" +
-	"\x06_limitB\r\n" +
+	"limit_time\x18\x02 \x01(\x05H\x01R\tlimitTime\x88\x01\x01\x12A\n" +
+	"\x06policy\x18\x03 \x01(\x0e2$.topicpolicies.v1.BacklogQuotaPolicyH\x02R\x06policy\x88\x01\x01B\r\n" +
 	"\v_limit_sizeB\r\n" +
 	"\v_limit_timeB\t\n" +
 	"\a_policy\"\x9c\x03\n" +
@@ -1790,7 +1923,11 @@ const file_topicpolicies_v1_policies_proto_rawDesc = "" +
 	"'_subscribe_throttling_rate_per_consumer\"r\n" +
 	"\x14SubscriptionPolicies\x12H\n" +
 	"\rdispatch_rate\x18\x01 \x01(\v2\x1e.topicpolicies.v1.DispatchRateH\x00R\fdispatchRate\x88\x01\x01B\x10\n" +
-	"\x0e_dispatch_rate*\xcb\x01\n" +
+	"\x0e_dispatch_rate*A\n" +
+	"\x05Scope\x12\x15\n" +
+	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vSCOPE_LOCAL\x10\x01\x12\x10\n" +
+	"\fSCOPE_GLOBAL\x10\x02*\xcb\x01\n" +
 	"\x12BacklogQuotaPolicy\x12$\n" +
 	" BACKLOG_QUOTA_POLICY_UNSPECIFIED\x10\x00\x12.\n" +
 	"*BACKLOG_QUOTA_POLICY_PRODUCER_REQUEST_HOLD\x10\x01\x12+\n" +
@@ -1819,8 +1956,8 @@ const file_topicpolicies_v1_policies_proto_rawDesc = "" +
 	"\x1bSUBSCRIPTION_TYPE_EXCLUSIVE\x10\x01\x12\x1c\n" +
 	"\x18SUBSCRIPTION_TYPE_SHARED\x10\x02\x12\x1e\n" +
 	"\x1aSUBSCRIPTION_TYPE_FAILOVER\x10\x03\x12 \n" +
-	"\x1cSUBSCRIPTION_TYPE_KEY_SHARED\x10\x04B^\n" +
-	"\x10topicpolicies.v1B\rPoliciesProtoP\x01Z9topicpolicies/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
+	"\x1cSUBSCRIPTION_TYPE_KEY_SHARED\x10\x04Bf\n" +
+	"\x10topicpolicies.v1B\rPoliciesProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (
 	file_topicpolicies_v1_policies_proto_rawDescOnce sync.Once
@@ -1834,58 +1971,62 @@ func file_topicpolicies_v1_policies_proto_rawDescGZIP() []byte {
 	return file_topicpolicies_v1_policies_proto_rawDescData
 }
 
-var file_topicpolicies_v1_policies_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_topicpolicies_v1_policies_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_topicpolicies_v1_policies_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_topicpolicies_v1_policies_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_topicpolicies_v1_policies_proto_goTypes = []any{
-	(BacklogQuotaPolicy)(0),                  // 0: topicpolicies.v1.BacklogQuotaPolicy
-	(InactiveTopicDeleteMode)(0),             // 1: topicpolicies.v1.InactiveTopicDeleteMode
-	(OffloadedReadPriority)(0),               // 2: topicpolicies.v1.OffloadedReadPriority
-	(SchemaCompatibilityStrategy)(0),         // 3: topicpolicies.v1.SchemaCompatibilityStrategy
-	(SubscriptionType)(0),                    // 4: topicpolicies.v1.SubscriptionType
-	(*TopicPolicies)(nil),                    // 5: topicpolicies.v1.TopicPolicies
-	(*AutoSubscriptionCreationOverride)(nil), // 6: topicpolicies.v1.AutoSubscriptionCreationOverride
-	(*BacklogQuota)(nil),                     // 7: topicpolicies.v1.BacklogQuota
-	(*DispatchRate)(nil),                     // 8: topicpolicies.v1.DispatchRate
-	(*EntryFilters)(nil),                     // 9: topicpolicies.v1.EntryFilters
-	(*InactiveTopicPolicies)(nil),            // 10: topicpolicies.v1.InactiveTopicPolicies
-	(*OffloadPolicies)(nil),                  // 11: topicpolicies.v1.OffloadPolicies
-	(*PersistencePolicies)(nil),              // 12: topicpolicies.v1.PersistencePolicies
-	(*PublishRate)(nil),                      // 13: topicpolicies.v1.PublishRate
-	(*RetentionPolicies)(nil),                // 14: topicpolicies.v1.RetentionPolicies
-	(*SubscribeRate)(nil),                    // 15: topicpolicies.v1.SubscribeRate
-	(*SubscriptionPolicies)(nil),             // 16: topicpolicies.v1.SubscriptionPolicies
-	nil,                                      // 17: topicpolicies.v1.TopicPolicies.BackLogQuotaMapEntry
-	nil,                                      // 18: topicpolicies.v1.TopicPolicies.SubscriptionPoliciesEntry
-	nil,                                      // 19: topicpolicies.v1.OffloadPolicies.ManagedLedgerExtraConfigurationsEntry
+	(Scope)(0),                               // 0: topicpolicies.v1.Scope
+	(BacklogQuotaPolicy)(0),                  // 1: topicpolicies.v1.BacklogQuotaPolicy
+	(InactiveTopicDeleteMode)(0),             // 2: topicpolicies.v1.InactiveTopicDeleteMode
+	(OffloadedReadPriority)(0),               // 3: topicpolicies.v1.OffloadedReadPriority
+	(SchemaCompatibilityStrategy)(0),         // 4: topicpolicies.v1.SchemaCompatibilityStrategy
+	(SubscriptionType)(0),                    // 5: topicpolicies.v1.SubscriptionType
+	(*PolicyDocument)(nil),                   // 6: topicpolicies.v1.PolicyDocument
+	(*TopicPolicies)(nil),                    // 7: topicpolicies.v1.TopicPolicies
+	(*AutoSubscriptionCreationOverride)(nil), // 8: topicpolicies.v1.AutoSubscriptionCreationOverride
+	(*BacklogQuota)(nil),                     // 9: topicpolicies.v1.BacklogQuota
+	(*DispatchRate)(nil),                     // 10: topicpolicies.v1.DispatchRate
+	(*EntryFilters)(nil),                     // 11: topicpolicies.v1.EntryFilters
+	(*InactiveTopicPolicies)(nil),            // 12: topicpolicies.v1.InactiveTopicPolicies
+	(*OffloadPolicies)(nil),                  // 13: topicpolicies.v1.OffloadPolicies
+	(*PersistencePolicies)(nil),              // 14: topicpolicies.v1.PersistencePolicies
+	(*PublishRate)(nil),                      // 15: topicpolicies.v1.PublishRate
+	(*RetentionPolicies)(nil),                // 16: topicpolicies.v1.RetentionPolicies
+	(*SubscribeRate)(nil),                    // 17: topicpolicies.v1.SubscribeRate
+	(*SubscriptionPolicies)(nil),             // 18: topicpolicies.v1.SubscriptionPolicies
+	nil,                                      // 19: topicpolicies.v1.TopicPolicies.BackLogQuotaMapEntry
+	nil,                                      // 20: topicpolicies.v1.TopicPolicies.SubscriptionPoliciesEntry
+	nil,                                      // 21: topicpolicies.v1.OffloadPolicies.ManagedLedgerExtraConfigurationsEntry
 }
 var file_topicpolicies_v1_policies_proto_depIdxs = []int32{
-	6,  // 0: topicpolicies.v1.TopicPolicies.auto_subscription_creation_override:type_name -> topicpolicies.v1.AutoSubscriptionCreationOverride
-	17, // 1: topicpolicies.v1.TopicPolicies.back_log_quota_map:type_name -> topicpolicies.v1.TopicPolicies.BackLogQuotaMapEntry
-	8,  // 2: topicpolicies.v1.TopicPolicies.dispatch_rate:type_name -> topicpolicies.v1.DispatchRate
-	9,  // 3: topicpolicies.v1.TopicPolicies.entry_filters:type_name -> topicpolicies.v1.EntryFilters
-	10, // 4: topicpolicies.v1.TopicPolicies.inactive_topic_policies:type_name -> topicpolicies.v1.InactiveTopicPolicies
-	11, // 5: topicpolicies.v1.TopicPolicies.offload_policies:type_name -> topicpolicies.v1.OffloadPolicies
-	12, // 6: topicpolicies.v1.TopicPolicies.persistence:type_name -> topicpolicies.v1.PersistencePolicies
-	13, // 7: topicpolicies.v1.TopicPolicies.publish_rate:type_name -> topicpolicies.v1.PublishRate
-	8,  // 8: topicpolicies.v1.TopicPolicies.replicator_dispatch_rate:type_name -> topicpolicies.v1.DispatchRate
-	14, // 9: topicpolicies.v1.TopicPolicies.retention_policies:type_name -> topicpolicies.v1.RetentionPolicies
-	3,  // 10: topicpolicies.v1.TopicPolicies.schema_compatibility_strategy:type_name -> topicpolicies.v1.SchemaCompatibilityStrategy
-	15, // 11: topicpolicies.v1.TopicPolicies.subscribe_rate:type_name -> topicpolicies.v1.SubscribeRate
-	8,  // 12: topicpolicies.v1.TopicPolicies.subscription_dispatch_rate:type_name -> topicpolicies.v1.DispatchRate
-	18, // 13: topicpolicies.v1.TopicPolicies.subscription_policies:type_name -> topicpolicies.v1.TopicPolicies.SubscriptionPoliciesEntry
-	4,  // 14: topicpolicies.v1.TopicPolicies.subscription_types_enabled:type_name -> topicpolicies.v1.SubscriptionType
-	0,  // 15: topicpolicies.v1.BacklogQuota.policy:type_name -> topicpolicies.v1.BacklogQuotaPolicy
-	1,  // 16: topicpolicies.v1.InactiveTopicPolicies.inactive_topic_delete_mode:type_name -> topicpolicies.v1.InactiveTopicDeleteMode
-	19, // 17: topicpolicies.v1.OffloadPolicies.managed_ledger_extra_configurations:type_name -> topicpolicies.v1.OffloadPolicies.ManagedLedgerExtraConfigurationsEntry
-	2,  // 18: topicpolicies.v1.OffloadPolicies.managed_ledger_offloaded_read_priority:type_name -> topicpolicies.v1.OffloadedReadPriority
-	8,  // 19: topicpolicies.v1.SubscriptionPolicies.dispatch_rate:type_name -> topicpolicies.v1.DispatchRate
-	7,  // 20: topicpolicies.v1.TopicPolicies.BackLogQuotaMapEntry.value:type_name -> topicpolicies.v1.BacklogQuota
-	16, // 21: topicpolicies.v1.TopicPolicies.SubscriptionPoliciesEntry.value:type_name -> topicpolicies.v1.SubscriptionPolicies
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	0,  // 0: topicpolicies.v1.PolicyDocument.scope:type_name -> topicpolicies.v1.Scope
+	7,  // 1: topicpolicies.v1.PolicyDocument.policies:type_name -> topicpolicies.v1.TopicPolicies
+	8,  // 2: topicpolicies.v1.TopicPolicies.auto_subscription_creation_override:type_name -> topicpolicies.v1.AutoSubscriptionCreationOverride
+	19, // 3: topicpolicies.v1.TopicPolicies.back_log_quota_map:type_name -> topicpolicies.v1.TopicPolicies.BackLogQuotaMapEntry
+	10, // 4: topicpolicies.v1.TopicPolicies.dispatch_rate:type_name -> topicpolicies.v1.DispatchRate
+	11, // 5: topicpolicies.v1.TopicPolicies.entry_filters:type_name -> topicpolicies.v1.EntryFilters
+	12, // 6: topicpolicies.v1.TopicPolicies.inactive_topic_policies:type_name -> topicpolicies.v1.InactiveTopicPolicies
+	13, // 7: topicpolicies.v1.TopicPolicies.offload_policies:type_name -> topicpolicies.v1.OffloadPolicies
+	14, // 8: topicpolicies.v1.TopicPolicies.persistence:type_name -> topicpolicies.v1.PersistencePolicies
+	15, // 9: topicpolicies.v1.TopicPolicies.publish_rate:type_name -> topicpolicies.v1.PublishRate
+	10, // 10: topicpolicies.v1.TopicPolicies.replicator_dispatch_rate:type_name -> topicpolicies.v1.DispatchRate
+	16, // 11: topicpolicies.v1.TopicPolicies.retention_policies:type_name -> topicpolicies.v1.RetentionPolicies
+	4,  // 12: topicpolicies.v1.TopicPolicies.schema_compatibility_strategy:type_name -> topicpolicies.v1.SchemaCompatibilityStrategy
+	17, // 13: topicpolicies.v1.TopicPolicies.subscribe_rate:type_name -> topicpolicies.v1.SubscribeRate
+	10, // 14: topicpolicies.v1.TopicPolicies.subscription_dispatch_rate:type_name -> topicpolicies.v1.DispatchRate
+	20, // 15: topicpolicies.v1.TopicPolicies.subscription_policies:type_name -> topicpolicies.v1.TopicPolicies.SubscriptionPoliciesEntry
+	5,  // 16: topicpolicies.v1.TopicPolicies.subscription_types_enabled:type_name -> topicpolicies.v1.SubscriptionType
+	1,  // 17: topicpolicies.v1.BacklogQuota.policy:type_name -> topicpolicies.v1.BacklogQuotaPolicy
+	2,  // 18: topicpolicies.v1.InactiveTopicPolicies.inactive_topic_delete_mode:type_name -> topicpolicies.v1.InactiveTopicDeleteMode
+	21, // 19: topicpolicies.v1.OffloadPolicies.managed_ledger_extra_configurations:type_name -> topicpolicies.v1.OffloadPolicies.ManagedLedgerExtraConfigurationsEntry
+	3,  // 20: topicpolicies.v1.OffloadPolicies.managed_ledger_offloaded_read_priority:type_name -> topicpolicies.v1.OffloadedReadPriority
+	10, // 21: topicpolicies.v1.SubscriptionPolicies.dispatch_rate:type_name -> topicpolicies.v1.DispatchRate
+	9,  // 22: topicpolicies.v1.TopicPolicies.BackLogQuotaMapEntry.value:type_name -> topicpolicies.v1.BacklogQuota
+	18, // 23: topicpolicies.v1.TopicPolicies.SubscriptionPoliciesEntry.value:type_name -> topicpolicies.v1.SubscriptionPolicies
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_topicpolicies_v1_policies_proto_init() }
@@ -1905,13 +2046,14 @@ func file_topicpolicies_v1_policies_proto_init() {
 	file_topicpolicies_v1_policies_proto_msgTypes[9].OneofWrappers = []any{}
 	file_topicpolicies_v1_policies_proto_msgTypes[10].OneofWrappers = []any{}
 	file_topicpolicies_v1_policies_proto_msgTypes[11].OneofWrappers = []any{}
+	file_topicpolicies_v1_policies_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topicpolicies_v1_policies_proto_rawDesc), len(file_topicpolicies_v1_policies_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   15,
+			NumEnums:      6,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,9 +9,9 @@
 package topicpoliciesv1
 
 import (
+	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	anypb "google.golang.org/protobuf/types/known/anypb"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -96,6 +96,8 @@ const (
 	UpdateOutcome_UPDATE_OUTCOME_UNCHANGED UpdateOutcome = 2
 	// There was no document and `skip_if_absent` was set; nothing was written.
 	UpdateOutcome_UPDATE_OUTCOME_SKIPPED UpdateOutcome = 3
+	// `validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above.
+	UpdateOutcome_UPDATE_OUTCOME_WOULD_APPLY UpdateOutcome = 4
 )
 
 // Enum value maps for UpdateOutcome.
@@ -105,12 +107,14 @@ var (
 		1: "UPDATE_OUTCOME_APPLIED",
 		2: "UPDATE_OUTCOME_UNCHANGED",
 		3: "UPDATE_OUTCOME_SKIPPED",
+		4: "UPDATE_OUTCOME_WOULD_APPLY",
 	}
 	UpdateOutcome_value = map[string]int32{
 		"UPDATE_OUTCOME_UNSPECIFIED": 0,
 		"UPDATE_OUTCOME_APPLIED":     1,
 		"UPDATE_OUTCOME_UNCHANGED":   2,
 		"UPDATE_OUTCOME_SKIPPED":     3,
+		"UPDATE_OUTCOME_WOULD_APPLY": 4,
 	}
 )
 
@@ -145,12 +149,14 @@ func (UpdateOutcome) EnumDescriptor() ([]byte, []int) {
 type DeleteOutcome int32
 
 const (
-	// Not said: see the error.
+	// Not said.
 	DeleteOutcome_DELETE_OUTCOME_UNSPECIFIED DeleteOutcome = 0
-	// The document is deleted.
+	// The deletion is in the log.
 	DeleteOutcome_DELETE_OUTCOME_DELETED DeleteOutcome = 1
-	// There was none; nothing was written.
+	// There was no document; nothing was written.
 	DeleteOutcome_DELETE_OUTCOME_ABSENT DeleteOutcome = 2
+	// `validate_only` was set, and there is a document to delete; nothing was written.
+	DeleteOutcome_DELETE_OUTCOME_WOULD_DELETE DeleteOutcome = 3
 )
 
 // Enum value maps for DeleteOutcome.
@@ -159,11 +165,13 @@ var (
 		0: "DELETE_OUTCOME_UNSPECIFIED",
 		1: "DELETE_OUTCOME_DELETED",
 		2: "DELETE_OUTCOME_ABSENT",
+		3: "DELETE_OUTCOME_WOULD_DELETE",
 	}
 	DeleteOutcome_value = map[string]int32{
-		"DELETE_OUTCOME_UNSPECIFIED": 0,
-		"DELETE_OUTCOME_DELETED":     1,
-		"DELETE_OUTCOME_ABSENT":      2,
+		"DELETE_OUTCOME_UNSPECIFIED":  0,
+		"DELETE_OUTCOME_DELETED":      1,
+		"DELETE_OUTCOME_ABSENT":       2,
+		"DELETE_OUTCOME_WOULD_DELETE": 3,
 	}
 )
 
@@ -194,60 +202,60 @@ func (DeleteOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{2}
 }
 
-// What is read of a topic.
-type PolicyView int32
+// Whose reading of all levels.
+type EffectiveView int32
 
 const (
-	// DOCUMENT.
-	PolicyView_POLICY_VIEW_UNSPECIFIED PolicyView = 0
-	// One scope's document, as it was set.
-	PolicyView_POLICY_VIEW_DOCUMENT PolicyView = 1
-	// What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something. Whatever the scope.
-	PolicyView_POLICY_VIEW_EFFECTIVE PolicyView = 2
-	// What the brokers' admin API answers with applied=true: it looks at one scope's document, and reads values raw.
-	PolicyView_POLICY_VIEW_APPLIED PolicyView = 3
+	// ENFORCED.
+	EffectiveView_EFFECTIVE_VIEW_UNSPECIFIED EffectiveView = 0
+	// What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something.
+	EffectiveView_EFFECTIVE_VIEW_ENFORCED EffectiveView = 1
+	// What the brokers' admin API answers with applied=true: it looks at the LOCAL document only, and reads values raw.
+	EffectiveView_EFFECTIVE_VIEW_APPLIED_LOCAL EffectiveView = 2
+	// What it answers with applied=true and isGlobal=true: it looks at the GLOBAL document only.
+	EffectiveView_EFFECTIVE_VIEW_APPLIED_GLOBAL EffectiveView = 3
 )
 
-// Enum value maps for PolicyView.
+// Enum value maps for EffectiveView.
 var (
-	PolicyView_name = map[int32]string{
-		0: "POLICY_VIEW_UNSPECIFIED",
-		1: "POLICY_VIEW_DOCUMENT",
-		2: "POLICY_VIEW_EFFECTIVE",
-		3: "POLICY_VIEW_APPLIED",
+	EffectiveView_name = map[int32]string{
+		0: "EFFECTIVE_VIEW_UNSPECIFIED",
+		1: "EFFECTIVE_VIEW_ENFORCED",
+		2: "EFFECTIVE_VIEW_APPLIED_LOCAL",
+		3: "EFFECTIVE_VIEW_APPLIED_GLOBAL",
 	}
-	PolicyView_value = map[string]int32{
-		"POLICY_VIEW_UNSPECIFIED": 0,
-		"POLICY_VIEW_DOCUMENT":    1,
-		"POLICY_VIEW_EFFECTIVE":   2,
-		"POLICY_VIEW_APPLIED":     3,
+	EffectiveView_value = map[string]int32{
+		"EFFECTIVE_VIEW_UNSPECIFIED":    0,
+		"EFFECTIVE_VIEW_ENFORCED":       1,
+		"EFFECTIVE_VIEW_APPLIED_LOCAL":  2,
+		"EFFECTIVE_VIEW_APPLIED_GLOBAL": 3,
 	}
 )
 
-func (x PolicyView) Enum() *PolicyView {
-	p := new(PolicyView)
+func (x EffectiveView) Enum() *EffectiveView {
+	p := new(EffectiveView)
 	*p = x
 	return p
 }
 
-func (x PolicyView) String() string {
+func (x EffectiveView) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (PolicyView) Descriptor() protoreflect.EnumDescriptor {
+func (EffectiveView) Descriptor() protoreflect.EnumDescriptor {
 	return file_topicpolicies_v1_service_proto_enumTypes[3].Descriptor()
 }
 
-func (PolicyView) Type() protoreflect.EnumType {
+func (EffectiveView) Type() protoreflect.EnumType {
 	return &file_topicpolicies_v1_service_proto_enumTypes[3]
 }
 
-func (x PolicyView) Number() protoreflect.EnumNumber {
+func (x EffectiveView) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use PolicyView.Descriptor instead.
-func (PolicyView) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use EffectiveView.Descriptor instead.
+func (EffectiveView) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{3}
 }
 
@@ -312,7 +320,7 @@ func (PolicySource) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{4}
 }
 
-// What is owed to a reader that falls behind.
+// What a watch tells.
 type WatchMode int32
 
 const (
@@ -320,8 +328,10 @@ const (
 	WatchMode_WATCH_MODE_UNSPECIFIED WatchMode = 0
 	// Per policy key only the newest state: what a newer change supersedes may be left out (the contract of Pulsar's TopicPolicyListener).
 	WatchMode_WATCH_MODE_LATEST WatchMode = 1
-	// Every change. A reader that can't keep up is ended with RESOURCE_EXHAUSTED and its token.
+	// Every change, in the log's order. A reader that falls behind is served from the history.
 	WatchMode_WATCH_MODE_EVERY WatchMode = 2
+	// Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history.
+	WatchMode_WATCH_MODE_ENTRIES WatchMode = 3
 )
 
 // Enum value maps for WatchMode.
@@ -330,11 +340,13 @@ var (
 		0: "WATCH_MODE_UNSPECIFIED",
 		1: "WATCH_MODE_LATEST",
 		2: "WATCH_MODE_EVERY",
+		3: "WATCH_MODE_ENTRIES",
 	}
 	WatchMode_value = map[string]int32{
 		"WATCH_MODE_UNSPECIFIED": 0,
 		"WATCH_MODE_LATEST":      1,
 		"WATCH_MODE_EVERY":       2,
+		"WATCH_MODE_ENTRIES":     3,
 	}
 )
 
@@ -365,15 +377,68 @@ func (WatchMode) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
+// What is known of an actor.
+type ActorStanding int32
+
+const (
+	// Not said.
+	ActorStanding_ACTOR_STANDING_UNSPECIFIED ActorStanding = 0
+	// Nobody said who it was.
+	ActorStanding_ACTOR_STANDING_UNKNOWN ActorStanding = 1
+	// The caller gave this name, and nobody checked it.
+	ActorStanding_ACTOR_STANDING_UNAUTHENTICATED ActorStanding = 2
+)
+
+// Enum value maps for ActorStanding.
+var (
+	ActorStanding_name = map[int32]string{
+		0: "ACTOR_STANDING_UNSPECIFIED",
+		1: "ACTOR_STANDING_UNKNOWN",
+		2: "ACTOR_STANDING_UNAUTHENTICATED",
+	}
+	ActorStanding_value = map[string]int32{
+		"ACTOR_STANDING_UNSPECIFIED":     0,
+		"ACTOR_STANDING_UNKNOWN":         1,
+		"ACTOR_STANDING_UNAUTHENTICATED": 2,
+	}
+)
+
+func (x ActorStanding) Enum() *ActorStanding {
+	p := new(ActorStanding)
+	*p = x
+	return p
+}
+
+func (x ActorStanding) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ActorStanding) Descriptor() protoreflect.EnumDescriptor {
+	return file_topicpolicies_v1_service_proto_enumTypes[6].Descriptor()
+}
+
+func (ActorStanding) Type() protoreflect.EnumType {
+	return &file_topicpolicies_v1_service_proto_enumTypes[6]
+}
+
+func (x ActorStanding) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ActorStanding.Descriptor instead.
+func (ActorStanding) EnumDescriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{6}
+}
+
 // Why a bookmark was sent.
 type BookmarkKind int32
 
 const (
 	// Not said.
 	BookmarkKind_BOOKMARK_KIND_UNSPECIFIED BookmarkKind = 0
-	// The snapshot is complete, or the resumed stream has caught up; exactly one per namespace.
+	// The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
 	BookmarkKind_BOOKMARK_KIND_SYNCED BookmarkKind = 1
-	// Time has passed.
+	// Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning.
 	BookmarkKind_BOOKMARK_KIND_TIMER BookmarkKind = 2
 )
 
@@ -402,11 +467,11 @@ func (x BookmarkKind) String() string {
 }
 
 func (BookmarkKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[6].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[7].Descriptor()
 }
 
 func (BookmarkKind) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[6]
+	return &file_topicpolicies_v1_service_proto_enumTypes[7]
 }
 
 func (x BookmarkKind) Number() protoreflect.EnumNumber {
@@ -415,7 +480,7 @@ func (x BookmarkKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BookmarkKind.Descriptor instead.
 func (BookmarkKind) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{6}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{7}
 }
 
 // The state of a namespace.
@@ -424,10 +489,14 @@ type NamespaceState int32
 const (
 	// Not said.
 	NamespaceState_NAMESPACE_STATE_UNSPECIFIED NamespaceState = 0
-	// Its change log is being read: a snapshot follows, or, after SYNCED, what changed meanwhile.
+	// Its change log is being read: what is told may be old until SYNCED, or until READY.
 	NamespaceState_NAMESPACE_STATE_LOADING NamespaceState = 1
-	// Its change log can't be read, or is not, because topic policies are disabled; it is tried again.
-	NamespaceState_NAMESPACE_STATE_FAILED NamespaceState = 2
+	// Its change log is followed: what is told is the newest.
+	NamespaceState_NAMESPACE_STATE_READY NamespaceState = 2
+	// Its change log can't be read; it is tried again.
+	NamespaceState_NAMESPACE_STATE_FAILED NamespaceState = 3
+	// Topic policies are disabled for all that is watched of it; it is looked at again.
+	NamespaceState_NAMESPACE_STATE_DISABLED NamespaceState = 4
 )
 
 // Enum value maps for NamespaceState.
@@ -435,12 +504,16 @@ var (
 	NamespaceState_name = map[int32]string{
 		0: "NAMESPACE_STATE_UNSPECIFIED",
 		1: "NAMESPACE_STATE_LOADING",
-		2: "NAMESPACE_STATE_FAILED",
+		2: "NAMESPACE_STATE_READY",
+		3: "NAMESPACE_STATE_FAILED",
+		4: "NAMESPACE_STATE_DISABLED",
 	}
 	NamespaceState_value = map[string]int32{
 		"NAMESPACE_STATE_UNSPECIFIED": 0,
 		"NAMESPACE_STATE_LOADING":     1,
-		"NAMESPACE_STATE_FAILED":      2,
+		"NAMESPACE_STATE_READY":       2,
+		"NAMESPACE_STATE_FAILED":      3,
+		"NAMESPACE_STATE_DISABLED":    4,
 	}
 )
 
@@ -455,11 +528,11 @@ func (x NamespaceState) String() string {
 }
 
 func (NamespaceState) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[7].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[8].Descriptor()
 }
 
 func (NamespaceState) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[7]
+	return &file_topicpolicies_v1_service_proto_enumTypes[8]
 }
 
 func (x NamespaceState) Number() protoreflect.EnumNumber {
@@ -468,7 +541,7 @@ func (x NamespaceState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NamespaceState.Descriptor instead.
 func (NamespaceState) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{7}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{8}
 }
 
 // The order of a history.
@@ -481,9 +554,6 @@ const (
 	HistoryOrder_HISTORY_ORDER_NEWEST_FIRST HistoryOrder = 1
 	// The first event first.
 	HistoryOrder_HISTORY_ORDER_OLDEST_FIRST HistoryOrder = 2
-	// As this server recorded them, the first one first. Whoever goes on from the `end_token` of an answer misses and repeats nothing, also where
-	// events of several partitions come in another order than their times. For whoever copies the history.
-	HistoryOrder_HISTORY_ORDER_RECORDED HistoryOrder = 3
 )
 
 // Enum value maps for HistoryOrder.
@@ -492,13 +562,11 @@ var (
 		0: "HISTORY_ORDER_UNSPECIFIED",
 		1: "HISTORY_ORDER_NEWEST_FIRST",
 		2: "HISTORY_ORDER_OLDEST_FIRST",
-		3: "HISTORY_ORDER_RECORDED",
 	}
 	HistoryOrder_value = map[string]int32{
 		"HISTORY_ORDER_UNSPECIFIED":  0,
 		"HISTORY_ORDER_NEWEST_FIRST": 1,
 		"HISTORY_ORDER_OLDEST_FIRST": 2,
-		"HISTORY_ORDER_RECORDED":     3,
 	}
 )
 
@@ -513,11 +581,11 @@ func (x HistoryOrder) String() string {
 }
 
 func (HistoryOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[8].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[9].Descriptor()
 }
 
 func (HistoryOrder) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[8]
+	return &file_topicpolicies_v1_service_proto_enumTypes[9]
 }
 
 func (x HistoryOrder) Number() protoreflect.EnumNumber {
@@ -526,7 +594,7 @@ func (x HistoryOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HistoryOrder.Descriptor instead.
 func (HistoryOrder) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{8}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{9}
 }
 
 // What kind of event it is.
@@ -582,11 +650,11 @@ func (x HistoryKind) String() string {
 }
 
 func (HistoryKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[9].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[10].Descriptor()
 }
 
 func (HistoryKind) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[9]
+	return &file_topicpolicies_v1_service_proto_enumTypes[10]
 }
 
 func (x HistoryKind) Number() protoreflect.EnumNumber {
@@ -595,7 +663,7 @@ func (x HistoryKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HistoryKind.Descriptor instead.
 func (HistoryKind) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{9}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{10}
 }
 
 // What became of an event.
@@ -651,11 +719,11 @@ func (x HistoryOutcome) String() string {
 }
 
 func (HistoryOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[10].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[11].Descriptor()
 }
 
 func (HistoryOutcome) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[10]
+	return &file_topicpolicies_v1_service_proto_enumTypes[11]
 }
 
 func (x HistoryOutcome) Number() protoreflect.EnumNumber {
@@ -664,59 +732,6 @@ func (x HistoryOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HistoryOutcome.Descriptor instead.
 func (HistoryOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{10}
-}
-
-// What is known of an actor.
-type ActorStanding int32
-
-const (
-	// Not said.
-	ActorStanding_ACTOR_STANDING_UNSPECIFIED ActorStanding = 0
-	// Nobody said who it was.
-	ActorStanding_ACTOR_STANDING_UNKNOWN ActorStanding = 1
-	// The caller gave this name, and nobody checked it.
-	ActorStanding_ACTOR_STANDING_UNAUTHENTICATED ActorStanding = 2
-)
-
-// Enum value maps for ActorStanding.
-var (
-	ActorStanding_name = map[int32]string{
-		0: "ACTOR_STANDING_UNSPECIFIED",
-		1: "ACTOR_STANDING_UNKNOWN",
-		2: "ACTOR_STANDING_UNAUTHENTICATED",
-	}
-	ActorStanding_value = map[string]int32{
-		"ACTOR_STANDING_UNSPECIFIED":     0,
-		"ACTOR_STANDING_UNKNOWN":         1,
-		"ACTOR_STANDING_UNAUTHENTICATED": 2,
-	}
-)
-
-func (x ActorStanding) Enum() *ActorStanding {
-	p := new(ActorStanding)
-	*p = x
-	return p
-}
-
-func (x ActorStanding) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ActorStanding) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[11].Descriptor()
-}
-
-func (ActorStanding) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[11]
-}
-
-func (x ActorStanding) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ActorStanding.Descriptor instead.
-func (ActorStanding) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{11}
 }
 
@@ -781,33 +796,229 @@ func (HistoryGapReason) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{12}
 }
 
-// A masked change of one document.
+// Where change logs are kept.
+type LogKind int32
+
+const (
+	// Not said.
+	LogKind_LOG_KIND_UNSPECIFIED LogKind = 0
+	// In a file of the server.
+	LogKind_LOG_KIND_EMBEDDED LogKind = 1
+	// In Pulsar, in each namespace's "__change_events".
+	LogKind_LOG_KIND_PULSAR LogKind = 2
+	// In memory: what is written is gone when the server ends.
+	LogKind_LOG_KIND_MEMORY LogKind = 3
+)
+
+// Enum value maps for LogKind.
+var (
+	LogKind_name = map[int32]string{
+		0: "LOG_KIND_UNSPECIFIED",
+		1: "LOG_KIND_EMBEDDED",
+		2: "LOG_KIND_PULSAR",
+		3: "LOG_KIND_MEMORY",
+	}
+	LogKind_value = map[string]int32{
+		"LOG_KIND_UNSPECIFIED": 0,
+		"LOG_KIND_EMBEDDED":    1,
+		"LOG_KIND_PULSAR":      2,
+		"LOG_KIND_MEMORY":      3,
+	}
+)
+
+func (x LogKind) Enum() *LogKind {
+	p := new(LogKind)
+	*p = x
+	return p
+}
+
+func (x LogKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LogKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_topicpolicies_v1_service_proto_enumTypes[13].Descriptor()
+}
+
+func (LogKind) Type() protoreflect.EnumType {
+	return &file_topicpolicies_v1_service_proto_enumTypes[13]
+}
+
+func (x LogKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LogKind.Descriptor instead.
+func (LogKind) EnumDescriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{13}
+}
+
+// Who writes change logs beside this server.
+type WriterMode int32
+
+const (
+	// Not said.
+	WriterMode_WRITER_MODE_UNSPECIFIED WriterMode = 0
+	// Nobody.
+	WriterMode_WRITER_MODE_SOLE WriterMode = 1
+	// Brokers and other servers.
+	WriterMode_WRITER_MODE_SHARED WriterMode = 2
+	// One server at a time; the others name it (NOT_LEADER).
+	WriterMode_WRITER_MODE_EXCLUSIVE WriterMode = 3
+	// This server writes nothing (READ_ONLY).
+	WriterMode_WRITER_MODE_READ_ONLY WriterMode = 4
+)
+
+// Enum value maps for WriterMode.
+var (
+	WriterMode_name = map[int32]string{
+		0: "WRITER_MODE_UNSPECIFIED",
+		1: "WRITER_MODE_SOLE",
+		2: "WRITER_MODE_SHARED",
+		3: "WRITER_MODE_EXCLUSIVE",
+		4: "WRITER_MODE_READ_ONLY",
+	}
+	WriterMode_value = map[string]int32{
+		"WRITER_MODE_UNSPECIFIED": 0,
+		"WRITER_MODE_SOLE":        1,
+		"WRITER_MODE_SHARED":      2,
+		"WRITER_MODE_EXCLUSIVE":   3,
+		"WRITER_MODE_READ_ONLY":   4,
+	}
+)
+
+func (x WriterMode) Enum() *WriterMode {
+	p := new(WriterMode)
+	*p = x
+	return p
+}
+
+func (x WriterMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WriterMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_topicpolicies_v1_service_proto_enumTypes[14].Descriptor()
+}
+
+func (WriterMode) Type() protoreflect.EnumType {
+	return &file_topicpolicies_v1_service_proto_enumTypes[14]
+}
+
+func (x WriterMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WriterMode.Descriptor instead.
+func (WriterMode) EnumDescriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{14}
+}
+
+// What a server can do beyond the minimum.
+type ServerFeature int32
+
+const (
+	// Not said.
+	ServerFeature_SERVER_FEATURE_UNSPECIFIED ServerFeature = 0
+	// It keeps a history: ListHistory, GetPolicy as of then, and watches from the beginning.
+	ServerFeature_SERVER_FEATURE_HISTORY ServerFeature = 1
+	// It knows the namespaces' and brokers' policies: GetEffectivePolicy.
+	ServerFeature_SERVER_FEATURE_EFFECTIVE ServerFeature = 2
+	// It judges updates by the rules of Pulsar's admin API.
+	ServerFeature_SERVER_FEATURE_RULES ServerFeature = 3
+	// It shows the secrets of object storages.
+	ServerFeature_SERVER_FEATURE_SECRETS ServerFeature = 4
+)
+
+// Enum value maps for ServerFeature.
+var (
+	ServerFeature_name = map[int32]string{
+		0: "SERVER_FEATURE_UNSPECIFIED",
+		1: "SERVER_FEATURE_HISTORY",
+		2: "SERVER_FEATURE_EFFECTIVE",
+		3: "SERVER_FEATURE_RULES",
+		4: "SERVER_FEATURE_SECRETS",
+	}
+	ServerFeature_value = map[string]int32{
+		"SERVER_FEATURE_UNSPECIFIED": 0,
+		"SERVER_FEATURE_HISTORY":     1,
+		"SERVER_FEATURE_EFFECTIVE":   2,
+		"SERVER_FEATURE_RULES":       3,
+		"SERVER_FEATURE_SECRETS":     4,
+	}
+)
+
+func (x ServerFeature) Enum() *ServerFeature {
+	p := new(ServerFeature)
+	*p = x
+	return p
+}
+
+func (x ServerFeature) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ServerFeature) Descriptor() protoreflect.EnumDescriptor {
+	return file_topicpolicies_v1_service_proto_enumTypes[15].Descriptor()
+}
+
+func (ServerFeature) Type() protoreflect.EnumType {
+	return &file_topicpolicies_v1_service_proto_enumTypes[15]
+}
+
+func (x ServerFeature) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ServerFeature.Descriptor instead.
+func (ServerFeature) EnumDescriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{15}
+}
+
+// A masked change of one document. docs/masks.md has the whole of what a mask means.
 type UpdatePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+	// The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+	// 1,024 characters.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The scope; unspecified means LOCAL.
+	// The scope. Unset: LOCAL.
 	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// The new values of the masked fields. A masked field that is not set here is cleared.
+	// The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+	// and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
 	Policies *TopicPolicies `protobuf:"bytes,3,opt,name=policies,proto3" json:"policies,omitempty"`
 	// Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-	// "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-	// are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+	// "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+	// leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+	// where they are what is set.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// Does nothing (outcome SKIPPED) when there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist).
-	SkipIfAbsent bool `protobuf:"varint,5,opt,name=skip_if_absent,json=skipIfAbsent,proto3" json:"skip_if_absent,omitempty"`
-	// The version that the document must have; otherwise the answer is ABORTED. Empty: any.
+	// What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+	// A list that is not named here is replaced. At most these 3.
+	ListOperations map[string]ListOperation `protobuf:"bytes,5,rep,name=list_operations,json=listOperations,proto3" json:"list_operations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=topicpolicies.v1.ListOperation"`
+	// The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+	// holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
-	// A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-	// without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Checks everything and answers what would be, without writing.
-	ValidateOnly bool `protobuf:"varint,8,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-	// A list that is not named here is replaced.
-	ListOperations map[string]ListOperation `protobuf:"bytes,9,rep,name=list_operations,json=listOperations,proto3" json:"list_operations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=topicpolicies.v1.ListOperation"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
+	MustNotExist bool `protobuf:"varint,7,opt,name=must_not_exist,json=mustNotExist,proto3" json:"must_not_exist,omitempty"`
+	// Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
+	// with `must_not_exist`.
+	SkipIfAbsent bool `protobuf:"varint,8,opt,name=skip_if_absent,json=skipIfAbsent,proto3" json:"skip_if_absent,omitempty"`
+	// A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+	// changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+	// be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+	// dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+	// the server makes one.
+	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
+	ValidateOnly bool `protobuf:"varint,10,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+	// any. At most 256 characters.
+	Actor string `protobuf:"bytes,11,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Whether the answer is to have the document before the change.
+	IncludePrevious bool `protobuf:"varint,13,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *UpdatePolicyRequest) Reset() {
@@ -868,11 +1079,11 @@ func (x *UpdatePolicyRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
 	return nil
 }
 
-func (x *UpdatePolicyRequest) GetSkipIfAbsent() bool {
+func (x *UpdatePolicyRequest) GetListOperations() map[string]ListOperation {
 	if x != nil {
-		return x.SkipIfAbsent
+		return x.ListOperations
 	}
-	return false
+	return nil
 }
 
 func (x *UpdatePolicyRequest) GetEtag() string {
@@ -880,6 +1091,20 @@ func (x *UpdatePolicyRequest) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *UpdatePolicyRequest) GetMustNotExist() bool {
+	if x != nil {
+		return x.MustNotExist
+	}
+	return false
+}
+
+func (x *UpdatePolicyRequest) GetSkipIfAbsent() bool {
+	if x != nil {
+		return x.SkipIfAbsent
+	}
+	return false
 }
 
 func (x *UpdatePolicyRequest) GetRequestId() string {
@@ -896,33 +1121,46 @@ func (x *UpdatePolicyRequest) GetValidateOnly() bool {
 	return false
 }
 
-func (x *UpdatePolicyRequest) GetListOperations() map[string]ListOperation {
+func (x *UpdatePolicyRequest) GetActor() string {
 	if x != nil {
-		return x.ListOperations
+		return x.Actor
 	}
-	return nil
+	return ""
+}
+
+func (x *UpdatePolicyRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *UpdatePolicyRequest) GetIncludePrevious() bool {
+	if x != nil {
+		return x.IncludePrevious
+	}
+	return false
 }
 
 // The answer to an update.
 type UpdatePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic's full name.
-	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The scope.
-	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
-	Policies *TopicPolicies `protobuf:"bytes,3,opt,name=policies,proto3" json:"policies,omitempty"`
-	// The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
-	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
-	PreviousVersion string `protobuf:"bytes,5,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
+	// The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+	// and the document is not known any more, because there were changes since.
+	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
+	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	// The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+	// only if this answers a repeat of which it is no longer known.
+	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
+	// The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
 	// What became of it.
-	Outcome UpdateOutcome `protobuf:"varint,6,opt,name=outcome,proto3,enum=topicpolicies.v1.UpdateOutcome" json:"outcome,omitempty"`
-	// The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-	// history.
-	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Outcome UpdateOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.UpdateOutcome" json:"outcome,omitempty"`
+	// The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Whether this is the answer to an earlier request of the same id, given again.
-	Repeated      bool `protobuf:"varint,8,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	Replayed      bool `protobuf:"varint,6,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -957,23 +1195,9 @@ func (*UpdatePolicyResponse) Descriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *UpdatePolicyResponse) GetTopic() string {
+func (x *UpdatePolicyResponse) GetDocument() *PolicyDocument {
 	if x != nil {
-		return x.Topic
-	}
-	return ""
-}
-
-func (x *UpdatePolicyResponse) GetScope() Scope {
-	if x != nil {
-		return x.Scope
-	}
-	return Scope_SCOPE_UNSPECIFIED
-}
-
-func (x *UpdatePolicyResponse) GetPolicies() *TopicPolicies {
-	if x != nil {
-		return x.Policies
+		return x.Document
 	}
 	return nil
 }
@@ -992,6 +1216,13 @@ func (x *UpdatePolicyResponse) GetPreviousVersion() string {
 	return ""
 }
 
+func (x *UpdatePolicyResponse) GetPrevious() *PolicyDocument {
+	if x != nil {
+		return x.Previous
+	}
+	return nil
+}
+
 func (x *UpdatePolicyResponse) GetOutcome() UpdateOutcome {
 	if x != nil {
 		return x.Outcome
@@ -1006,20 +1237,18 @@ func (x *UpdatePolicyResponse) GetRequestId() string {
 	return ""
 }
 
-func (x *UpdatePolicyResponse) GetRepeated() bool {
+func (x *UpdatePolicyResponse) GetReplayed() bool {
 	if x != nil {
-		return x.Repeated
+		return x.Replayed
 	}
 	return false
 }
 
-// One request of a stream of updates.
+// A batch of changes. A stream has any number of them; how changes are spread over batches means nothing.
 type UpdatePoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The update.
-	Update *UpdatePolicyRequest `protobuf:"bytes,1,opt,name=update,proto3" json:"update,omitempty"`
-	// Chosen by the caller, to tell the answers apart.
-	Sequence      uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+	Changes       []*PolicyChangeRequest `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1054,39 +1283,121 @@ func (*UpdatePoliciesRequest) Descriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *UpdatePoliciesRequest) GetUpdate() *UpdatePolicyRequest {
+func (x *UpdatePoliciesRequest) GetChanges() []*PolicyChangeRequest {
 	if x != nil {
-		return x.Update
+		return x.Changes
 	}
 	return nil
 }
 
-func (x *UpdatePoliciesRequest) GetSequence() uint64 {
+// One change of a batch.
+type PolicyChangeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Chosen by the caller, to tell the results apart. Unset: 0, a number like any other.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// What is to be done. Needed: exactly one of these.
+	//
+	// Types that are valid to be assigned to Change:
+	//
+	//	*PolicyChangeRequest_Update
+	//	*PolicyChangeRequest_Delete
+	Change        isPolicyChangeRequest_Change `protobuf_oneof:"change"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyChangeRequest) Reset() {
+	*x = PolicyChangeRequest{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyChangeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyChangeRequest) ProtoMessage() {}
+
+func (x *PolicyChangeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyChangeRequest.ProtoReflect.Descriptor instead.
+func (*PolicyChangeRequest) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PolicyChangeRequest) GetSequence() uint64 {
 	if x != nil {
 		return x.Sequence
 	}
 	return 0
 }
 
-// One answer of a stream of updates.
+func (x *PolicyChangeRequest) GetChange() isPolicyChangeRequest_Change {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *PolicyChangeRequest) GetUpdate() *UpdatePolicyRequest {
+	if x != nil {
+		if x, ok := x.Change.(*PolicyChangeRequest_Update); ok {
+			return x.Update
+		}
+	}
+	return nil
+}
+
+func (x *PolicyChangeRequest) GetDelete() *DeletePolicyRequest {
+	if x != nil {
+		if x, ok := x.Change.(*PolicyChangeRequest_Delete); ok {
+			return x.Delete
+		}
+	}
+	return nil
+}
+
+type isPolicyChangeRequest_Change interface {
+	isPolicyChangeRequest_Change()
+}
+
+type PolicyChangeRequest_Update struct {
+	// An update.
+	Update *UpdatePolicyRequest `protobuf:"bytes,2,opt,name=update,proto3,oneof"`
+}
+
+type PolicyChangeRequest_Delete struct {
+	// A deletion.
+	Delete *DeletePolicyRequest `protobuf:"bytes,3,opt,name=delete,proto3,oneof"`
+}
+
+func (*PolicyChangeRequest_Update) isPolicyChangeRequest_Change() {}
+
+func (*PolicyChangeRequest_Delete) isPolicyChangeRequest_Change() {}
+
+// A batch of results: those that were settled together.
 type UpdatePoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The request's sequence.
-	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// What became of it.
-	//
-	// Types that are valid to be assigned to Result:
-	//
-	//	*UpdatePoliciesResponse_Response
-	//	*UpdatePoliciesResponse_Error
-	Result        isUpdatePoliciesResponse_Result `protobuf_oneof:"result"`
+	// The results, in the order in which they were settled.
+	Results       []*PolicyChangeResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdatePoliciesResponse) Reset() {
 	*x = UpdatePoliciesResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[3]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1409,7 @@ func (x *UpdatePoliciesResponse) String() string {
 func (*UpdatePoliciesResponse) ProtoMessage() {}
 
 func (x *UpdatePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[3]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,87 +1422,48 @@ func (x *UpdatePoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoliciesResponse.ProtoReflect.Descriptor instead.
 func (*UpdatePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{3}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *UpdatePoliciesResponse) GetSequence() uint64 {
+func (x *UpdatePoliciesResponse) GetResults() []*PolicyChangeResult {
 	if x != nil {
-		return x.Sequence
-	}
-	return 0
-}
-
-func (x *UpdatePoliciesResponse) GetResult() isUpdatePoliciesResponse_Result {
-	if x != nil {
-		return x.Result
+		return x.Results
 	}
 	return nil
 }
 
-func (x *UpdatePoliciesResponse) GetResponse() *UpdatePolicyResponse {
-	if x != nil {
-		if x, ok := x.Result.(*UpdatePoliciesResponse_Response); ok {
-			return x.Response
-		}
-	}
-	return nil
-}
-
-func (x *UpdatePoliciesResponse) GetError() *Status {
-	if x != nil {
-		if x, ok := x.Result.(*UpdatePoliciesResponse_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
-}
-
-type isUpdatePoliciesResponse_Result interface {
-	isUpdatePoliciesResponse_Result()
-}
-
-type UpdatePoliciesResponse_Response struct {
-	// It succeeded.
-	Response *UpdatePolicyResponse `protobuf:"bytes,2,opt,name=response,proto3,oneof"`
-}
-
-type UpdatePoliciesResponse_Error struct {
-	// It failed, alone: the requests around it are not concerned.
-	Error *Status `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
-}
-
-func (*UpdatePoliciesResponse_Response) isUpdatePoliciesResponse_Result() {}
-
-func (*UpdatePoliciesResponse_Error) isUpdatePoliciesResponse_Result() {}
-
-// An error inside an answer; on the wire the same as google.rpc.Status.
-type Status struct {
+// What became of one change of a batch.
+type PolicyChangeResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A google.rpc.Code.
-	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	// A sentence for people.
-	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// google.rpc.ErrorInfo and, where the request is at fault, google.rpc.BadRequest.
-	Details       []*anypb.Any `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty"`
+	// The change's sequence.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// What became of it.
+	//
+	// Types that are valid to be assigned to Result:
+	//
+	//	*PolicyChangeResult_Updated
+	//	*PolicyChangeResult_Deleted
+	//	*PolicyChangeResult_Error
+	Result        isPolicyChangeResult_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Status) Reset() {
-	*x = Status{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[4]
+func (x *PolicyChangeResult) Reset() {
+	*x = PolicyChangeResult{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Status) String() string {
+func (x *PolicyChangeResult) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Status) ProtoMessage() {}
+func (*PolicyChangeResult) ProtoMessage() {}
 
-func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[4]
+func (x *PolicyChangeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,48 +1474,104 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Status.ProtoReflect.Descriptor instead.
-func (*Status) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{4}
+// Deprecated: Use PolicyChangeResult.ProtoReflect.Descriptor instead.
+func (*PolicyChangeResult) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *Status) GetCode() int32 {
+func (x *PolicyChangeResult) GetSequence() uint64 {
 	if x != nil {
-		return x.Code
+		return x.Sequence
 	}
 	return 0
 }
 
-func (x *Status) GetMessage() string {
+func (x *PolicyChangeResult) GetResult() isPolicyChangeResult_Result {
 	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *Status) GetDetails() []*anypb.Any {
-	if x != nil {
-		return x.Details
+		return x.Result
 	}
 	return nil
 }
 
-// Deletes documents of one topic.
+func (x *PolicyChangeResult) GetUpdated() *UpdatePolicyResponse {
+	if x != nil {
+		if x, ok := x.Result.(*PolicyChangeResult_Updated); ok {
+			return x.Updated
+		}
+	}
+	return nil
+}
+
+func (x *PolicyChangeResult) GetDeleted() *DeletePolicyResponse {
+	if x != nil {
+		if x, ok := x.Result.(*PolicyChangeResult_Deleted); ok {
+			return x.Deleted
+		}
+	}
+	return nil
+}
+
+func (x *PolicyChangeResult) GetError() *status.Status {
+	if x != nil {
+		if x, ok := x.Result.(*PolicyChangeResult_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+type isPolicyChangeResult_Result interface {
+	isPolicyChangeResult_Result()
+}
+
+type PolicyChangeResult_Updated struct {
+	// The update succeeded.
+	Updated *UpdatePolicyResponse `protobuf:"bytes,2,opt,name=updated,proto3,oneof"`
+}
+
+type PolicyChangeResult_Deleted struct {
+	// The deletion succeeded.
+	Deleted *DeletePolicyResponse `protobuf:"bytes,3,opt,name=deleted,proto3,oneof"`
+}
+
+type PolicyChangeResult_Error struct {
+	// It failed, alone. The details are those of a call's status.
+	Error *status.Status `protobuf:"bytes,4,opt,name=error,proto3,oneof"`
+}
+
+func (*PolicyChangeResult_Updated) isPolicyChangeResult_Result() {}
+
+func (*PolicyChangeResult_Deleted) isPolicyChangeResult_Result() {}
+
+func (*PolicyChangeResult_Error) isPolicyChangeResult_Result() {}
+
+// Deletes one document.
 type DeletePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic.
+	// The topic, as in UpdatePolicyRequest.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// What to delete, scope by scope; empty means the LOCAL document.
-	Deletes []*ScopedDelete `protobuf:"bytes,2,rep,name=deletes,proto3" json:"deletes,omitempty"`
-	// As in UpdatePolicyRequest; it holds for each scope.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The scope. Unset: LOCAL.
+	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
+	// The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+	// characters.
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// As in UpdatePolicyRequest.
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// As in UpdatePolicyRequest.
+	ValidateOnly bool `protobuf:"varint,5,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// As in UpdatePolicyRequest.
+	Actor string `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
+	// As in UpdatePolicyRequest.
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	// As in UpdatePolicyRequest.
+	IncludePrevious bool `protobuf:"varint,8,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[5]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1583,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[5]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1596,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{5}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DeletePolicyRequest) GetTopic() string {
@@ -1278,11 +1606,18 @@ func (x *DeletePolicyRequest) GetTopic() string {
 	return ""
 }
 
-func (x *DeletePolicyRequest) GetDeletes() []*ScopedDelete {
+func (x *DeletePolicyRequest) GetScope() Scope {
 	if x != nil {
-		return x.Deletes
+		return x.Scope
 	}
-	return nil
+	return Scope_SCOPE_UNSPECIFIED
+}
+
+func (x *DeletePolicyRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
 }
 
 func (x *DeletePolicyRequest) GetRequestId() string {
@@ -1292,70 +1627,51 @@ func (x *DeletePolicyRequest) GetRequestId() string {
 	return ""
 }
 
-// The deletion of one scope's document.
-type ScopedDelete struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The scope; unspecified means LOCAL.
-	Scope Scope `protobuf:"varint,1,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// The version that the document must have. Empty: any.
-	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ScopedDelete) Reset() {
-	*x = ScopedDelete{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ScopedDelete) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ScopedDelete) ProtoMessage() {}
-
-func (x *ScopedDelete) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[6]
+func (x *DeletePolicyRequest) GetValidateOnly() bool {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.ValidateOnly
 	}
-	return mi.MessageOf(x)
+	return false
 }
 
-// Deprecated: Use ScopedDelete.ProtoReflect.Descriptor instead.
-func (*ScopedDelete) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ScopedDelete) GetScope() Scope {
+func (x *DeletePolicyRequest) GetActor() string {
 	if x != nil {
-		return x.Scope
-	}
-	return Scope_SCOPE_UNSPECIFIED
-}
-
-func (x *ScopedDelete) GetEtag() string {
-	if x != nil {
-		return x.Etag
+		return x.Actor
 	}
 	return ""
 }
 
-// The answer to a deletion, one result per scope, in the request's order.
+func (x *DeletePolicyRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DeletePolicyRequest) GetIncludePrevious() bool {
+	if x != nil {
+		return x.IncludePrevious
+	}
+	return false
+}
+
+// The answer to a deletion.
 type DeletePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic's full name.
-	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The results.
-	Results []*ScopedDeleteResult `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`
-	// The request's id, as in UpdatePolicyResponse.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// The version after the deletion, as in UpdatePolicyResponse.
+	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	// The version that was deleted, as in UpdatePolicyResponse.
+	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
+	// The document that was deleted, as in UpdatePolicyResponse.
+	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
+	// What became of it.
+	Outcome DeleteOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.DeleteOutcome" json:"outcome,omitempty"`
+	// As in UpdatePolicyResponse.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// As in UpdatePolicyResponse.
+	Replayed      bool `protobuf:"varint,6,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1390,18 +1706,39 @@ func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *DeletePolicyResponse) GetTopic() string {
+func (x *DeletePolicyResponse) GetDocument() *PolicyDocument {
 	if x != nil {
-		return x.Topic
+		return x.Document
+	}
+	return nil
+}
+
+func (x *DeletePolicyResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
 	}
 	return ""
 }
 
-func (x *DeletePolicyResponse) GetResults() []*ScopedDeleteResult {
+func (x *DeletePolicyResponse) GetPreviousVersion() string {
 	if x != nil {
-		return x.Results
+		return x.PreviousVersion
+	}
+	return ""
+}
+
+func (x *DeletePolicyResponse) GetPrevious() *PolicyDocument {
+	if x != nil {
+		return x.Previous
 	}
 	return nil
+}
+
+func (x *DeletePolicyResponse) GetOutcome() DeleteOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return DeleteOutcome_DELETE_OUTCOME_UNSPECIFIED
 }
 
 func (x *DeletePolicyResponse) GetRequestId() string {
@@ -1411,119 +1748,35 @@ func (x *DeletePolicyResponse) GetRequestId() string {
 	return ""
 }
 
-// What became of one scope.
-type ScopedDeleteResult struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The scope.
-	Scope Scope `protobuf:"varint,1,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// What became of it.
-	Outcome DeleteOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=topicpolicies.v1.DeleteOutcome" json:"outcome,omitempty"`
-	// The version of the absence.
-	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The version that was deleted.
-	PreviousVersion string `protobuf:"bytes,4,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
-	// Set if this scope failed; the others are not concerned.
-	Error *Status `protobuf:"bytes,5,opt,name=error,proto3,oneof" json:"error,omitempty"`
-	// Whether this is the answer to an earlier request of the same id, given again.
-	Repeated      bool `protobuf:"varint,6,opt,name=repeated,proto3" json:"repeated,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ScopedDeleteResult) Reset() {
-	*x = ScopedDeleteResult{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ScopedDeleteResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ScopedDeleteResult) ProtoMessage() {}
-
-func (x *ScopedDeleteResult) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[8]
+func (x *DeletePolicyResponse) GetReplayed() bool {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ScopedDeleteResult.ProtoReflect.Descriptor instead.
-func (*ScopedDeleteResult) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ScopedDeleteResult) GetScope() Scope {
-	if x != nil {
-		return x.Scope
-	}
-	return Scope_SCOPE_UNSPECIFIED
-}
-
-func (x *ScopedDeleteResult) GetOutcome() DeleteOutcome {
-	if x != nil {
-		return x.Outcome
-	}
-	return DeleteOutcome_DELETE_OUTCOME_UNSPECIFIED
-}
-
-func (x *ScopedDeleteResult) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *ScopedDeleteResult) GetPreviousVersion() string {
-	if x != nil {
-		return x.PreviousVersion
-	}
-	return ""
-}
-
-func (x *ScopedDeleteResult) GetError() *Status {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
-func (x *ScopedDeleteResult) GetRepeated() bool {
-	if x != nil {
-		return x.Repeated
+		return x.Replayed
 	}
 	return false
 }
 
-// Reads one document.
+// Reads the documents of one topic.
 type GetPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic.
+	// The topic, as in UpdatePolicyRequest.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The scope; unspecified means LOCAL.
-	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
-	AtLeast string `protobuf:"bytes,3,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
-	// When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
-	AsOf *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
-	// The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
-	AsOfVersion string `protobuf:"bytes,8,opt,name=as_of_version,json=asOfVersion,proto3" json:"as_of_version,omitempty"`
-	// What is to be read of the topic; unspecified means DOCUMENT.
-	View          PolicyView `protobuf:"varint,5,opt,name=view,proto3,enum=topicpolicies.v1.PolicyView" json:"view,omitempty"`
+	// The scopes to read, each once. Unset: both.
+	Scopes []Scope `protobuf:"varint,2,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
+	// When. Unset: now, as far as this server knows.
+	//
+	// Types that are valid to be assigned to ReadAt:
+	//
+	//	*GetPolicyRequest_AtLeastVersion
+	//	*GetPolicyRequest_AsOfTime
+	//	*GetPolicyRequest_AsOfVersion
+	ReadAt        isGetPolicyRequest_ReadAt `protobuf_oneof:"read_at"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[9]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1788,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[9]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1801,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{9}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetPolicyRequest) GetTopic() string {
@@ -1558,39 +1811,281 @@ func (x *GetPolicyRequest) GetTopic() string {
 	return ""
 }
 
-func (x *GetPolicyRequest) GetScope() Scope {
+func (x *GetPolicyRequest) GetScopes() []Scope {
 	if x != nil {
-		return x.Scope
+		return x.Scopes
 	}
-	return Scope_SCOPE_UNSPECIFIED
+	return nil
 }
 
-func (x *GetPolicyRequest) GetAtLeast() string {
+func (x *GetPolicyRequest) GetReadAt() isGetPolicyRequest_ReadAt {
 	if x != nil {
-		return x.AtLeast
+		return x.ReadAt
+	}
+	return nil
+}
+
+func (x *GetPolicyRequest) GetAtLeastVersion() string {
+	if x != nil {
+		if x, ok := x.ReadAt.(*GetPolicyRequest_AtLeastVersion); ok {
+			return x.AtLeastVersion
+		}
 	}
 	return ""
 }
 
-func (x *GetPolicyRequest) GetAsOf() *timestamppb.Timestamp {
+func (x *GetPolicyRequest) GetAsOfTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.AsOf
+		if x, ok := x.ReadAt.(*GetPolicyRequest_AsOfTime); ok {
+			return x.AsOfTime
+		}
 	}
 	return nil
 }
 
 func (x *GetPolicyRequest) GetAsOfVersion() string {
 	if x != nil {
-		return x.AsOfVersion
+		if x, ok := x.ReadAt.(*GetPolicyRequest_AsOfVersion); ok {
+			return x.AsOfVersion
+		}
 	}
 	return ""
 }
 
-func (x *GetPolicyRequest) GetView() PolicyView {
+type isGetPolicyRequest_ReadAt interface {
+	isGetPolicyRequest_ReadAt()
+}
+
+type GetPolicyRequest_AtLeastVersion struct {
+	// A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+	// DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+	AtLeastVersion string `protobuf:"bytes,3,opt,name=at_least_version,json=atLeastVersion,proto3,oneof"`
+}
+
+type GetPolicyRequest_AsOfTime struct {
+	// A time that is over: the documents as they were then, by the history.
+	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=as_of_time,json=asOfTime,proto3,oneof"`
+}
+
+type GetPolicyRequest_AsOfVersion struct {
+	// A version: the document that it is, by the history. One scope only. At most 256 characters.
+	AsOfVersion string `protobuf:"bytes,5,opt,name=as_of_version,json=asOfVersion,proto3,oneof"`
+}
+
+func (*GetPolicyRequest_AtLeastVersion) isGetPolicyRequest_ReadAt() {}
+
+func (*GetPolicyRequest_AsOfTime) isGetPolicyRequest_ReadAt() {}
+
+func (*GetPolicyRequest_AsOfVersion) isGetPolicyRequest_ReadAt() {}
+
+// The documents of one topic.
+type GetPolicyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each scope that was asked for, the LOCAL one first.
+	Documents     []*PolicyDocument `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPolicyResponse) Reset() {
+	*x = GetPolicyResponse{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPolicyResponse) ProtoMessage() {}
+
+func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
+func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetPolicyResponse) GetDocuments() []*PolicyDocument {
+	if x != nil {
+		return x.Documents
+	}
+	return nil
+}
+
+// Reads what holds for one topic.
+type GetEffectivePolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The topic, as in UpdatePolicyRequest.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// Whose reading. Unset: ENFORCED.
+	View EffectiveView `protobuf:"varint,2,opt,name=view,proto3,enum=topicpolicies.v1.EffectiveView" json:"view,omitempty"`
+	// A version that the LOCAL document must have reached, as in GetPolicyRequest. Unset: any. At most 256 characters.
+	AtLeastLocalVersion string `protobuf:"bytes,3,opt,name=at_least_local_version,json=atLeastLocalVersion,proto3" json:"at_least_local_version,omitempty"`
+	// A version that the GLOBAL document must have reached. Unset: any. At most 256 characters.
+	AtLeastGlobalVersion string `protobuf:"bytes,4,opt,name=at_least_global_version,json=atLeastGlobalVersion,proto3" json:"at_least_global_version,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *GetEffectivePolicyRequest) Reset() {
+	*x = GetEffectivePolicyRequest{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEffectivePolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEffectivePolicyRequest) ProtoMessage() {}
+
+func (x *GetEffectivePolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEffectivePolicyRequest.ProtoReflect.Descriptor instead.
+func (*GetEffectivePolicyRequest) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetEffectivePolicyRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *GetEffectivePolicyRequest) GetView() EffectiveView {
 	if x != nil {
 		return x.View
 	}
-	return PolicyView_POLICY_VIEW_UNSPECIFIED
+	return EffectiveView_EFFECTIVE_VIEW_UNSPECIFIED
+}
+
+func (x *GetEffectivePolicyRequest) GetAtLeastLocalVersion() string {
+	if x != nil {
+		return x.AtLeastLocalVersion
+	}
+	return ""
+}
+
+func (x *GetEffectivePolicyRequest) GetAtLeastGlobalVersion() string {
+	if x != nil {
+		return x.AtLeastGlobalVersion
+	}
+	return ""
+}
+
+// What holds for one topic.
+type GetEffectivePolicyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The topic's full name.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// What holds. A field that is unset has no value on any level.
+	Policies *TopicPolicies `protobuf:"bytes,2,opt,name=policies,proto3" json:"policies,omitempty"`
+	// Where each value comes from, by path, in the order of the paths.
+	Sources []*FieldSource `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
+	// The LOCAL document's version.
+	LocalVersion string `protobuf:"bytes,4,opt,name=local_version,json=localVersion,proto3" json:"local_version,omitempty"`
+	// The GLOBAL document's version.
+	GlobalVersion string `protobuf:"bytes,5,opt,name=global_version,json=globalVersion,proto3" json:"global_version,omitempty"`
+	// Whether topic policies are disabled for this topic: then its documents do not count, and their versions are "0".
+	Disabled      bool `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEffectivePolicyResponse) Reset() {
+	*x = GetEffectivePolicyResponse{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEffectivePolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEffectivePolicyResponse) ProtoMessage() {}
+
+func (x *GetEffectivePolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEffectivePolicyResponse.ProtoReflect.Descriptor instead.
+func (*GetEffectivePolicyResponse) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GetEffectivePolicyResponse) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *GetEffectivePolicyResponse) GetPolicies() *TopicPolicies {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *GetEffectivePolicyResponse) GetSources() []*FieldSource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *GetEffectivePolicyResponse) GetLocalVersion() string {
+	if x != nil {
+		return x.LocalVersion
+	}
+	return ""
+}
+
+func (x *GetEffectivePolicyResponse) GetGlobalVersion() string {
+	if x != nil {
+		return x.GlobalVersion
+	}
+	return ""
+}
+
+func (x *GetEffectivePolicyResponse) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
 }
 
 // Where one effective value comes from.
@@ -1606,7 +2101,7 @@ type FieldSource struct {
 
 func (x *FieldSource) Reset() {
 	*x = FieldSource{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[10]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +2113,7 @@ func (x *FieldSource) String() string {
 func (*FieldSource) ProtoMessage() {}
 
 func (x *FieldSource) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[10]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +2126,7 @@ func (x *FieldSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldSource.ProtoReflect.Descriptor instead.
 func (*FieldSource) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{10}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FieldSource) GetPath() string {
@@ -1648,126 +2143,16 @@ func (x *FieldSource) GetSource() PolicySource {
 	return PolicySource_POLICY_SOURCE_UNSPECIFIED
 }
 
-// One document.
-type GetPolicyResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic's full name.
-	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The scope.
-	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// Whether there is a document.
-	Exists bool `protobuf:"varint,3,opt,name=exists,proto3" json:"exists,omitempty"`
-	// The document; unset if there is none.
-	Policies *TopicPolicies `protobuf:"bytes,4,opt,name=policies,proto3" json:"policies,omitempty"`
-	// Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	// Of the effective policies: where each value comes from, by path.
-	Sources []*FieldSource `protobuf:"bytes,6,rep,name=sources,proto3" json:"sources,omitempty"`
-	// Of the effective policies: the GLOBAL document's version.
-	GlobalVersion string `protobuf:"bytes,7,opt,name=global_version,json=globalVersion,proto3" json:"global_version,omitempty"`
-	// Whether the topic's policies are disabled (property "__topic_policies_disabled" of it or its namespace): then its documents are not
-	// told of, and do not count.
-	Disabled      bool `protobuf:"varint,8,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetPolicyResponse) Reset() {
-	*x = GetPolicyResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetPolicyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetPolicyResponse) ProtoMessage() {}
-
-func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
-func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *GetPolicyResponse) GetTopic() string {
-	if x != nil {
-		return x.Topic
-	}
-	return ""
-}
-
-func (x *GetPolicyResponse) GetScope() Scope {
-	if x != nil {
-		return x.Scope
-	}
-	return Scope_SCOPE_UNSPECIFIED
-}
-
-func (x *GetPolicyResponse) GetExists() bool {
-	if x != nil {
-		return x.Exists
-	}
-	return false
-}
-
-func (x *GetPolicyResponse) GetPolicies() *TopicPolicies {
-	if x != nil {
-		return x.Policies
-	}
-	return nil
-}
-
-func (x *GetPolicyResponse) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *GetPolicyResponse) GetSources() []*FieldSource {
-	if x != nil {
-		return x.Sources
-	}
-	return nil
-}
-
-func (x *GetPolicyResponse) GetGlobalVersion() string {
-	if x != nil {
-		return x.GlobalVersion
-	}
-	return ""
-}
-
-func (x *GetPolicyResponse) GetDisabled() bool {
-	if x != nil {
-		return x.Disabled
-	}
-	return false
-}
-
 // Lists the documents of a namespace.
 type ListPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The namespace: "tenant/namespace".
+	// The namespace: "tenant/namespace". Needed; at most 1,024 characters.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The scopes to list; empty means both.
+	// The scopes to list, each once. Unset: both.
 	Scopes []Scope `protobuf:"varint,2,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
-	// Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+	// Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before; empty for the first page.
+	// From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1775,7 +2160,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[12]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +2172,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[12]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +2185,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{12}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListPoliciesRequest) GetNamespace() string {
@@ -1834,11 +2219,12 @@ func (x *ListPoliciesRequest) GetPageToken() string {
 // A page of documents.
 type ListPoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
-	Entries []*GetPolicyResponse `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	// For the next page; empty if this was the last.
+	// The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+	// are left out, and a page ends with the document that makes it 1 MiB large.
+	Documents []*PolicyDocument `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
+	// For the next page. Unset: this was the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Where this page was read. A watch that resumes from the first page's token misses nothing.
+	// Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
 	Token         *WatchToken `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1846,7 +2232,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[13]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +2244,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[13]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,12 +2257,12 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{13}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *ListPoliciesResponse) GetEntries() []*GetPolicyResponse {
+func (x *ListPoliciesResponse) GetDocuments() []*PolicyDocument {
 	if x != nil {
-		return x.Entries
+		return x.Documents
 	}
 	return nil
 }
@@ -1897,31 +2283,39 @@ func (x *ListPoliciesResponse) GetToken() *WatchToken {
 
 // What to watch.
 //
-// Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named, and not all that is named
-// is disabled, they are said to be absent. A namespace of which everything that is watched is disabled is not read: its status says so, with
-// the reason TOPIC_POLICIES_DISABLED, and the stream goes on with it when that has changed. When topics are disabled or enabled in a
-// namespace that is being told of, the stream ends with OUT_OF_RANGE: start over without a token.
+// Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named they are said to be absent. A
+// namespace of which everything that is watched is disabled has the state DISABLED, until that has changed. When other topics of a
+// namespace are disabled or enabled, a reset tells so.
 type WatchPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Topics to watch.
+	// Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+	// ServerLimits.watch_selectors.
 	Topics []string `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
-	// Namespaces of which all topics are watched: "tenant/namespace".
+	// Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
 	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// The scopes; empty means both.
+	// The scopes, each once. Unset: both.
 	Scopes []Scope `protobuf:"varint,3,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
-	// What is owed to a reader that falls behind.
+	// What is told. Unset: LATEST.
 	Mode WatchMode `protobuf:"varint,4,opt,name=mode,proto3,enum=topicpolicies.v1.WatchMode" json:"mode,omitempty"`
-	// Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+	// Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+	// snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
 	Resume map[string]*WatchToken `protobuf:"bytes,5,rep,name=resume,proto3" json:"resume,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
-	BookmarkInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=bookmark_interval,json=bookmarkInterval,proto3" json:"bookmark_interval,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
+	// always do. Not with LATEST.
+	FromBeginning bool `protobuf:"varint,6,opt,name=from_beginning,json=fromBeginning,proto3" json:"from_beginning,omitempty"`
+	// Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+	EndWhenSynced bool `protobuf:"varint,7,opt,name=end_when_synced,json=endWhenSynced,proto3" json:"end_when_synced,omitempty"`
+	// Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
+	BookmarkInterval *durationpb.Duration `protobuf:"bytes,8,opt,name=bookmark_interval,json=bookmarkInterval,proto3" json:"bookmark_interval,omitempty"`
+	// Whether changes are to have the document before.
+	IncludePrevious bool `protobuf:"varint,9,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *WatchPoliciesRequest) Reset() {
 	*x = WatchPoliciesRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[14]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2327,7 @@ func (x *WatchPoliciesRequest) String() string {
 func (*WatchPoliciesRequest) ProtoMessage() {}
 
 func (x *WatchPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[14]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2340,7 @@ func (x *WatchPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*WatchPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{14}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchPoliciesRequest) GetTopics() []string {
@@ -1984,6 +2378,20 @@ func (x *WatchPoliciesRequest) GetResume() map[string]*WatchToken {
 	return nil
 }
 
+func (x *WatchPoliciesRequest) GetFromBeginning() bool {
+	if x != nil {
+		return x.FromBeginning
+	}
+	return false
+}
+
+func (x *WatchPoliciesRequest) GetEndWhenSynced() bool {
+	if x != nil {
+		return x.EndWhenSynced
+	}
+	return false
+}
+
 func (x *WatchPoliciesRequest) GetBookmarkInterval() *durationpb.Duration {
 	if x != nil {
 		return x.BookmarkInterval
@@ -1991,24 +2399,25 @@ func (x *WatchPoliciesRequest) GetBookmarkInterval() *durationpb.Duration {
 	return nil
 }
 
-// One message of a watch.
+func (x *WatchPoliciesRequest) GetIncludePrevious() bool {
+	if x != nil {
+		return x.IncludePrevious
+	}
+	return false
+}
+
+// A batch of what a watch tells. How it is spread over batches means nothing.
 type WatchPoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its content.
-	//
-	// Types that are valid to be assigned to Content:
-	//
-	//	*WatchPoliciesResponse_Change
-	//	*WatchPoliciesResponse_Bookmark
-	//	*WatchPoliciesResponse_Status
-	Content       isWatchPoliciesResponse_Content `protobuf_oneof:"content"`
+	// What is told, in order.
+	Events        []*WatchEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchPoliciesResponse) Reset() {
 	*x = WatchPoliciesResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[15]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2429,7 @@ func (x *WatchPoliciesResponse) String() string {
 func (*WatchPoliciesResponse) ProtoMessage() {}
 
 func (x *WatchPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[15]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,98 +2442,203 @@ func (x *WatchPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*WatchPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{15}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *WatchPoliciesResponse) GetContent() isWatchPoliciesResponse_Content {
+func (x *WatchPoliciesResponse) GetEvents() []*WatchEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// One thing that a watch tells of a namespace.
+type WatchEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace: "tenant/namespace".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// What is told. A reader skips what it does not know.
+	//
+	// Types that are valid to be assigned to Content:
+	//
+	//	*WatchEvent_Change
+	//	*WatchEvent_Entry
+	//	*WatchEvent_Bookmark
+	//	*WatchEvent_Status
+	//	*WatchEvent_Reset_
+	//	*WatchEvent_Gap
+	Content       isWatchEvent_Content `protobuf_oneof:"content"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEvent) Reset() {
+	*x = WatchEvent{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEvent) ProtoMessage() {}
+
+func (x *WatchEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
+func (*WatchEvent) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WatchEvent) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *WatchEvent) GetContent() isWatchEvent_Content {
 	if x != nil {
 		return x.Content
 	}
 	return nil
 }
 
-func (x *WatchPoliciesResponse) GetChange() *PolicyChange {
+func (x *WatchEvent) GetChange() *PolicyChange {
 	if x != nil {
-		if x, ok := x.Content.(*WatchPoliciesResponse_Change); ok {
+		if x, ok := x.Content.(*WatchEvent_Change); ok {
 			return x.Change
 		}
 	}
 	return nil
 }
 
-func (x *WatchPoliciesResponse) GetBookmark() *Bookmark {
+func (x *WatchEvent) GetEntry() *HistoryEntry {
 	if x != nil {
-		if x, ok := x.Content.(*WatchPoliciesResponse_Bookmark); ok {
+		if x, ok := x.Content.(*WatchEvent_Entry); ok {
+			return x.Entry
+		}
+	}
+	return nil
+}
+
+func (x *WatchEvent) GetBookmark() *Bookmark {
+	if x != nil {
+		if x, ok := x.Content.(*WatchEvent_Bookmark); ok {
 			return x.Bookmark
 		}
 	}
 	return nil
 }
 
-func (x *WatchPoliciesResponse) GetStatus() *NamespaceStatus {
+func (x *WatchEvent) GetStatus() *NamespaceStatus {
 	if x != nil {
-		if x, ok := x.Content.(*WatchPoliciesResponse_Status); ok {
+		if x, ok := x.Content.(*WatchEvent_Status); ok {
 			return x.Status
 		}
 	}
 	return nil
 }
 
-type isWatchPoliciesResponse_Content interface {
-	isWatchPoliciesResponse_Content()
+func (x *WatchEvent) GetReset_() *WatchReset {
+	if x != nil {
+		if x, ok := x.Content.(*WatchEvent_Reset_); ok {
+			return x.Reset_
+		}
+	}
+	return nil
 }
 
-type WatchPoliciesResponse_Change struct {
-	// A document: of the snapshot before SYNCED, a change after it.
-	Change *PolicyChange `protobuf:"bytes,1,opt,name=change,proto3,oneof"`
+func (x *WatchEvent) GetGap() *HistoryGap {
+	if x != nil {
+		if x, ok := x.Content.(*WatchEvent_Gap); ok {
+			return x.Gap
+		}
+	}
+	return nil
 }
 
-type WatchPoliciesResponse_Bookmark struct {
+type isWatchEvent_Content interface {
+	isWatchEvent_Content()
+}
+
+type WatchEvent_Change struct {
+	// A document: of a snapshot before SYNCED, a change after it.
+	Change *PolicyChange `protobuf:"bytes,2,opt,name=change,proto3,oneof"`
+}
+
+type WatchEvent_Entry struct {
+	// An event of the log (mode ENTRIES).
+	Entry *HistoryEntry `protobuf:"bytes,3,opt,name=entry,proto3,oneof"`
+}
+
+type WatchEvent_Bookmark struct {
 	// A place to resume from.
-	Bookmark *Bookmark `protobuf:"bytes,2,opt,name=bookmark,proto3,oneof"`
+	Bookmark *Bookmark `protobuf:"bytes,4,opt,name=bookmark,proto3,oneof"`
 }
 
-type WatchPoliciesResponse_Status struct {
-	// A namespace that can't be followed for now.
-	Status *NamespaceStatus `protobuf:"bytes,3,opt,name=status,proto3,oneof"`
+type WatchEvent_Status struct {
+	// The namespace's state has changed.
+	Status *NamespaceStatus `protobuf:"bytes,5,opt,name=status,proto3,oneof"`
 }
 
-func (*WatchPoliciesResponse_Change) isWatchPoliciesResponse_Content() {}
+type WatchEvent_Reset_ struct {
+	// What was told of the namespace before counts no more.
+	Reset_ *WatchReset `protobuf:"bytes,6,opt,name=reset,proto3,oneof"`
+}
 
-func (*WatchPoliciesResponse_Bookmark) isWatchPoliciesResponse_Content() {}
+type WatchEvent_Gap struct {
+	// Events may be missing from the history here, before what follows.
+	Gap *HistoryGap `protobuf:"bytes,7,opt,name=gap,proto3,oneof"`
+}
 
-func (*WatchPoliciesResponse_Status) isWatchPoliciesResponse_Content() {}
+func (*WatchEvent_Change) isWatchEvent_Content() {}
+
+func (*WatchEvent_Entry) isWatchEvent_Content() {}
+
+func (*WatchEvent_Bookmark) isWatchEvent_Content() {}
+
+func (*WatchEvent_Status) isWatchEvent_Content() {}
+
+func (*WatchEvent_Reset_) isWatchEvent_Content() {}
+
+func (*WatchEvent_Gap) isWatchEvent_Content() {}
 
 // A document, and the event that produced it.
 type PolicyChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The namespace: "tenant/namespace".
-	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The topic's full name.
-	Topic string `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The scope.
-	Scope Scope `protobuf:"varint,3,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// Whether there is a document; false is a delete, or, in a snapshot, an absent topic that was asked for.
-	Exists bool `protobuf:"varint,4,opt,name=exists,proto3" json:"exists,omitempty"`
-	// The document; unset if there is none.
-	Policies *TopicPolicies `protobuf:"bytes,5,opt,name=policies,proto3" json:"policies,omitempty"`
-	// Its version.
-	Version string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
-	// The version before; empty in what was loaded from the log.
-	PreviousVersion string `protobuf:"bytes,7,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
+	// The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
+	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// The version before. Unset: it is not known, as in most of a snapshot.
+	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
+	// The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
 	// The partition of the change log.
-	Partition int32 `protobuf:"varint,8,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
-	Position string `protobuf:"bytes,9,opt,name=position,proto3" json:"position,omitempty"`
-	// Where the change came from.
-	Origin        *ChangeOrigin `protobuf:"bytes,10,opt,name=origin,proto3" json:"origin,omitempty"`
+	Partition int32 `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+	// Unset: the log has no event of it, so there is nothing to fold.
+	Position string `protobuf:"bytes,5,opt,name=position,proto3" json:"position,omitempty"`
+	// Where the change came from. Unset: not known.
+	Origin        *ChangeOrigin `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[16]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2650,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[16]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,49 +2663,14 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{16}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *PolicyChange) GetNamespace() string {
+func (x *PolicyChange) GetDocument() *PolicyDocument {
 	if x != nil {
-		return x.Namespace
-	}
-	return ""
-}
-
-func (x *PolicyChange) GetTopic() string {
-	if x != nil {
-		return x.Topic
-	}
-	return ""
-}
-
-func (x *PolicyChange) GetScope() Scope {
-	if x != nil {
-		return x.Scope
-	}
-	return Scope_SCOPE_UNSPECIFIED
-}
-
-func (x *PolicyChange) GetExists() bool {
-	if x != nil {
-		return x.Exists
-	}
-	return false
-}
-
-func (x *PolicyChange) GetPolicies() *TopicPolicies {
-	if x != nil {
-		return x.Policies
+		return x.Document
 	}
 	return nil
-}
-
-func (x *PolicyChange) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
 }
 
 func (x *PolicyChange) GetPreviousVersion() string {
@@ -2199,6 +2678,13 @@ func (x *PolicyChange) GetPreviousVersion() string {
 		return x.PreviousVersion
 	}
 	return ""
+}
+
+func (x *PolicyChange) GetPrevious() *PolicyDocument {
+	if x != nil {
+		return x.Previous
+	}
+	return nil
 }
 
 func (x *PolicyChange) GetPartition() int32 {
@@ -2222,28 +2708,33 @@ func (x *PolicyChange) GetOrigin() *ChangeOrigin {
 	return nil
 }
 
-// Who changed a document, as far as the log tells.
+// Where an event came from, as far as the log tells.
 type ChangeOrigin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asked for it; empty if nobody said.
+	// Who asked for it. Unset: nobody said.
 	Actor string `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
-	// The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
-	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The mask of the request; unset for a broker's event.
-	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// The name of the producer that wrote the event.
-	ProducerName string `protobuf:"bytes,4,opt,name=producer_name,json=producerName,proto3" json:"producer_name,omitempty"`
-	// When it was published, by the log's clock.
-	PublishTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
-	// The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
-	Event         *PulsarEvent `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
+	// What is known of the actor.
+	ActorStanding ActorStanding `protobuf:"varint,2,opt,name=actor_standing,json=actorStanding,proto3,enum=topicpolicies.v1.ActorStanding" json:"actor_standing,omitempty"`
+	// Why. Unset: nobody said.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// The name of the producer that wrote the event. Unset: the embedded log, which has none.
+	ProducerName string `protobuf:"bytes,6,opt,name=producer_name,json=producerName,proto3" json:"producer_name,omitempty"`
+	// When it was published, by its writer's word.
+	PublishTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
+	// The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+	// document, and left out where they are the change's own.
+	Event         *PulsarEvent `protobuf:"bytes,8,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeOrigin) Reset() {
 	*x = ChangeOrigin{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[17]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2746,7 @@ func (x *ChangeOrigin) String() string {
 func (*ChangeOrigin) ProtoMessage() {}
 
 func (x *ChangeOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[17]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,12 +2759,26 @@ func (x *ChangeOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeOrigin.ProtoReflect.Descriptor instead.
 func (*ChangeOrigin) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{17}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ChangeOrigin) GetActor() string {
 	if x != nil {
 		return x.Actor
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetActorStanding() ActorStanding {
+	if x != nil {
+		return x.ActorStanding
+	}
+	return ActorStanding_ACTOR_STANDING_UNSPECIFIED
+}
+
+func (x *ChangeOrigin) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -2313,22 +2818,23 @@ func (x *ChangeOrigin) GetEvent() *PulsarEvent {
 	return nil
 }
 
-// A place to resume from.
+// A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent.
 type Bookmark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The namespace.
-	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Why it was sent.
-	Kind BookmarkKind `protobuf:"varint,2,opt,name=kind,proto3,enum=topicpolicies.v1.BookmarkKind" json:"kind,omitempty"`
+	Kind BookmarkKind `protobuf:"varint,1,opt,name=kind,proto3,enum=topicpolicies.v1.BookmarkKind" json:"kind,omitempty"`
 	// The place.
-	Token         *WatchToken `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	Token *WatchToken `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	// As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+	// log nothing is: 1970.
+	ConfirmedTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=confirmed_time,json=confirmedTime,proto3" json:"confirmed_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Bookmark) Reset() {
 	*x = Bookmark{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[18]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2846,7 @@ func (x *Bookmark) String() string {
 func (*Bookmark) ProtoMessage() {}
 
 func (x *Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[18]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,14 +2859,7 @@ func (x *Bookmark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bookmark.ProtoReflect.Descriptor instead.
 func (*Bookmark) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *Bookmark) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Bookmark) GetKind() BookmarkKind {
@@ -2377,20 +2876,29 @@ func (x *Bookmark) GetToken() *WatchToken {
 	return nil
 }
 
-// A place in a namespace's change log.
+func (x *Bookmark) GetConfirmedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ConfirmedTime
+	}
+	return nil
+}
+
+// A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; nothing else in it means anything to them.
 type WatchToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The log's identity.
+	// The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
 	Log string `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
-	// The position per partition; empty where nothing was read.
-	Positions     []string `protobuf:"bytes,2,rep,name=positions,proto3" json:"positions,omitempty"`
+	// The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
+	Positions []string `protobuf:"bytes,2,rep,name=positions,proto3" json:"positions,omitempty"`
+	// Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+	LeftOut       string `protobuf:"bytes,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchToken) Reset() {
 	*x = WatchToken{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[19]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2910,7 @@ func (x *WatchToken) String() string {
 func (*WatchToken) ProtoMessage() {}
 
 func (x *WatchToken) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[19]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2923,7 @@ func (x *WatchToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchToken.ProtoReflect.Descriptor instead.
 func (*WatchToken) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{19}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchToken) GetLog() string {
@@ -2432,24 +2940,29 @@ func (x *WatchToken) GetPositions() []string {
 	return nil
 }
 
-// A namespace that can't be followed for now.
+func (x *WatchToken) GetLeftOut() string {
+	if x != nil {
+		return x.LeftOut
+	}
+	return ""
+}
+
+// The state of a namespace of a watch. Sent when it is not READY, and when it has become so.
 type NamespaceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The namespace.
-	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Its state.
-	State NamespaceState `protobuf:"varint,2,opt,name=state,proto3,enum=topicpolicies.v1.NamespaceState" json:"state,omitempty"`
-	// A sentence for people.
-	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	State NamespaceState `protobuf:"varint,1,opt,name=state,proto3,enum=topicpolicies.v1.NamespaceState" json:"state,omitempty"`
+	// Why. Always set, but for READY.
+	Reason ErrorReason `protobuf:"varint,2,opt,name=reason,proto3,enum=topicpolicies.v1.ErrorReason" json:"reason,omitempty"`
+	// A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NamespaceStatus) Reset() {
 	*x = NamespaceStatus{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[20]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2974,7 @@ func (x *NamespaceStatus) String() string {
 func (*NamespaceStatus) ProtoMessage() {}
 
 func (x *NamespaceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[20]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,14 +2987,7 @@ func (x *NamespaceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceStatus.ProtoReflect.Descriptor instead.
 func (*NamespaceStatus) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *NamespaceStatus) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NamespaceStatus) GetState() NamespaceState {
@@ -2491,6 +2997,13 @@ func (x *NamespaceStatus) GetState() NamespaceState {
 	return NamespaceState_NAMESPACE_STATE_UNSPECIFIED
 }
 
+func (x *NamespaceStatus) GetReason() ErrorReason {
+	if x != nil {
+		return x.Reason
+	}
+	return ErrorReason_ERROR_REASON_UNSPECIFIED
+}
+
 func (x *NamespaceStatus) GetMessage() string {
 	if x != nil {
 		return x.Message
@@ -2498,43 +3011,91 @@ func (x *NamespaceStatus) GetMessage() string {
 	return ""
 }
 
-func (x *NamespaceStatus) GetReason() string {
+// A namespace begins anew: its token counts no more, nor does what was told of it. A snapshot follows, then SYNCED; documents that the
+// snapshot does not have are gone. In the mode ENTRIES what the history has follows from its beginning, then SYNCED.
+type WatchReset struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why.
+	Reason ErrorReason `protobuf:"varint,1,opt,name=reason,proto3,enum=topicpolicies.v1.ErrorReason" json:"reason,omitempty"`
+	// A sentence for people, at most 4,096 characters.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchReset) Reset() {
+	*x = WatchReset{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchReset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchReset) ProtoMessage() {}
+
+func (x *WatchReset) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchReset.ProtoReflect.Descriptor instead.
+func (*WatchReset) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *WatchReset) GetReason() ErrorReason {
 	if x != nil {
 		return x.Reason
+	}
+	return ErrorReason_ERROR_REASON_UNSPECIFIED
+}
+
+func (x *WatchReset) GetMessage() string {
+	if x != nil {
+		return x.Message
 	}
 	return ""
 }
 
-// Which part of the history is to be listed.
+// Which part of the history is to be listed. To copy the history, watch it in the mode ENTRIES.
 type ListHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic whose history is listed. Either this or `namespace`.
+	// The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The namespace whose history is listed: "tenant/namespace".
+	// The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The scopes; empty means both.
+	// The scopes, each once. Unset: both.
 	Scopes []Scope `protobuf:"varint,3,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
 	// Only what happened at this time or later. Unset: from the beginning.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Only what happened before this time. Unset: to the end.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+	// Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+	// 256 characters.
 	Actor *string `protobuf:"bytes,6,opt,name=actor,proto3,oneof" json:"actor,omitempty"`
-	// In which order.
+	// In which order. Unset: NEWEST_FIRST.
 	Order HistoryOrder `protobuf:"varint,7,opt,name=order,proto3,enum=topicpolicies.v1.HistoryOrder" json:"order,omitempty"`
-	// Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+	// Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
 	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
-	PageToken string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-	UntilToken    string `protobuf:"bytes,10,opt,name=until_token,json=untilToken,proto3" json:"until_token,omitempty"`
+	// From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
+	PageToken     string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListHistoryRequest) Reset() {
 	*x = ListHistoryRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[21]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +3107,7 @@ func (x *ListHistoryRequest) String() string {
 func (*ListHistoryRequest) ProtoMessage() {}
 
 func (x *ListHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[21]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +3120,7 @@ func (x *ListHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHistoryRequest.ProtoReflect.Descriptor instead.
 func (*ListHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{21}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListHistoryRequest) GetTopic() string {
@@ -2625,34 +3186,24 @@ func (x *ListHistoryRequest) GetPageToken() string {
 	return ""
 }
 
-func (x *ListHistoryRequest) GetUntilToken() string {
-	if x != nil {
-		return x.UntilToken
-	}
-	return ""
-}
-
 // A page of history. The events of one topic and scope stand in the order of the log, or in the contrary one.
 type ListHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The events.
+	// The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
 	Entries []*HistoryEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	// For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+	// For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Where the record may miss events, in the time that was asked for: the newest 100, newest first.
 	Gaps []*HistoryGap `protobuf:"bytes,3,rep,name=gaps,proto3" json:"gaps,omitempty"`
 	// Whether this server follows the change log at present. If not, the newest events may be missing: the log can't be read now.
-	Following bool `protobuf:"varint,4,opt,name=following,proto3" json:"following,omitempty"`
-	// In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-	// another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-	EndToken      string `protobuf:"bytes,5,opt,name=end_token,json=endToken,proto3" json:"end_token,omitempty"`
+	Following     bool `protobuf:"varint,4,opt,name=following,proto3" json:"following,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListHistoryResponse) Reset() {
 	*x = ListHistoryResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[22]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +3215,7 @@ func (x *ListHistoryResponse) String() string {
 func (*ListHistoryResponse) ProtoMessage() {}
 
 func (x *ListHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[22]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +3228,7 @@ func (x *ListHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHistoryResponse.ProtoReflect.Descriptor instead.
 func (*ListHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{22}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListHistoryResponse) GetEntries() []*HistoryEntry {
@@ -2708,71 +3259,47 @@ func (x *ListHistoryResponse) GetFollowing() bool {
 	return false
 }
 
-func (x *ListHistoryResponse) GetEndToken() string {
-	if x != nil {
-		return x.EndToken
-	}
-	return ""
-}
-
 // One event of the change log, as this server read it, and what it did.
 type HistoryEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic's full name; empty if the event could not be read.
-	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The scope.
-	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
+	// The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+	// kept in no history: it has "********" for them.
+	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// The document before the event. Unset: it is not known.
+	Previous *PolicyDocument `protobuf:"bytes,2,opt,name=previous,proto3" json:"previous,omitempty"`
 	// What kind of event it is.
 	Kind HistoryKind `protobuf:"varint,3,opt,name=kind,proto3,enum=topicpolicies.v1.HistoryKind" json:"kind,omitempty"`
 	// What became of it.
 	Outcome HistoryOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.HistoryOutcome" json:"outcome,omitempty"`
-	// When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+	// When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+	// this.
 	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
-	// When it was published, by its writer's word.
-	PublishTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
-	// Who asked for it; empty if that is not known.
-	Actor string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
-	// What is known of the actor.
-	ActorStanding ActorStanding `protobuf:"varint,8,opt,name=actor_standing,json=actorStanding,proto3,enum=topicpolicies.v1.ActorStanding" json:"actor_standing,omitempty"`
-	// The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The mask of the request; of a broker's event what it was taken to change, setting by setting.
-	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,10,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// The name of the producer that wrote the event; empty on the embedded log.
-	ProducerName string `protobuf:"bytes,11,opt,name=producer_name,json=producerName,proto3" json:"producer_name,omitempty"`
 	// The partition of the change log.
-	Partition int32 `protobuf:"varint,12,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The position in that partition.
-	Position string `protobuf:"bytes,13,opt,name=position,proto3" json:"position,omitempty"`
-	// The document's version after the event; if it was the event that changed it, its position.
-	Version string `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`
-	// The version before; empty if the log did not tell.
-	PreviousVersion string `protobuf:"bytes,15,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
-	// The document before the event; unset if there was none, or if it is not known.
-	Before *TopicPolicies `protobuf:"bytes,16,opt,name=before,proto3" json:"before,omitempty"`
-	// Whether it is known what was before.
-	BeforeKnown bool `protobuf:"varint,17,opt,name=before_known,json=beforeKnown,proto3" json:"before_known,omitempty"`
-	// The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-	After *TopicPolicies `protobuf:"bytes,18,opt,name=after,proto3" json:"after,omitempty"`
-	// Fields and entries of maps that differ between the two, also where that is a secret.
-	Changed *fieldmaskpb.FieldMask `protobuf:"bytes,19,opt,name=changed,proto3" json:"changed,omitempty"`
+	Partition int32 `protobuf:"varint,6,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The position in that partition, as in PolicyChange.
+	Position string `protobuf:"bytes,7,opt,name=position,proto3" json:"position,omitempty"`
+	// Where it came from.
+	Origin *ChangeOrigin `protobuf:"bytes,8,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+	// the fields. Unset: nothing does.
+	Changed *fieldmaskpb.FieldMask `protobuf:"bytes,9,opt,name=changed,proto3" json:"changed,omitempty"`
 	// Whether the event was computed from something else than the document that it met.
-	Stale bool `protobuf:"varint,20,opt,name=stale,proto3" json:"stale,omitempty"`
+	Stale bool `protobuf:"varint,10,opt,name=stale,proto3" json:"stale,omitempty"`
 	// A broker's event that no recent document explains: applying its difference from the newest may have undone something.
-	Unexplained bool `protobuf:"varint,21,opt,name=unexplained,proto3" json:"unexplained,omitempty"`
+	Unexplained bool `protobuf:"varint,11,opt,name=unexplained,proto3" json:"unexplained,omitempty"`
 	// A broker's event that two recent documents explain differently: the newer was believed.
-	Ambiguous bool `protobuf:"varint,22,opt,name=ambiguous,proto3" json:"ambiguous,omitempty"`
+	Ambiguous bool `protobuf:"varint,12,opt,name=ambiguous,proto3" json:"ambiguous,omitempty"`
 	// Whether it came from another cluster.
-	Replicated bool `protobuf:"varint,23,opt,name=replicated,proto3" json:"replicated,omitempty"`
-	// Why it could not be read; empty if it could.
-	Problem       string `protobuf:"bytes,24,opt,name=problem,proto3" json:"problem,omitempty"`
+	Replicated bool `protobuf:"varint,13,opt,name=replicated,proto3" json:"replicated,omitempty"`
+	// Why it could not be read. Unset: it could.
+	Problem       string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[23]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2784,7 +3311,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[23]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2797,21 +3324,21 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{23}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *HistoryEntry) GetTopic() string {
+func (x *HistoryEntry) GetDocument() *PolicyDocument {
 	if x != nil {
-		return x.Topic
+		return x.Document
 	}
-	return ""
+	return nil
 }
 
-func (x *HistoryEntry) GetScope() Scope {
+func (x *HistoryEntry) GetPrevious() *PolicyDocument {
 	if x != nil {
-		return x.Scope
+		return x.Previous
 	}
-	return Scope_SCOPE_UNSPECIFIED
+	return nil
 }
 
 func (x *HistoryEntry) GetKind() HistoryKind {
@@ -2835,48 +3362,6 @@ func (x *HistoryEntry) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *HistoryEntry) GetPublishTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.PublishTime
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetActor() string {
-	if x != nil {
-		return x.Actor
-	}
-	return ""
-}
-
-func (x *HistoryEntry) GetActorStanding() ActorStanding {
-	if x != nil {
-		return x.ActorStanding
-	}
-	return ActorStanding_ACTOR_STANDING_UNSPECIFIED
-}
-
-func (x *HistoryEntry) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *HistoryEntry) GetUpdateMask() *fieldmaskpb.FieldMask {
-	if x != nil {
-		return x.UpdateMask
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetProducerName() string {
-	if x != nil {
-		return x.ProducerName
-	}
-	return ""
-}
-
 func (x *HistoryEntry) GetPartition() int32 {
 	if x != nil {
 		return x.Partition
@@ -2891,37 +3376,9 @@ func (x *HistoryEntry) GetPosition() string {
 	return ""
 }
 
-func (x *HistoryEntry) GetVersion() string {
+func (x *HistoryEntry) GetOrigin() *ChangeOrigin {
 	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *HistoryEntry) GetPreviousVersion() string {
-	if x != nil {
-		return x.PreviousVersion
-	}
-	return ""
-}
-
-func (x *HistoryEntry) GetBefore() *TopicPolicies {
-	if x != nil {
-		return x.Before
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetBeforeKnown() bool {
-	if x != nil {
-		return x.BeforeKnown
-	}
-	return false
-}
-
-func (x *HistoryEntry) GetAfter() *TopicPolicies {
-	if x != nil {
-		return x.After
+		return x.Origin
 	}
 	return nil
 }
@@ -2971,7 +3428,7 @@ func (x *HistoryEntry) GetProblem() string {
 // A time in which the record of a namespace may miss events.
 type HistoryGap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its beginning; unset: from the beginning of the log.
+	// Its beginning. Unset: from the beginning of the log.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Its end.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
@@ -2983,7 +3440,7 @@ type HistoryGap struct {
 
 func (x *HistoryGap) Reset() {
 	*x = HistoryGap{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[24]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2995,7 +3452,7 @@ func (x *HistoryGap) String() string {
 func (*HistoryGap) ProtoMessage() {}
 
 func (x *HistoryGap) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[24]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3008,7 +3465,7 @@ func (x *HistoryGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryGap.ProtoReflect.Descriptor instead.
 func (*HistoryGap) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{24}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HistoryGap) GetStartTime() *timestamppb.Timestamp {
@@ -3032,98 +3489,319 @@ func (x *HistoryGap) GetReason() HistoryGapReason {
 	return HistoryGapReason_HISTORY_GAP_REASON_UNSPECIFIED
 }
 
+// Asks what this server is.
+type GetServerInfoRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServerInfoRequest) Reset() {
+	*x = GetServerInfoRequest{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServerInfoRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServerInfoRequest) ProtoMessage() {}
+
+func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServerInfoRequest.ProtoReflect.Descriptor instead.
+func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{28}
+}
+
+// What this server is.
+type GetServerInfoResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of its program, such as "0.1.0".
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Where it keeps change logs.
+	Log LogKind `protobuf:"varint,2,opt,name=log,proto3,enum=topicpolicies.v1.LogKind" json:"log,omitempty"`
+	// The name of its Pulsar cluster. Unset: it has none, or has not asked for it yet.
+	Cluster string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// Who else may write.
+	WriterMode WriterMode `protobuf:"varint,4,opt,name=writer_mode,json=writerMode,proto3,enum=topicpolicies.v1.WriterMode" json:"writer_mode,omitempty"`
+	// What it can do beyond the minimum.
+	Features []ServerFeature `protobuf:"varint,5,rep,packed,name=features,proto3,enum=topicpolicies.v1.ServerFeature" json:"features,omitempty"`
+	// Its limits.
+	Limits        *ServerLimits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServerInfoResponse) Reset() {
+	*x = GetServerInfoResponse{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServerInfoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServerInfoResponse) ProtoMessage() {}
+
+func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
+func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *GetServerInfoResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetLog() LogKind {
+	if x != nil {
+		return x.Log
+	}
+	return LogKind_LOG_KIND_UNSPECIFIED
+}
+
+func (x *GetServerInfoResponse) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetWriterMode() WriterMode {
+	if x != nil {
+		return x.WriterMode
+	}
+	return WriterMode_WRITER_MODE_UNSPECIFIED
+}
+
+func (x *GetServerInfoResponse) GetFeatures() []ServerFeature {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetLimits() *ServerLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// The limits of a server that differ from one to another.
+type ServerLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Most bytes of a message that it takes.
+	MessageBytes int64 `protobuf:"varint,1,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
+	// Most changes of one stream of updates that are under way; it reads no further until some are settled.
+	ChangesPerStream int32 `protobuf:"varint,2,opt,name=changes_per_stream,json=changesPerStream,proto3" json:"changes_per_stream,omitempty"`
+	// Most topics and namespaces of one watch.
+	WatchSelectors int32 `protobuf:"varint,3,opt,name=watch_selectors,json=watchSelectors,proto3" json:"watch_selectors,omitempty"`
+	// Most watches at once.
+	Watches int32 `protobuf:"varint,4,opt,name=watches,proto3" json:"watches,omitempty"`
+	// Longest time until an update is answered, one way or the other.
+	UpdateTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=update_timeout,json=updateTimeout,proto3" json:"update_timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerLimits) Reset() {
+	*x = ServerLimits{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerLimits) ProtoMessage() {}
+
+func (x *ServerLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerLimits.ProtoReflect.Descriptor instead.
+func (*ServerLimits) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ServerLimits) GetMessageBytes() int64 {
+	if x != nil {
+		return x.MessageBytes
+	}
+	return 0
+}
+
+func (x *ServerLimits) GetChangesPerStream() int32 {
+	if x != nil {
+		return x.ChangesPerStream
+	}
+	return 0
+}
+
+func (x *ServerLimits) GetWatchSelectors() int32 {
+	if x != nil {
+		return x.WatchSelectors
+	}
+	return 0
+}
+
+func (x *ServerLimits) GetWatches() int32 {
+	if x != nil {
+		return x.Watches
+	}
+	return 0
+}
+
+func (x *ServerLimits) GetUpdateTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.UpdateTimeout
+	}
+	return nil
+}
+
 var File_topicpolicies_v1_service_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1etopicpolicies/v1/service.proto\x12\x10topicpolicies.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dtopicpolicies/v1/events.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\x9a\x04\n" +
+	"\x1etopicpolicies/v1/service.proto\x12\x10topicpolicies.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x1dtopicpolicies/v1/errors.proto\x1a\x1dtopicpolicies/v1/events.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\x99\x05\n" +
 	"\x13UpdatePolicyRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
 	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12;\n" +
 	"\bpolicies\x18\x03 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\bpolicies\x12;\n" +
 	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
-	"updateMask\x12$\n" +
-	"\x0eskip_if_absent\x18\x05 \x01(\bR\fskipIfAbsent\x12\x12\n" +
-	"\x04etag\x18\x06 \x01(\tR\x04etag\x12\x1d\n" +
+	"updateMask\x12b\n" +
+	"\x0flist_operations\x18\x05 \x03(\v29.topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntryR\x0elistOperations\x12\x12\n" +
+	"\x04etag\x18\x06 \x01(\tR\x04etag\x12$\n" +
+	"\x0emust_not_exist\x18\a \x01(\bR\fmustNotExist\x12$\n" +
+	"\x0eskip_if_absent\x18\b \x01(\bR\fskipIfAbsent\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\a \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\b \x01(\bR\fvalidateOnly\x12b\n" +
-	"\x0flist_operations\x18\t \x03(\v29.topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntryR\x0elistOperations\x1ab\n" +
+	"request_id\x18\t \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\n" +
+	" \x01(\bR\fvalidateOnly\x12\x14\n" +
+	"\x05actor\x18\v \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\x12)\n" +
+	"\x10include_previous\x18\r \x01(\bR\x0fincludePrevious\x1ab\n" +
 	"\x13ListOperationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x125\n" +
-	"\x05value\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ListOperationR\x05value:\x028\x01\"\xd3\x02\n" +
-	"\x14UpdatePolicyResponse\x12\x14\n" +
-	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
-	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12;\n" +
-	"\bpolicies\x18\x03 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\bpolicies\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\x12)\n" +
-	"\x10previous_version\x18\x05 \x01(\tR\x0fpreviousVersion\x129\n" +
-	"\aoutcome\x18\x06 \x01(\x0e2\x1f.topicpolicies.v1.UpdateOutcomeR\aoutcome\x12\x1d\n" +
+	"\x05value\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ListOperationR\x05value:\x028\x01\"\xcd\x02\n" +
+	"\x14UpdatePolicyResponse\x12<\n" +
+	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12\x18\n" +
+	"\aversion\x18\a \x01(\tR\aversion\x12)\n" +
+	"\x10previous_version\x18\x02 \x01(\tR\x0fpreviousVersion\x12<\n" +
+	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x129\n" +
+	"\aoutcome\x18\x04 \x01(\x0e2\x1f.topicpolicies.v1.UpdateOutcomeR\aoutcome\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\a \x01(\tR\trequestId\x12\x1a\n" +
-	"\brepeated\x18\b \x01(\bR\brepeated\"r\n" +
-	"\x15UpdatePoliciesRequest\x12=\n" +
-	"\x06update\x18\x01 \x01(\v2%.topicpolicies.v1.UpdatePolicyRequestR\x06update\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x04R\bsequence\"\xb6\x01\n" +
-	"\x16UpdatePoliciesResponse\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12D\n" +
-	"\bresponse\x18\x02 \x01(\v2&.topicpolicies.v1.UpdatePolicyResponseH\x00R\bresponse\x120\n" +
-	"\x05error\x18\x03 \x01(\v2\x18.topicpolicies.v1.StatusH\x00R\x05errorB\b\n" +
-	"\x06result\"f\n" +
-	"\x06Status\x12\x12\n" +
-	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
-	"\adetails\x18\x03 \x03(\v2\x14.google.protobuf.AnyR\adetails\"\x84\x01\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12\x1a\n" +
+	"\breplayed\x18\x06 \x01(\bR\breplayed\"X\n" +
+	"\x15UpdatePoliciesRequest\x12?\n" +
+	"\achanges\x18\x01 \x03(\v2%.topicpolicies.v1.PolicyChangeRequestR\achanges\"\xbd\x01\n" +
+	"\x13PolicyChangeRequest\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12?\n" +
+	"\x06update\x18\x02 \x01(\v2%.topicpolicies.v1.UpdatePolicyRequestH\x00R\x06update\x12?\n" +
+	"\x06delete\x18\x03 \x01(\v2%.topicpolicies.v1.DeletePolicyRequestH\x00R\x06deleteB\b\n" +
+	"\x06change\"X\n" +
+	"\x16UpdatePoliciesResponse\x12>\n" +
+	"\aresults\x18\x01 \x03(\v2$.topicpolicies.v1.PolicyChangeResultR\aresults\"\xee\x01\n" +
+	"\x12PolicyChangeResult\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12B\n" +
+	"\aupdated\x18\x02 \x01(\v2&.topicpolicies.v1.UpdatePolicyResponseH\x00R\aupdated\x12B\n" +
+	"\adeleted\x18\x03 \x01(\v2&.topicpolicies.v1.DeletePolicyResponseH\x00R\adeleted\x12*\n" +
+	"\x05error\x18\x04 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\b\n" +
+	"\x06result\"\x8b\x02\n" +
 	"\x13DeletePolicyRequest\x12\x14\n" +
-	"\x05topic\x18\x01 \x01(\tR\x05topic\x128\n" +
-	"\adeletes\x18\x02 \x03(\v2\x1e.topicpolicies.v1.ScopedDeleteR\adeletes\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"Q\n" +
-	"\fScopedDelete\x12-\n" +
-	"\x05scope\x18\x01 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12\x12\n" +
-	"\x04etag\x18\x02 \x01(\tR\x04etag\"\x8b\x01\n" +
-	"\x14DeletePolicyResponse\x12\x14\n" +
-	"\x05topic\x18\x01 \x01(\tR\x05topic\x12>\n" +
-	"\aresults\x18\x02 \x03(\v2$.topicpolicies.v1.ScopedDeleteResultR\aresults\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\x9e\x02\n" +
-	"\x12ScopedDeleteResult\x12-\n" +
-	"\x05scope\x18\x01 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x129\n" +
-	"\aoutcome\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.DeleteOutcomeR\aoutcome\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\x12)\n" +
-	"\x10previous_version\x18\x04 \x01(\tR\x0fpreviousVersion\x123\n" +
-	"\x05error\x18\x05 \x01(\v2\x18.topicpolicies.v1.StatusH\x00R\x05error\x88\x01\x01\x12\x1a\n" +
-	"\brepeated\x18\x06 \x01(\bR\brepeatedB\b\n" +
-	"\x06_error\"\x8a\x02\n" +
-	"\x10GetPolicyRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
-	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12\x19\n" +
-	"\bat_least\x18\x03 \x01(\tR\aatLeast\x12/\n" +
-	"\x05as_of\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\"\n" +
-	"\ras_of_version\x18\b \x01(\tR\vasOfVersion\x120\n" +
-	"\x04view\x18\x05 \x01(\x0e2\x1c.topicpolicies.v1.PolicyViewR\x04viewJ\x04\b\x04\x10\x05R\teffective\"Y\n" +
+	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnly\x12\x14\n" +
+	"\x05actor\x18\x06 \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12)\n" +
+	"\x10include_previous\x18\b \x01(\bR\x0fincludePrevious\"\xcd\x02\n" +
+	"\x14DeletePolicyResponse\x12<\n" +
+	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12\x18\n" +
+	"\aversion\x18\a \x01(\tR\aversion\x12)\n" +
+	"\x10previous_version\x18\x02 \x01(\tR\x0fpreviousVersion\x12<\n" +
+	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x129\n" +
+	"\aoutcome\x18\x04 \x01(\x0e2\x1f.topicpolicies.v1.DeleteOutcomeR\aoutcome\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12\x1a\n" +
+	"\breplayed\x18\x06 \x01(\bR\breplayed\"\xf2\x01\n" +
+	"\x10GetPolicyRequest\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12/\n" +
+	"\x06scopes\x18\x02 \x03(\x0e2\x17.topicpolicies.v1.ScopeR\x06scopes\x12*\n" +
+	"\x10at_least_version\x18\x03 \x01(\tH\x00R\x0eatLeastVersion\x12:\n" +
+	"\n" +
+	"as_of_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\basOfTime\x12$\n" +
+	"\ras_of_version\x18\x05 \x01(\tH\x00R\vasOfVersionB\t\n" +
+	"\aread_at\"S\n" +
+	"\x11GetPolicyResponse\x12>\n" +
+	"\tdocuments\x18\x01 \x03(\v2 .topicpolicies.v1.PolicyDocumentR\tdocuments\"\xd2\x01\n" +
+	"\x19GetEffectivePolicyRequest\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x123\n" +
+	"\x04view\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.EffectiveViewR\x04view\x123\n" +
+	"\x16at_least_local_version\x18\x03 \x01(\tR\x13atLeastLocalVersion\x125\n" +
+	"\x17at_least_global_version\x18\x04 \x01(\tR\x14atLeastGlobalVersion\"\x90\x02\n" +
+	"\x1aGetEffectivePolicyResponse\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12;\n" +
+	"\bpolicies\x18\x02 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\bpolicies\x127\n" +
+	"\asources\x18\x03 \x03(\v2\x1d.topicpolicies.v1.FieldSourceR\asources\x12#\n" +
+	"\rlocal_version\x18\x04 \x01(\tR\flocalVersion\x12%\n" +
+	"\x0eglobal_version\x18\x05 \x01(\tR\rglobalVersion\x12\x1a\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled\"Y\n" +
 	"\vFieldSource\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x126\n" +
-	"\x06source\x18\x02 \x01(\x0e2\x1e.topicpolicies.v1.PolicySourceR\x06source\"\xc3\x02\n" +
-	"\x11GetPolicyResponse\x12\x14\n" +
-	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
-	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12\x16\n" +
-	"\x06exists\x18\x03 \x01(\bR\x06exists\x12;\n" +
-	"\bpolicies\x18\x04 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\bpolicies\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\x127\n" +
-	"\asources\x18\x06 \x03(\v2\x1d.topicpolicies.v1.FieldSourceR\asources\x12%\n" +
-	"\x0eglobal_version\x18\a \x01(\tR\rglobalVersion\x12\x1a\n" +
-	"\bdisabled\x18\b \x01(\bR\bdisabled\"\xa0\x01\n" +
+	"\x06source\x18\x02 \x01(\x0e2\x1e.topicpolicies.v1.PolicySourceR\x06source\"\xa0\x01\n" +
 	"\x13ListPoliciesRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12/\n" +
 	"\x06scopes\x18\x02 \x03(\x0e2\x17.topicpolicies.v1.ScopeR\x06scopes\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"\xb1\x01\n" +
-	"\x14ListPoliciesResponse\x12=\n" +
-	"\aentries\x18\x01 \x03(\v2#.topicpolicies.v1.GetPolicyResponseR\aentries\x12&\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\xb2\x01\n" +
+	"\x14ListPoliciesResponse\x12>\n" +
+	"\tdocuments\x18\x01 \x03(\v2 .topicpolicies.v1.PolicyDocumentR\tdocuments\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x122\n" +
-	"\x05token\x18\x03 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05token\"\x9d\x03\n" +
+	"\x05token\x18\x03 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05token\"\x97\x04\n" +
 	"\x14WatchPoliciesRequest\x12\x16\n" +
 	"\x06topics\x18\x01 \x03(\tR\x06topics\x12\x1e\n" +
 	"\n" +
@@ -3131,50 +3809,61 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"namespaces\x12/\n" +
 	"\x06scopes\x18\x03 \x03(\x0e2\x17.topicpolicies.v1.ScopeR\x06scopes\x12/\n" +
 	"\x04mode\x18\x04 \x01(\x0e2\x1b.topicpolicies.v1.WatchModeR\x04mode\x12J\n" +
-	"\x06resume\x18\x05 \x03(\v22.topicpolicies.v1.WatchPoliciesRequest.ResumeEntryR\x06resume\x12F\n" +
-	"\x11bookmark_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10bookmarkInterval\x1aW\n" +
+	"\x06resume\x18\x05 \x03(\v22.topicpolicies.v1.WatchPoliciesRequest.ResumeEntryR\x06resume\x12%\n" +
+	"\x0efrom_beginning\x18\x06 \x01(\bR\rfromBeginning\x12&\n" +
+	"\x0fend_when_synced\x18\a \x01(\bR\rendWhenSynced\x12F\n" +
+	"\x11bookmark_interval\x18\b \x01(\v2\x19.google.protobuf.DurationR\x10bookmarkInterval\x12)\n" +
+	"\x10include_previous\x18\t \x01(\bR\x0fincludePrevious\x1aW\n" +
 	"\vResumeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
-	"\x05value\x18\x02 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05value:\x028\x01\"\xd3\x01\n" +
-	"\x15WatchPoliciesResponse\x128\n" +
-	"\x06change\x18\x01 \x01(\v2\x1e.topicpolicies.v1.PolicyChangeH\x00R\x06change\x128\n" +
-	"\bbookmark\x18\x02 \x01(\v2\x1a.topicpolicies.v1.BookmarkH\x00R\bbookmark\x12;\n" +
-	"\x06status\x18\x03 \x01(\v2!.topicpolicies.v1.NamespaceStatusH\x00R\x06statusB\t\n" +
-	"\acontent\"\xfd\x02\n" +
-	"\fPolicyChange\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
-	"\x05topic\x18\x02 \x01(\tR\x05topic\x12-\n" +
-	"\x05scope\x18\x03 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12\x16\n" +
-	"\x06exists\x18\x04 \x01(\bR\x06exists\x12;\n" +
-	"\bpolicies\x18\x05 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\bpolicies\x12\x18\n" +
-	"\aversion\x18\x06 \x01(\tR\aversion\x12)\n" +
-	"\x10previous_version\x18\a \x01(\tR\x0fpreviousVersion\x12\x1c\n" +
-	"\tpartition\x18\b \x01(\x05R\tpartition\x12\x1a\n" +
-	"\bposition\x18\t \x01(\tR\bposition\x126\n" +
-	"\x06origin\x18\n" +
-	" \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\"\x99\x02\n" +
-	"\fChangeOrigin\x12\x14\n" +
-	"\x05actor\x18\x01 \x01(\tR\x05actor\x12\x1d\n" +
+	"\x05value\x18\x02 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05value:\x028\x01\"M\n" +
+	"\x15WatchPoliciesResponse\x124\n" +
+	"\x06events\x18\x01 \x03(\v2\x1c.topicpolicies.v1.WatchEventR\x06events\"\x86\x03\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12;\n" +
-	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"WatchEvent\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x128\n" +
+	"\x06change\x18\x02 \x01(\v2\x1e.topicpolicies.v1.PolicyChangeH\x00R\x06change\x126\n" +
+	"\x05entry\x18\x03 \x01(\v2\x1e.topicpolicies.v1.HistoryEntryH\x00R\x05entry\x128\n" +
+	"\bbookmark\x18\x04 \x01(\v2\x1a.topicpolicies.v1.BookmarkH\x00R\bbookmark\x12;\n" +
+	"\x06status\x18\x05 \x01(\v2!.topicpolicies.v1.NamespaceStatusH\x00R\x06status\x124\n" +
+	"\x05reset\x18\x06 \x01(\v2\x1c.topicpolicies.v1.WatchResetH\x00R\x05reset\x120\n" +
+	"\x03gap\x18\a \x01(\v2\x1c.topicpolicies.v1.HistoryGapH\x00R\x03gapB\t\n" +
+	"\acontent\"\xa7\x02\n" +
+	"\fPolicyChange\x12<\n" +
+	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12)\n" +
+	"\x10previous_version\x18\x02 \x01(\tR\x0fpreviousVersion\x12<\n" +
+	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x12\x1c\n" +
+	"\tpartition\x18\x04 \x01(\x05R\tpartition\x12\x1a\n" +
+	"\bposition\x18\x05 \x01(\tR\bposition\x126\n" +
+	"\x06origin\x18\x06 \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\"\xf9\x02\n" +
+	"\fChangeOrigin\x12\x14\n" +
+	"\x05actor\x18\x01 \x01(\tR\x05actor\x12F\n" +
+	"\x0eactor_standing\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ActorStandingR\ractorStanding\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12;\n" +
+	"\vupdate_mask\x18\x05 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12#\n" +
-	"\rproducer_name\x18\x04 \x01(\tR\fproducerName\x12=\n" +
-	"\fpublish_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x123\n" +
-	"\x05event\x18\x06 \x01(\v2\x1d.topicpolicies.v1.PulsarEventR\x05event\"\x90\x01\n" +
-	"\bBookmark\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x122\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\x1e.topicpolicies.v1.BookmarkKindR\x04kind\x122\n" +
-	"\x05token\x18\x03 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05token\"<\n" +
+	"\rproducer_name\x18\x06 \x01(\tR\fproducerName\x12=\n" +
+	"\fpublish_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x123\n" +
+	"\x05event\x18\b \x01(\v2\x1d.topicpolicies.v1.PulsarEventR\x05event\"\xb5\x01\n" +
+	"\bBookmark\x122\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1e.topicpolicies.v1.BookmarkKindR\x04kind\x122\n" +
+	"\x05token\x18\x02 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05token\x12A\n" +
+	"\x0econfirmed_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\rconfirmedTime\"W\n" +
 	"\n" +
 	"WatchToken\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1c\n" +
-	"\tpositions\x18\x02 \x03(\tR\tpositions\"\x99\x01\n" +
-	"\x0fNamespaceStatus\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x126\n" +
-	"\x05state\x18\x02 \x01(\x0e2 .topicpolicies.v1.NamespaceStateR\x05state\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xa3\x03\n" +
+	"\tpositions\x18\x02 \x03(\tR\tpositions\x12\x19\n" +
+	"\bleft_out\x18\x03 \x01(\tR\aleftOut\"\x9a\x01\n" +
+	"\x0fNamespaceStatus\x126\n" +
+	"\x05state\x18\x01 \x01(\x0e2 .topicpolicies.v1.NamespaceStateR\x05state\x125\n" +
+	"\x06reason\x18\x02 \x01(\x0e2\x1d.topicpolicies.v1.ErrorReasonR\x06reason\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"]\n" +
+	"\n" +
+	"WatchReset\x125\n" +
+	"\x06reason\x18\x01 \x01(\x0e2\x1d.topicpolicies.v1.ErrorReasonR\x06reason\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x82\x03\n" +
 	"\x12ListHistoryRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12/\n" +
@@ -3186,96 +3875,102 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\x05order\x18\a \x01(\x0e2\x1e.topicpolicies.v1.HistoryOrderR\x05order\x12\x1b\n" +
 	"\tpage_size\x18\b \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\t \x01(\tR\tpageToken\x12\x1f\n" +
-	"\vuntil_token\x18\n" +
-	" \x01(\tR\n" +
-	"untilTokenB\b\n" +
-	"\x06_actor\"\xe4\x01\n" +
+	"page_token\x18\t \x01(\tR\tpageTokenB\b\n" +
+	"\x06_actor\"\xc7\x01\n" +
 	"\x13ListHistoryResponse\x128\n" +
 	"\aentries\x18\x01 \x03(\v2\x1e.topicpolicies.v1.HistoryEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x120\n" +
 	"\x04gaps\x18\x03 \x03(\v2\x1c.topicpolicies.v1.HistoryGapR\x04gaps\x12\x1c\n" +
-	"\tfollowing\x18\x04 \x01(\bR\tfollowing\x12\x1b\n" +
-	"\tend_token\x18\x05 \x01(\tR\bendToken\"\xe8\a\n" +
-	"\fHistoryEntry\x12\x14\n" +
-	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
-	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x121\n" +
+	"\tfollowing\x18\x04 \x01(\bR\tfollowing\"\xe1\x04\n" +
+	"\fHistoryEntry\x12<\n" +
+	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12<\n" +
+	"\bprevious\x18\x02 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x121\n" +
 	"\x04kind\x18\x03 \x01(\x0e2\x1d.topicpolicies.v1.HistoryKindR\x04kind\x12:\n" +
 	"\aoutcome\x18\x04 \x01(\x0e2 .topicpolicies.v1.HistoryOutcomeR\aoutcome\x12.\n" +
-	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12=\n" +
-	"\fpublish_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12\x14\n" +
-	"\x05actor\x18\a \x01(\tR\x05actor\x12F\n" +
-	"\x0eactor_standing\x18\b \x01(\x0e2\x1f.topicpolicies.v1.ActorStandingR\ractorStanding\x12\x1d\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
+	"\tpartition\x18\x06 \x01(\x05R\tpartition\x12\x1a\n" +
+	"\bposition\x18\a \x01(\tR\bposition\x126\n" +
+	"\x06origin\x18\b \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\x124\n" +
+	"\achanged\x18\t \x01(\v2\x1a.google.protobuf.FieldMaskR\achanged\x12\x14\n" +
+	"\x05stale\x18\n" +
+	" \x01(\bR\x05stale\x12 \n" +
+	"\vunexplained\x18\v \x01(\bR\vunexplained\x12\x1c\n" +
+	"\tambiguous\x18\f \x01(\bR\tambiguous\x12\x1e\n" +
 	"\n" +
-	"request_id\x18\t \x01(\tR\trequestId\x12;\n" +
-	"\vupdate_mask\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
-	"updateMask\x12#\n" +
-	"\rproducer_name\x18\v \x01(\tR\fproducerName\x12\x1c\n" +
-	"\tpartition\x18\f \x01(\x05R\tpartition\x12\x1a\n" +
-	"\bposition\x18\r \x01(\tR\bposition\x12\x18\n" +
-	"\aversion\x18\x0e \x01(\tR\aversion\x12)\n" +
-	"\x10previous_version\x18\x0f \x01(\tR\x0fpreviousVersion\x127\n" +
-	"\x06before\x18\x10 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\x06before\x12!\n" +
-	"\fbefore_known\x18\x11 \x01(\bR\vbeforeKnown\x125\n" +
-	"\x05after\x18\x12 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\x05after\x124\n" +
-	"\achanged\x18\x13 \x01(\v2\x1a.google.protobuf.FieldMaskR\achanged\x12\x14\n" +
-	"\x05stale\x18\x14 \x01(\bR\x05stale\x12 \n" +
-	"\vunexplained\x18\x15 \x01(\bR\vunexplained\x12\x1c\n" +
-	"\tambiguous\x18\x16 \x01(\bR\tambiguous\x12\x1e\n" +
-	"\n" +
-	"replicated\x18\x17 \x01(\bR\n" +
+	"replicated\x18\r \x01(\bR\n" +
 	"replicated\x12\x18\n" +
-	"\aproblem\x18\x18 \x01(\tR\aproblem\"\xba\x01\n" +
+	"\aproblem\x18\x0e \x01(\tR\aproblem\"\xba\x01\n" +
 	"\n" +
 	"HistoryGap\x129\n" +
 	"\n" +
 	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
 	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12:\n" +
-	"\x06reason\x18\x03 \x01(\x0e2\".topicpolicies.v1.HistoryGapReasonR\x06reason*\x82\x01\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\".topicpolicies.v1.HistoryGapReasonR\x06reason\"\x16\n" +
+	"\x14GetServerInfoRequest\"\xac\x02\n" +
+	"\x15GetServerInfoResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x12+\n" +
+	"\x03log\x18\x02 \x01(\x0e2\x19.topicpolicies.v1.LogKindR\x03log\x12\x18\n" +
+	"\acluster\x18\x03 \x01(\tR\acluster\x12=\n" +
+	"\vwriter_mode\x18\x04 \x01(\x0e2\x1c.topicpolicies.v1.WriterModeR\n" +
+	"writerMode\x12;\n" +
+	"\bfeatures\x18\x05 \x03(\x0e2\x1f.topicpolicies.v1.ServerFeatureR\bfeatures\x126\n" +
+	"\x06limits\x18\x06 \x01(\v2\x1e.topicpolicies.v1.ServerLimitsR\x06limits\"\xe6\x01\n" +
+	"\fServerLimits\x12#\n" +
+	"\rmessage_bytes\x18\x01 \x01(\x03R\fmessageBytes\x12,\n" +
+	"\x12changes_per_stream\x18\x02 \x01(\x05R\x10changesPerStream\x12'\n" +
+	"\x0fwatch_selectors\x18\x03 \x01(\x05R\x0ewatchSelectors\x12\x18\n" +
+	"\awatches\x18\x04 \x01(\x05R\awatches\x12@\n" +
+	"\x0eupdate_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\rupdateTimeout*\x82\x01\n" +
 	"\rListOperation\x12\x1e\n" +
 	"\x1aLIST_OPERATION_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16LIST_OPERATION_REPLACE\x10\x01\x12\x18\n" +
 	"\x14LIST_OPERATION_UNION\x10\x02\x12\x1b\n" +
-	"\x17LIST_OPERATION_SUBTRACT\x10\x03*\x85\x01\n" +
+	"\x17LIST_OPERATION_SUBTRACT\x10\x03*\xa5\x01\n" +
 	"\rUpdateOutcome\x12\x1e\n" +
 	"\x1aUPDATE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16UPDATE_OUTCOME_APPLIED\x10\x01\x12\x1c\n" +
 	"\x18UPDATE_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n" +
-	"\x16UPDATE_OUTCOME_SKIPPED\x10\x03*f\n" +
+	"\x16UPDATE_OUTCOME_SKIPPED\x10\x03\x12\x1e\n" +
+	"\x1aUPDATE_OUTCOME_WOULD_APPLY\x10\x04*\x87\x01\n" +
 	"\rDeleteOutcome\x12\x1e\n" +
 	"\x1aDELETE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16DELETE_OUTCOME_DELETED\x10\x01\x12\x19\n" +
-	"\x15DELETE_OUTCOME_ABSENT\x10\x02*w\n" +
-	"\n" +
-	"PolicyView\x12\x1b\n" +
-	"\x17POLICY_VIEW_UNSPECIFIED\x10\x00\x12\x18\n" +
-	"\x14POLICY_VIEW_DOCUMENT\x10\x01\x12\x19\n" +
-	"\x15POLICY_VIEW_EFFECTIVE\x10\x02\x12\x17\n" +
-	"\x13POLICY_VIEW_APPLIED\x10\x03*\xa3\x01\n" +
+	"\x15DELETE_OUTCOME_ABSENT\x10\x02\x12\x1f\n" +
+	"\x1bDELETE_OUTCOME_WOULD_DELETE\x10\x03*\x91\x01\n" +
+	"\rEffectiveView\x12\x1e\n" +
+	"\x1aEFFECTIVE_VIEW_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17EFFECTIVE_VIEW_ENFORCED\x10\x01\x12 \n" +
+	"\x1cEFFECTIVE_VIEW_APPLIED_LOCAL\x10\x02\x12!\n" +
+	"\x1dEFFECTIVE_VIEW_APPLIED_GLOBAL\x10\x03*\xa3\x01\n" +
 	"\fPolicySource\x12\x1d\n" +
 	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19POLICY_SOURCE_TOPIC_LOCAL\x10\x01\x12\x1e\n" +
 	"\x1aPOLICY_SOURCE_TOPIC_GLOBAL\x10\x02\x12\x1b\n" +
 	"\x17POLICY_SOURCE_NAMESPACE\x10\x03\x12\x18\n" +
-	"\x14POLICY_SOURCE_BROKER\x10\x04*T\n" +
+	"\x14POLICY_SOURCE_BROKER\x10\x04*l\n" +
 	"\tWatchMode\x12\x1a\n" +
 	"\x16WATCH_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11WATCH_MODE_LATEST\x10\x01\x12\x14\n" +
-	"\x10WATCH_MODE_EVERY\x10\x02*`\n" +
+	"\x10WATCH_MODE_EVERY\x10\x02\x12\x16\n" +
+	"\x12WATCH_MODE_ENTRIES\x10\x03*o\n" +
+	"\rActorStanding\x12\x1e\n" +
+	"\x1aACTOR_STANDING_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16ACTOR_STANDING_UNKNOWN\x10\x01\x12\"\n" +
+	"\x1eACTOR_STANDING_UNAUTHENTICATED\x10\x02*`\n" +
 	"\fBookmarkKind\x12\x1d\n" +
 	"\x19BOOKMARK_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14BOOKMARK_KIND_SYNCED\x10\x01\x12\x17\n" +
-	"\x13BOOKMARK_KIND_TIMER\x10\x02*j\n" +
+	"\x13BOOKMARK_KIND_TIMER\x10\x02*\xa3\x01\n" +
 	"\x0eNamespaceState\x12\x1f\n" +
 	"\x1bNAMESPACE_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17NAMESPACE_STATE_LOADING\x10\x01\x12\x1a\n" +
-	"\x16NAMESPACE_STATE_FAILED\x10\x02*\x89\x01\n" +
+	"\x17NAMESPACE_STATE_LOADING\x10\x01\x12\x19\n" +
+	"\x15NAMESPACE_STATE_READY\x10\x02\x12\x1a\n" +
+	"\x16NAMESPACE_STATE_FAILED\x10\x03\x12\x1c\n" +
+	"\x18NAMESPACE_STATE_DISABLED\x10\x04*m\n" +
 	"\fHistoryOrder\x12\x1d\n" +
 	"\x19HISTORY_ORDER_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aHISTORY_ORDER_NEWEST_FIRST\x10\x01\x12\x1e\n" +
-	"\x1aHISTORY_ORDER_OLDEST_FIRST\x10\x02\x12\x1a\n" +
-	"\x16HISTORY_ORDER_RECORDED\x10\x03*\xc8\x01\n" +
+	"\x1aHISTORY_ORDER_OLDEST_FIRST\x10\x02*\xc8\x01\n" +
 	"\vHistoryKind\x12\x1c\n" +
 	"\x18HISTORY_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13HISTORY_KIND_UPDATE\x10\x01\x12\x17\n" +
@@ -3291,26 +3986,42 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\x17HISTORY_OUTCOME_SKIPPED\x10\x03\x12\x1d\n" +
 	"\x19HISTORY_OUTCOME_DUPLICATE\x10\x04\x12\x1c\n" +
 	"\x18HISTORY_OUTCOME_RESTATED\x10\x05\x12\x1b\n" +
-	"\x17HISTORY_OUTCOME_IGNORED\x10\x06*o\n" +
-	"\rActorStanding\x12\x1e\n" +
-	"\x1aACTOR_STANDING_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16ACTOR_STANDING_UNKNOWN\x10\x01\x12\"\n" +
-	"\x1eACTOR_STANDING_UNAUTHENTICATED\x10\x02*\xbd\x01\n" +
+	"\x17HISTORY_OUTCOME_IGNORED\x10\x06*\xbd\x01\n" +
 	"\x10HistoryGapReason\x12\"\n" +
 	"\x1eHISTORY_GAP_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cHISTORY_GAP_REASON_COMPACTED\x10\x01\x12#\n" +
 	"\x1fHISTORY_GAP_REASON_LOG_REPLACED\x10\x02\x12\x1e\n" +
 	"\x1aHISTORY_GAP_REASON_OVERRUN\x10\x03\x12\x1e\n" +
-	"\x1aHISTORY_GAP_REASON_TRIMMED\x10\x042\xb2\x05\n" +
+	"\x1aHISTORY_GAP_REASON_TRIMMED\x10\x04*d\n" +
+	"\aLogKind\x12\x18\n" +
+	"\x14LOG_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11LOG_KIND_EMBEDDED\x10\x01\x12\x13\n" +
+	"\x0fLOG_KIND_PULSAR\x10\x02\x12\x13\n" +
+	"\x0fLOG_KIND_MEMORY\x10\x03*\x8d\x01\n" +
+	"\n" +
+	"WriterMode\x12\x1b\n" +
+	"\x17WRITER_MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10WRITER_MODE_SOLE\x10\x01\x12\x16\n" +
+	"\x12WRITER_MODE_SHARED\x10\x02\x12\x19\n" +
+	"\x15WRITER_MODE_EXCLUSIVE\x10\x03\x12\x19\n" +
+	"\x15WRITER_MODE_READ_ONLY\x10\x04*\x9f\x01\n" +
+	"\rServerFeature\x12\x1e\n" +
+	"\x1aSERVER_FEATURE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16SERVER_FEATURE_HISTORY\x10\x01\x12\x1c\n" +
+	"\x18SERVER_FEATURE_EFFECTIVE\x10\x02\x12\x18\n" +
+	"\x14SERVER_FEATURE_RULES\x10\x03\x12\x1a\n" +
+	"\x16SERVER_FEATURE_SECRETS\x10\x042\x85\a\n" +
 	"\x14TopicPoliciesService\x12]\n" +
 	"\fUpdatePolicy\x12%.topicpolicies.v1.UpdatePolicyRequest\x1a&.topicpolicies.v1.UpdatePolicyResponse\x12g\n" +
 	"\x0eUpdatePolicies\x12'.topicpolicies.v1.UpdatePoliciesRequest\x1a(.topicpolicies.v1.UpdatePoliciesResponse(\x010\x01\x12]\n" +
 	"\fDeletePolicy\x12%.topicpolicies.v1.DeletePolicyRequest\x1a&.topicpolicies.v1.DeletePolicyResponse\x12T\n" +
-	"\tGetPolicy\x12\".topicpolicies.v1.GetPolicyRequest\x1a#.topicpolicies.v1.GetPolicyResponse\x12Z\n" +
-	"\vListHistory\x12$.topicpolicies.v1.ListHistoryRequest\x1a%.topicpolicies.v1.ListHistoryResponse\x12]\n" +
+	"\tGetPolicy\x12\".topicpolicies.v1.GetPolicyRequest\x1a#.topicpolicies.v1.GetPolicyResponse\x12o\n" +
+	"\x12GetEffectivePolicy\x12+.topicpolicies.v1.GetEffectivePolicyRequest\x1a,.topicpolicies.v1.GetEffectivePolicyResponse\x12]\n" +
 	"\fListPolicies\x12%.topicpolicies.v1.ListPoliciesRequest\x1a&.topicpolicies.v1.ListPoliciesResponse\x12b\n" +
-	"\rWatchPolicies\x12&.topicpolicies.v1.WatchPoliciesRequest\x1a'.topicpolicies.v1.WatchPoliciesResponse0\x01B]\n" +
-	"\x10topicpolicies.v1B\fServiceProtoP\x01Z9topicpolicies/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
+	"\rWatchPolicies\x12&.topicpolicies.v1.WatchPoliciesRequest\x1a'.topicpolicies.v1.WatchPoliciesResponse0\x01\x12Z\n" +
+	"\vListHistory\x12$.topicpolicies.v1.ListHistoryRequest\x1a%.topicpolicies.v1.ListHistoryResponse\x12`\n" +
+	"\rGetServerInfo\x12&.topicpolicies.v1.GetServerInfoRequest\x1a'.topicpolicies.v1.GetServerInfoResponseBe\n" +
+	"\x10topicpolicies.v1B\fServiceProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (
 	file_topicpolicies_v1_service_proto_rawDescOnce sync.Once
@@ -3324,141 +4035,167 @@ func file_topicpolicies_v1_service_proto_rawDescGZIP() []byte {
 	return file_topicpolicies_v1_service_proto_rawDescData
 }
 
-var file_topicpolicies_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_topicpolicies_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_topicpolicies_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
+var file_topicpolicies_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_topicpolicies_v1_service_proto_goTypes = []any{
-	(ListOperation)(0),             // 0: topicpolicies.v1.ListOperation
-	(UpdateOutcome)(0),             // 1: topicpolicies.v1.UpdateOutcome
-	(DeleteOutcome)(0),             // 2: topicpolicies.v1.DeleteOutcome
-	(PolicyView)(0),                // 3: topicpolicies.v1.PolicyView
-	(PolicySource)(0),              // 4: topicpolicies.v1.PolicySource
-	(WatchMode)(0),                 // 5: topicpolicies.v1.WatchMode
-	(BookmarkKind)(0),              // 6: topicpolicies.v1.BookmarkKind
-	(NamespaceState)(0),            // 7: topicpolicies.v1.NamespaceState
-	(HistoryOrder)(0),              // 8: topicpolicies.v1.HistoryOrder
-	(HistoryKind)(0),               // 9: topicpolicies.v1.HistoryKind
-	(HistoryOutcome)(0),            // 10: topicpolicies.v1.HistoryOutcome
-	(ActorStanding)(0),             // 11: topicpolicies.v1.ActorStanding
-	(HistoryGapReason)(0),          // 12: topicpolicies.v1.HistoryGapReason
-	(*UpdatePolicyRequest)(nil),    // 13: topicpolicies.v1.UpdatePolicyRequest
-	(*UpdatePolicyResponse)(nil),   // 14: topicpolicies.v1.UpdatePolicyResponse
-	(*UpdatePoliciesRequest)(nil),  // 15: topicpolicies.v1.UpdatePoliciesRequest
-	(*UpdatePoliciesResponse)(nil), // 16: topicpolicies.v1.UpdatePoliciesResponse
-	(*Status)(nil),                 // 17: topicpolicies.v1.Status
-	(*DeletePolicyRequest)(nil),    // 18: topicpolicies.v1.DeletePolicyRequest
-	(*ScopedDelete)(nil),           // 19: topicpolicies.v1.ScopedDelete
-	(*DeletePolicyResponse)(nil),   // 20: topicpolicies.v1.DeletePolicyResponse
-	(*ScopedDeleteResult)(nil),     // 21: topicpolicies.v1.ScopedDeleteResult
-	(*GetPolicyRequest)(nil),       // 22: topicpolicies.v1.GetPolicyRequest
-	(*FieldSource)(nil),            // 23: topicpolicies.v1.FieldSource
-	(*GetPolicyResponse)(nil),      // 24: topicpolicies.v1.GetPolicyResponse
-	(*ListPoliciesRequest)(nil),    // 25: topicpolicies.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),   // 26: topicpolicies.v1.ListPoliciesResponse
-	(*WatchPoliciesRequest)(nil),   // 27: topicpolicies.v1.WatchPoliciesRequest
-	(*WatchPoliciesResponse)(nil),  // 28: topicpolicies.v1.WatchPoliciesResponse
-	(*PolicyChange)(nil),           // 29: topicpolicies.v1.PolicyChange
-	(*ChangeOrigin)(nil),           // 30: topicpolicies.v1.ChangeOrigin
-	(*Bookmark)(nil),               // 31: topicpolicies.v1.Bookmark
-	(*WatchToken)(nil),             // 32: topicpolicies.v1.WatchToken
-	(*NamespaceStatus)(nil),        // 33: topicpolicies.v1.NamespaceStatus
-	(*ListHistoryRequest)(nil),     // 34: topicpolicies.v1.ListHistoryRequest
-	(*ListHistoryResponse)(nil),    // 35: topicpolicies.v1.ListHistoryResponse
-	(*HistoryEntry)(nil),           // 36: topicpolicies.v1.HistoryEntry
-	(*HistoryGap)(nil),             // 37: topicpolicies.v1.HistoryGap
-	nil,                            // 38: topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry
-	nil,                            // 39: topicpolicies.v1.WatchPoliciesRequest.ResumeEntry
-	(Scope)(0),                     // 40: topicpolicies.v1.Scope
-	(*TopicPolicies)(nil),          // 41: topicpolicies.v1.TopicPolicies
-	(*fieldmaskpb.FieldMask)(nil),  // 42: google.protobuf.FieldMask
-	(*anypb.Any)(nil),              // 43: google.protobuf.Any
-	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 45: google.protobuf.Duration
-	(*PulsarEvent)(nil),            // 46: topicpolicies.v1.PulsarEvent
+	(ListOperation)(0),                 // 0: topicpolicies.v1.ListOperation
+	(UpdateOutcome)(0),                 // 1: topicpolicies.v1.UpdateOutcome
+	(DeleteOutcome)(0),                 // 2: topicpolicies.v1.DeleteOutcome
+	(EffectiveView)(0),                 // 3: topicpolicies.v1.EffectiveView
+	(PolicySource)(0),                  // 4: topicpolicies.v1.PolicySource
+	(WatchMode)(0),                     // 5: topicpolicies.v1.WatchMode
+	(ActorStanding)(0),                 // 6: topicpolicies.v1.ActorStanding
+	(BookmarkKind)(0),                  // 7: topicpolicies.v1.BookmarkKind
+	(NamespaceState)(0),                // 8: topicpolicies.v1.NamespaceState
+	(HistoryOrder)(0),                  // 9: topicpolicies.v1.HistoryOrder
+	(HistoryKind)(0),                   // 10: topicpolicies.v1.HistoryKind
+	(HistoryOutcome)(0),                // 11: topicpolicies.v1.HistoryOutcome
+	(HistoryGapReason)(0),              // 12: topicpolicies.v1.HistoryGapReason
+	(LogKind)(0),                       // 13: topicpolicies.v1.LogKind
+	(WriterMode)(0),                    // 14: topicpolicies.v1.WriterMode
+	(ServerFeature)(0),                 // 15: topicpolicies.v1.ServerFeature
+	(*UpdatePolicyRequest)(nil),        // 16: topicpolicies.v1.UpdatePolicyRequest
+	(*UpdatePolicyResponse)(nil),       // 17: topicpolicies.v1.UpdatePolicyResponse
+	(*UpdatePoliciesRequest)(nil),      // 18: topicpolicies.v1.UpdatePoliciesRequest
+	(*PolicyChangeRequest)(nil),        // 19: topicpolicies.v1.PolicyChangeRequest
+	(*UpdatePoliciesResponse)(nil),     // 20: topicpolicies.v1.UpdatePoliciesResponse
+	(*PolicyChangeResult)(nil),         // 21: topicpolicies.v1.PolicyChangeResult
+	(*DeletePolicyRequest)(nil),        // 22: topicpolicies.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),       // 23: topicpolicies.v1.DeletePolicyResponse
+	(*GetPolicyRequest)(nil),           // 24: topicpolicies.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),          // 25: topicpolicies.v1.GetPolicyResponse
+	(*GetEffectivePolicyRequest)(nil),  // 26: topicpolicies.v1.GetEffectivePolicyRequest
+	(*GetEffectivePolicyResponse)(nil), // 27: topicpolicies.v1.GetEffectivePolicyResponse
+	(*FieldSource)(nil),                // 28: topicpolicies.v1.FieldSource
+	(*ListPoliciesRequest)(nil),        // 29: topicpolicies.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),       // 30: topicpolicies.v1.ListPoliciesResponse
+	(*WatchPoliciesRequest)(nil),       // 31: topicpolicies.v1.WatchPoliciesRequest
+	(*WatchPoliciesResponse)(nil),      // 32: topicpolicies.v1.WatchPoliciesResponse
+	(*WatchEvent)(nil),                 // 33: topicpolicies.v1.WatchEvent
+	(*PolicyChange)(nil),               // 34: topicpolicies.v1.PolicyChange
+	(*ChangeOrigin)(nil),               // 35: topicpolicies.v1.ChangeOrigin
+	(*Bookmark)(nil),                   // 36: topicpolicies.v1.Bookmark
+	(*WatchToken)(nil),                 // 37: topicpolicies.v1.WatchToken
+	(*NamespaceStatus)(nil),            // 38: topicpolicies.v1.NamespaceStatus
+	(*WatchReset)(nil),                 // 39: topicpolicies.v1.WatchReset
+	(*ListHistoryRequest)(nil),         // 40: topicpolicies.v1.ListHistoryRequest
+	(*ListHistoryResponse)(nil),        // 41: topicpolicies.v1.ListHistoryResponse
+	(*HistoryEntry)(nil),               // 42: topicpolicies.v1.HistoryEntry
+	(*HistoryGap)(nil),                 // 43: topicpolicies.v1.HistoryGap
+	(*GetServerInfoRequest)(nil),       // 44: topicpolicies.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),      // 45: topicpolicies.v1.GetServerInfoResponse
+	(*ServerLimits)(nil),               // 46: topicpolicies.v1.ServerLimits
+	nil,                                // 47: topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry
+	nil,                                // 48: topicpolicies.v1.WatchPoliciesRequest.ResumeEntry
+	(Scope)(0),                         // 49: topicpolicies.v1.Scope
+	(*TopicPolicies)(nil),              // 50: topicpolicies.v1.TopicPolicies
+	(*fieldmaskpb.FieldMask)(nil),      // 51: google.protobuf.FieldMask
+	(*PolicyDocument)(nil),             // 52: topicpolicies.v1.PolicyDocument
+	(*status.Status)(nil),              // 53: google.rpc.Status
+	(*timestamppb.Timestamp)(nil),      // 54: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 55: google.protobuf.Duration
+	(*PulsarEvent)(nil),                // 56: topicpolicies.v1.PulsarEvent
+	(ErrorReason)(0),                   // 57: topicpolicies.v1.ErrorReason
 }
 var file_topicpolicies_v1_service_proto_depIdxs = []int32{
-	40, // 0: topicpolicies.v1.UpdatePolicyRequest.scope:type_name -> topicpolicies.v1.Scope
-	41, // 1: topicpolicies.v1.UpdatePolicyRequest.policies:type_name -> topicpolicies.v1.TopicPolicies
-	42, // 2: topicpolicies.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	38, // 3: topicpolicies.v1.UpdatePolicyRequest.list_operations:type_name -> topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry
-	40, // 4: topicpolicies.v1.UpdatePolicyResponse.scope:type_name -> topicpolicies.v1.Scope
-	41, // 5: topicpolicies.v1.UpdatePolicyResponse.policies:type_name -> topicpolicies.v1.TopicPolicies
+	49, // 0: topicpolicies.v1.UpdatePolicyRequest.scope:type_name -> topicpolicies.v1.Scope
+	50, // 1: topicpolicies.v1.UpdatePolicyRequest.policies:type_name -> topicpolicies.v1.TopicPolicies
+	51, // 2: topicpolicies.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	47, // 3: topicpolicies.v1.UpdatePolicyRequest.list_operations:type_name -> topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry
+	52, // 4: topicpolicies.v1.UpdatePolicyResponse.document:type_name -> topicpolicies.v1.PolicyDocument
+	52, // 5: topicpolicies.v1.UpdatePolicyResponse.previous:type_name -> topicpolicies.v1.PolicyDocument
 	1,  // 6: topicpolicies.v1.UpdatePolicyResponse.outcome:type_name -> topicpolicies.v1.UpdateOutcome
-	13, // 7: topicpolicies.v1.UpdatePoliciesRequest.update:type_name -> topicpolicies.v1.UpdatePolicyRequest
-	14, // 8: topicpolicies.v1.UpdatePoliciesResponse.response:type_name -> topicpolicies.v1.UpdatePolicyResponse
-	17, // 9: topicpolicies.v1.UpdatePoliciesResponse.error:type_name -> topicpolicies.v1.Status
-	43, // 10: topicpolicies.v1.Status.details:type_name -> google.protobuf.Any
-	19, // 11: topicpolicies.v1.DeletePolicyRequest.deletes:type_name -> topicpolicies.v1.ScopedDelete
-	40, // 12: topicpolicies.v1.ScopedDelete.scope:type_name -> topicpolicies.v1.Scope
-	21, // 13: topicpolicies.v1.DeletePolicyResponse.results:type_name -> topicpolicies.v1.ScopedDeleteResult
-	40, // 14: topicpolicies.v1.ScopedDeleteResult.scope:type_name -> topicpolicies.v1.Scope
-	2,  // 15: topicpolicies.v1.ScopedDeleteResult.outcome:type_name -> topicpolicies.v1.DeleteOutcome
-	17, // 16: topicpolicies.v1.ScopedDeleteResult.error:type_name -> topicpolicies.v1.Status
-	40, // 17: topicpolicies.v1.GetPolicyRequest.scope:type_name -> topicpolicies.v1.Scope
-	44, // 18: topicpolicies.v1.GetPolicyRequest.as_of:type_name -> google.protobuf.Timestamp
-	3,  // 19: topicpolicies.v1.GetPolicyRequest.view:type_name -> topicpolicies.v1.PolicyView
-	4,  // 20: topicpolicies.v1.FieldSource.source:type_name -> topicpolicies.v1.PolicySource
-	40, // 21: topicpolicies.v1.GetPolicyResponse.scope:type_name -> topicpolicies.v1.Scope
-	41, // 22: topicpolicies.v1.GetPolicyResponse.policies:type_name -> topicpolicies.v1.TopicPolicies
-	23, // 23: topicpolicies.v1.GetPolicyResponse.sources:type_name -> topicpolicies.v1.FieldSource
-	40, // 24: topicpolicies.v1.ListPoliciesRequest.scopes:type_name -> topicpolicies.v1.Scope
-	24, // 25: topicpolicies.v1.ListPoliciesResponse.entries:type_name -> topicpolicies.v1.GetPolicyResponse
-	32, // 26: topicpolicies.v1.ListPoliciesResponse.token:type_name -> topicpolicies.v1.WatchToken
-	40, // 27: topicpolicies.v1.WatchPoliciesRequest.scopes:type_name -> topicpolicies.v1.Scope
-	5,  // 28: topicpolicies.v1.WatchPoliciesRequest.mode:type_name -> topicpolicies.v1.WatchMode
-	39, // 29: topicpolicies.v1.WatchPoliciesRequest.resume:type_name -> topicpolicies.v1.WatchPoliciesRequest.ResumeEntry
-	45, // 30: topicpolicies.v1.WatchPoliciesRequest.bookmark_interval:type_name -> google.protobuf.Duration
-	29, // 31: topicpolicies.v1.WatchPoliciesResponse.change:type_name -> topicpolicies.v1.PolicyChange
-	31, // 32: topicpolicies.v1.WatchPoliciesResponse.bookmark:type_name -> topicpolicies.v1.Bookmark
-	33, // 33: topicpolicies.v1.WatchPoliciesResponse.status:type_name -> topicpolicies.v1.NamespaceStatus
-	40, // 34: topicpolicies.v1.PolicyChange.scope:type_name -> topicpolicies.v1.Scope
-	41, // 35: topicpolicies.v1.PolicyChange.policies:type_name -> topicpolicies.v1.TopicPolicies
-	30, // 36: topicpolicies.v1.PolicyChange.origin:type_name -> topicpolicies.v1.ChangeOrigin
-	42, // 37: topicpolicies.v1.ChangeOrigin.update_mask:type_name -> google.protobuf.FieldMask
-	44, // 38: topicpolicies.v1.ChangeOrigin.publish_time:type_name -> google.protobuf.Timestamp
-	46, // 39: topicpolicies.v1.ChangeOrigin.event:type_name -> topicpolicies.v1.PulsarEvent
-	6,  // 40: topicpolicies.v1.Bookmark.kind:type_name -> topicpolicies.v1.BookmarkKind
-	32, // 41: topicpolicies.v1.Bookmark.token:type_name -> topicpolicies.v1.WatchToken
-	7,  // 42: topicpolicies.v1.NamespaceStatus.state:type_name -> topicpolicies.v1.NamespaceState
-	40, // 43: topicpolicies.v1.ListHistoryRequest.scopes:type_name -> topicpolicies.v1.Scope
-	44, // 44: topicpolicies.v1.ListHistoryRequest.start_time:type_name -> google.protobuf.Timestamp
-	44, // 45: topicpolicies.v1.ListHistoryRequest.end_time:type_name -> google.protobuf.Timestamp
-	8,  // 46: topicpolicies.v1.ListHistoryRequest.order:type_name -> topicpolicies.v1.HistoryOrder
-	36, // 47: topicpolicies.v1.ListHistoryResponse.entries:type_name -> topicpolicies.v1.HistoryEntry
-	37, // 48: topicpolicies.v1.ListHistoryResponse.gaps:type_name -> topicpolicies.v1.HistoryGap
-	40, // 49: topicpolicies.v1.HistoryEntry.scope:type_name -> topicpolicies.v1.Scope
-	9,  // 50: topicpolicies.v1.HistoryEntry.kind:type_name -> topicpolicies.v1.HistoryKind
-	10, // 51: topicpolicies.v1.HistoryEntry.outcome:type_name -> topicpolicies.v1.HistoryOutcome
-	44, // 52: topicpolicies.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	44, // 53: topicpolicies.v1.HistoryEntry.publish_time:type_name -> google.protobuf.Timestamp
-	11, // 54: topicpolicies.v1.HistoryEntry.actor_standing:type_name -> topicpolicies.v1.ActorStanding
-	42, // 55: topicpolicies.v1.HistoryEntry.update_mask:type_name -> google.protobuf.FieldMask
-	41, // 56: topicpolicies.v1.HistoryEntry.before:type_name -> topicpolicies.v1.TopicPolicies
-	41, // 57: topicpolicies.v1.HistoryEntry.after:type_name -> topicpolicies.v1.TopicPolicies
-	42, // 58: topicpolicies.v1.HistoryEntry.changed:type_name -> google.protobuf.FieldMask
-	44, // 59: topicpolicies.v1.HistoryGap.start_time:type_name -> google.protobuf.Timestamp
-	44, // 60: topicpolicies.v1.HistoryGap.end_time:type_name -> google.protobuf.Timestamp
-	12, // 61: topicpolicies.v1.HistoryGap.reason:type_name -> topicpolicies.v1.HistoryGapReason
-	0,  // 62: topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry.value:type_name -> topicpolicies.v1.ListOperation
-	32, // 63: topicpolicies.v1.WatchPoliciesRequest.ResumeEntry.value:type_name -> topicpolicies.v1.WatchToken
-	13, // 64: topicpolicies.v1.TopicPoliciesService.UpdatePolicy:input_type -> topicpolicies.v1.UpdatePolicyRequest
-	15, // 65: topicpolicies.v1.TopicPoliciesService.UpdatePolicies:input_type -> topicpolicies.v1.UpdatePoliciesRequest
-	18, // 66: topicpolicies.v1.TopicPoliciesService.DeletePolicy:input_type -> topicpolicies.v1.DeletePolicyRequest
-	22, // 67: topicpolicies.v1.TopicPoliciesService.GetPolicy:input_type -> topicpolicies.v1.GetPolicyRequest
-	34, // 68: topicpolicies.v1.TopicPoliciesService.ListHistory:input_type -> topicpolicies.v1.ListHistoryRequest
-	25, // 69: topicpolicies.v1.TopicPoliciesService.ListPolicies:input_type -> topicpolicies.v1.ListPoliciesRequest
-	27, // 70: topicpolicies.v1.TopicPoliciesService.WatchPolicies:input_type -> topicpolicies.v1.WatchPoliciesRequest
-	14, // 71: topicpolicies.v1.TopicPoliciesService.UpdatePolicy:output_type -> topicpolicies.v1.UpdatePolicyResponse
-	16, // 72: topicpolicies.v1.TopicPoliciesService.UpdatePolicies:output_type -> topicpolicies.v1.UpdatePoliciesResponse
-	20, // 73: topicpolicies.v1.TopicPoliciesService.DeletePolicy:output_type -> topicpolicies.v1.DeletePolicyResponse
-	24, // 74: topicpolicies.v1.TopicPoliciesService.GetPolicy:output_type -> topicpolicies.v1.GetPolicyResponse
-	35, // 75: topicpolicies.v1.TopicPoliciesService.ListHistory:output_type -> topicpolicies.v1.ListHistoryResponse
-	26, // 76: topicpolicies.v1.TopicPoliciesService.ListPolicies:output_type -> topicpolicies.v1.ListPoliciesResponse
-	28, // 77: topicpolicies.v1.TopicPoliciesService.WatchPolicies:output_type -> topicpolicies.v1.WatchPoliciesResponse
-	71, // [71:78] is the sub-list for method output_type
-	64, // [64:71] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	19, // 7: topicpolicies.v1.UpdatePoliciesRequest.changes:type_name -> topicpolicies.v1.PolicyChangeRequest
+	16, // 8: topicpolicies.v1.PolicyChangeRequest.update:type_name -> topicpolicies.v1.UpdatePolicyRequest
+	22, // 9: topicpolicies.v1.PolicyChangeRequest.delete:type_name -> topicpolicies.v1.DeletePolicyRequest
+	21, // 10: topicpolicies.v1.UpdatePoliciesResponse.results:type_name -> topicpolicies.v1.PolicyChangeResult
+	17, // 11: topicpolicies.v1.PolicyChangeResult.updated:type_name -> topicpolicies.v1.UpdatePolicyResponse
+	23, // 12: topicpolicies.v1.PolicyChangeResult.deleted:type_name -> topicpolicies.v1.DeletePolicyResponse
+	53, // 13: topicpolicies.v1.PolicyChangeResult.error:type_name -> google.rpc.Status
+	49, // 14: topicpolicies.v1.DeletePolicyRequest.scope:type_name -> topicpolicies.v1.Scope
+	52, // 15: topicpolicies.v1.DeletePolicyResponse.document:type_name -> topicpolicies.v1.PolicyDocument
+	52, // 16: topicpolicies.v1.DeletePolicyResponse.previous:type_name -> topicpolicies.v1.PolicyDocument
+	2,  // 17: topicpolicies.v1.DeletePolicyResponse.outcome:type_name -> topicpolicies.v1.DeleteOutcome
+	49, // 18: topicpolicies.v1.GetPolicyRequest.scopes:type_name -> topicpolicies.v1.Scope
+	54, // 19: topicpolicies.v1.GetPolicyRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	52, // 20: topicpolicies.v1.GetPolicyResponse.documents:type_name -> topicpolicies.v1.PolicyDocument
+	3,  // 21: topicpolicies.v1.GetEffectivePolicyRequest.view:type_name -> topicpolicies.v1.EffectiveView
+	50, // 22: topicpolicies.v1.GetEffectivePolicyResponse.policies:type_name -> topicpolicies.v1.TopicPolicies
+	28, // 23: topicpolicies.v1.GetEffectivePolicyResponse.sources:type_name -> topicpolicies.v1.FieldSource
+	4,  // 24: topicpolicies.v1.FieldSource.source:type_name -> topicpolicies.v1.PolicySource
+	49, // 25: topicpolicies.v1.ListPoliciesRequest.scopes:type_name -> topicpolicies.v1.Scope
+	52, // 26: topicpolicies.v1.ListPoliciesResponse.documents:type_name -> topicpolicies.v1.PolicyDocument
+	37, // 27: topicpolicies.v1.ListPoliciesResponse.token:type_name -> topicpolicies.v1.WatchToken
+	49, // 28: topicpolicies.v1.WatchPoliciesRequest.scopes:type_name -> topicpolicies.v1.Scope
+	5,  // 29: topicpolicies.v1.WatchPoliciesRequest.mode:type_name -> topicpolicies.v1.WatchMode
+	48, // 30: topicpolicies.v1.WatchPoliciesRequest.resume:type_name -> topicpolicies.v1.WatchPoliciesRequest.ResumeEntry
+	55, // 31: topicpolicies.v1.WatchPoliciesRequest.bookmark_interval:type_name -> google.protobuf.Duration
+	33, // 32: topicpolicies.v1.WatchPoliciesResponse.events:type_name -> topicpolicies.v1.WatchEvent
+	34, // 33: topicpolicies.v1.WatchEvent.change:type_name -> topicpolicies.v1.PolicyChange
+	42, // 34: topicpolicies.v1.WatchEvent.entry:type_name -> topicpolicies.v1.HistoryEntry
+	36, // 35: topicpolicies.v1.WatchEvent.bookmark:type_name -> topicpolicies.v1.Bookmark
+	38, // 36: topicpolicies.v1.WatchEvent.status:type_name -> topicpolicies.v1.NamespaceStatus
+	39, // 37: topicpolicies.v1.WatchEvent.reset:type_name -> topicpolicies.v1.WatchReset
+	43, // 38: topicpolicies.v1.WatchEvent.gap:type_name -> topicpolicies.v1.HistoryGap
+	52, // 39: topicpolicies.v1.PolicyChange.document:type_name -> topicpolicies.v1.PolicyDocument
+	52, // 40: topicpolicies.v1.PolicyChange.previous:type_name -> topicpolicies.v1.PolicyDocument
+	35, // 41: topicpolicies.v1.PolicyChange.origin:type_name -> topicpolicies.v1.ChangeOrigin
+	6,  // 42: topicpolicies.v1.ChangeOrigin.actor_standing:type_name -> topicpolicies.v1.ActorStanding
+	51, // 43: topicpolicies.v1.ChangeOrigin.update_mask:type_name -> google.protobuf.FieldMask
+	54, // 44: topicpolicies.v1.ChangeOrigin.publish_time:type_name -> google.protobuf.Timestamp
+	56, // 45: topicpolicies.v1.ChangeOrigin.event:type_name -> topicpolicies.v1.PulsarEvent
+	7,  // 46: topicpolicies.v1.Bookmark.kind:type_name -> topicpolicies.v1.BookmarkKind
+	37, // 47: topicpolicies.v1.Bookmark.token:type_name -> topicpolicies.v1.WatchToken
+	54, // 48: topicpolicies.v1.Bookmark.confirmed_time:type_name -> google.protobuf.Timestamp
+	8,  // 49: topicpolicies.v1.NamespaceStatus.state:type_name -> topicpolicies.v1.NamespaceState
+	57, // 50: topicpolicies.v1.NamespaceStatus.reason:type_name -> topicpolicies.v1.ErrorReason
+	57, // 51: topicpolicies.v1.WatchReset.reason:type_name -> topicpolicies.v1.ErrorReason
+	49, // 52: topicpolicies.v1.ListHistoryRequest.scopes:type_name -> topicpolicies.v1.Scope
+	54, // 53: topicpolicies.v1.ListHistoryRequest.start_time:type_name -> google.protobuf.Timestamp
+	54, // 54: topicpolicies.v1.ListHistoryRequest.end_time:type_name -> google.protobuf.Timestamp
+	9,  // 55: topicpolicies.v1.ListHistoryRequest.order:type_name -> topicpolicies.v1.HistoryOrder
+	42, // 56: topicpolicies.v1.ListHistoryResponse.entries:type_name -> topicpolicies.v1.HistoryEntry
+	43, // 57: topicpolicies.v1.ListHistoryResponse.gaps:type_name -> topicpolicies.v1.HistoryGap
+	52, // 58: topicpolicies.v1.HistoryEntry.document:type_name -> topicpolicies.v1.PolicyDocument
+	52, // 59: topicpolicies.v1.HistoryEntry.previous:type_name -> topicpolicies.v1.PolicyDocument
+	10, // 60: topicpolicies.v1.HistoryEntry.kind:type_name -> topicpolicies.v1.HistoryKind
+	11, // 61: topicpolicies.v1.HistoryEntry.outcome:type_name -> topicpolicies.v1.HistoryOutcome
+	54, // 62: topicpolicies.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	35, // 63: topicpolicies.v1.HistoryEntry.origin:type_name -> topicpolicies.v1.ChangeOrigin
+	51, // 64: topicpolicies.v1.HistoryEntry.changed:type_name -> google.protobuf.FieldMask
+	54, // 65: topicpolicies.v1.HistoryGap.start_time:type_name -> google.protobuf.Timestamp
+	54, // 66: topicpolicies.v1.HistoryGap.end_time:type_name -> google.protobuf.Timestamp
+	12, // 67: topicpolicies.v1.HistoryGap.reason:type_name -> topicpolicies.v1.HistoryGapReason
+	13, // 68: topicpolicies.v1.GetServerInfoResponse.log:type_name -> topicpolicies.v1.LogKind
+	14, // 69: topicpolicies.v1.GetServerInfoResponse.writer_mode:type_name -> topicpolicies.v1.WriterMode
+	15, // 70: topicpolicies.v1.GetServerInfoResponse.features:type_name -> topicpolicies.v1.ServerFeature
+	46, // 71: topicpolicies.v1.GetServerInfoResponse.limits:type_name -> topicpolicies.v1.ServerLimits
+	55, // 72: topicpolicies.v1.ServerLimits.update_timeout:type_name -> google.protobuf.Duration
+	0,  // 73: topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry.value:type_name -> topicpolicies.v1.ListOperation
+	37, // 74: topicpolicies.v1.WatchPoliciesRequest.ResumeEntry.value:type_name -> topicpolicies.v1.WatchToken
+	16, // 75: topicpolicies.v1.TopicPoliciesService.UpdatePolicy:input_type -> topicpolicies.v1.UpdatePolicyRequest
+	18, // 76: topicpolicies.v1.TopicPoliciesService.UpdatePolicies:input_type -> topicpolicies.v1.UpdatePoliciesRequest
+	22, // 77: topicpolicies.v1.TopicPoliciesService.DeletePolicy:input_type -> topicpolicies.v1.DeletePolicyRequest
+	24, // 78: topicpolicies.v1.TopicPoliciesService.GetPolicy:input_type -> topicpolicies.v1.GetPolicyRequest
+	26, // 79: topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy:input_type -> topicpolicies.v1.GetEffectivePolicyRequest
+	29, // 80: topicpolicies.v1.TopicPoliciesService.ListPolicies:input_type -> topicpolicies.v1.ListPoliciesRequest
+	31, // 81: topicpolicies.v1.TopicPoliciesService.WatchPolicies:input_type -> topicpolicies.v1.WatchPoliciesRequest
+	40, // 82: topicpolicies.v1.TopicPoliciesService.ListHistory:input_type -> topicpolicies.v1.ListHistoryRequest
+	44, // 83: topicpolicies.v1.TopicPoliciesService.GetServerInfo:input_type -> topicpolicies.v1.GetServerInfoRequest
+	17, // 84: topicpolicies.v1.TopicPoliciesService.UpdatePolicy:output_type -> topicpolicies.v1.UpdatePolicyResponse
+	20, // 85: topicpolicies.v1.TopicPoliciesService.UpdatePolicies:output_type -> topicpolicies.v1.UpdatePoliciesResponse
+	23, // 86: topicpolicies.v1.TopicPoliciesService.DeletePolicy:output_type -> topicpolicies.v1.DeletePolicyResponse
+	25, // 87: topicpolicies.v1.TopicPoliciesService.GetPolicy:output_type -> topicpolicies.v1.GetPolicyResponse
+	27, // 88: topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy:output_type -> topicpolicies.v1.GetEffectivePolicyResponse
+	30, // 89: topicpolicies.v1.TopicPoliciesService.ListPolicies:output_type -> topicpolicies.v1.ListPoliciesResponse
+	32, // 90: topicpolicies.v1.TopicPoliciesService.WatchPolicies:output_type -> topicpolicies.v1.WatchPoliciesResponse
+	41, // 91: topicpolicies.v1.TopicPoliciesService.ListHistory:output_type -> topicpolicies.v1.ListHistoryResponse
+	45, // 92: topicpolicies.v1.TopicPoliciesService.GetServerInfo:output_type -> topicpolicies.v1.GetServerInfoResponse
+	84, // [84:93] is the sub-list for method output_type
+	75, // [75:84] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_topicpolicies_v1_service_proto_init() }
@@ -3466,26 +4203,39 @@ func file_topicpolicies_v1_service_proto_init() {
 	if File_topicpolicies_v1_service_proto != nil {
 		return
 	}
+	file_topicpolicies_v1_errors_proto_init()
 	file_topicpolicies_v1_events_proto_init()
 	file_topicpolicies_v1_policies_proto_init()
 	file_topicpolicies_v1_service_proto_msgTypes[3].OneofWrappers = []any{
-		(*UpdatePoliciesResponse_Response)(nil),
-		(*UpdatePoliciesResponse_Error)(nil),
+		(*PolicyChangeRequest_Update)(nil),
+		(*PolicyChangeRequest_Delete)(nil),
 	}
-	file_topicpolicies_v1_service_proto_msgTypes[8].OneofWrappers = []any{}
-	file_topicpolicies_v1_service_proto_msgTypes[15].OneofWrappers = []any{
-		(*WatchPoliciesResponse_Change)(nil),
-		(*WatchPoliciesResponse_Bookmark)(nil),
-		(*WatchPoliciesResponse_Status)(nil),
+	file_topicpolicies_v1_service_proto_msgTypes[5].OneofWrappers = []any{
+		(*PolicyChangeResult_Updated)(nil),
+		(*PolicyChangeResult_Deleted)(nil),
+		(*PolicyChangeResult_Error)(nil),
 	}
-	file_topicpolicies_v1_service_proto_msgTypes[21].OneofWrappers = []any{}
+	file_topicpolicies_v1_service_proto_msgTypes[8].OneofWrappers = []any{
+		(*GetPolicyRequest_AtLeastVersion)(nil),
+		(*GetPolicyRequest_AsOfTime)(nil),
+		(*GetPolicyRequest_AsOfVersion)(nil),
+	}
+	file_topicpolicies_v1_service_proto_msgTypes[17].OneofWrappers = []any{
+		(*WatchEvent_Change)(nil),
+		(*WatchEvent_Entry)(nil),
+		(*WatchEvent_Bookmark)(nil),
+		(*WatchEvent_Status)(nil),
+		(*WatchEvent_Reset_)(nil),
+		(*WatchEvent_Gap)(nil),
+	}
+	file_topicpolicies_v1_service_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topicpolicies_v1_service_proto_rawDesc), len(file_topicpolicies_v1_service_proto_rawDesc)),
-			NumEnums:      13,
-			NumMessages:   27,
+			NumEnums:      16,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,13 +21,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	TopicPoliciesService_UpdatePolicy_FullMethodName   = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicy"
-	TopicPoliciesService_UpdatePolicies_FullMethodName = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicies"
-	TopicPoliciesService_DeletePolicy_FullMethodName   = "/topicpolicies.v1.TopicPoliciesService/DeletePolicy"
-	TopicPoliciesService_GetPolicy_FullMethodName      = "/topicpolicies.v1.TopicPoliciesService/GetPolicy"
-	TopicPoliciesService_ListHistory_FullMethodName    = "/topicpolicies.v1.TopicPoliciesService/ListHistory"
-	TopicPoliciesService_ListPolicies_FullMethodName   = "/topicpolicies.v1.TopicPoliciesService/ListPolicies"
-	TopicPoliciesService_WatchPolicies_FullMethodName  = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
+	TopicPoliciesService_UpdatePolicy_FullMethodName       = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicy"
+	TopicPoliciesService_UpdatePolicies_FullMethodName     = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicies"
+	TopicPoliciesService_DeletePolicy_FullMethodName       = "/topicpolicies.v1.TopicPoliciesService/DeletePolicy"
+	TopicPoliciesService_GetPolicy_FullMethodName          = "/topicpolicies.v1.TopicPoliciesService/GetPolicy"
+	TopicPoliciesService_GetEffectivePolicy_FullMethodName = "/topicpolicies.v1.TopicPoliciesService/GetEffectivePolicy"
+	TopicPoliciesService_ListPolicies_FullMethodName       = "/topicpolicies.v1.TopicPoliciesService/ListPolicies"
+	TopicPoliciesService_WatchPolicies_FullMethodName      = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
+	TopicPoliciesService_ListHistory_FullMethodName        = "/topicpolicies.v1.TopicPoliciesService/ListHistory"
+	TopicPoliciesService_GetServerInfo_FullMethodName      = "/topicpolicies.v1.TopicPoliciesService/GetServerInfo"
 )
 
 // TopicPoliciesServiceClient is the client API for TopicPoliciesService service.
@@ -39,26 +41,36 @@ const (
 // Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
 // log order. It is the etag too. A document that is not there has a version as well.
 //
-// Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-// where the request is at fault.
+// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+// fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
 //
-// The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+// Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+// nothing of the request is done. Lengths of texts are counted in Unicode characters.
+//
+// What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+// unless its comment says when it is not: 0, an empty text and false are values then.
 type TopicPoliciesServiceClient interface {
-	// Applies a masked change to one document and answers when its place in the log is known.
+	// Applies a masked change to one document, and answers when its place in the log is known.
 	UpdatePolicy(ctx context.Context, in *UpdatePolicyRequest, opts ...grpc.CallOption) (*UpdatePolicyResponse, error)
-	// The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-	// answer, in the order in which they are settled. Not atomic across policy keys.
+	// The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+	// result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+	// not read from either.
 	UpdatePolicies(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UpdatePoliciesRequest, UpdatePoliciesResponse], error)
-	// Deletes the documents of a topic, scope by scope.
+	// Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+	// unless an etag says otherwise.
 	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
-	// Reads one document, or what is in effect.
+	// Reads the documents of one topic.
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
-	// Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
-	ListHistory(ctx context.Context, in *ListHistoryRequest, opts ...grpc.CallOption) (*ListHistoryResponse, error)
+	// Reads what holds for one topic, and which level says so.
+	GetEffectivePolicy(ctx context.Context, in *GetEffectivePolicyRequest, opts ...grpc.CallOption) (*GetEffectivePolicyResponse, error)
 	// Lists the documents of a namespace, in pages, ordered by topic and scope.
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
-	// Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes.
+	// Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
 	WatchPolicies(ctx context.Context, in *WatchPoliciesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPoliciesResponse], error)
+	// Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+	ListHistory(ctx context.Context, in *ListHistoryRequest, opts ...grpc.CallOption) (*ListHistoryResponse, error)
+	// Tells what this server is, and what its limits are.
+	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
 }
 
 type topicPoliciesServiceClient struct {
@@ -112,10 +124,10 @@ func (c *topicPoliciesServiceClient) GetPolicy(ctx context.Context, in *GetPolic
 	return out, nil
 }
 
-func (c *topicPoliciesServiceClient) ListHistory(ctx context.Context, in *ListHistoryRequest, opts ...grpc.CallOption) (*ListHistoryResponse, error) {
+func (c *topicPoliciesServiceClient) GetEffectivePolicy(ctx context.Context, in *GetEffectivePolicyRequest, opts ...grpc.CallOption) (*GetEffectivePolicyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListHistoryResponse)
-	err := c.cc.Invoke(ctx, TopicPoliciesService_ListHistory_FullMethodName, in, out, cOpts...)
+	out := new(GetEffectivePolicyResponse)
+	err := c.cc.Invoke(ctx, TopicPoliciesService_GetEffectivePolicy_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +163,26 @@ func (c *topicPoliciesServiceClient) WatchPolicies(ctx context.Context, in *Watc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TopicPoliciesService_WatchPoliciesClient = grpc.ServerStreamingClient[WatchPoliciesResponse]
 
+func (c *topicPoliciesServiceClient) ListHistory(ctx context.Context, in *ListHistoryRequest, opts ...grpc.CallOption) (*ListHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListHistoryResponse)
+	err := c.cc.Invoke(ctx, TopicPoliciesService_ListHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *topicPoliciesServiceClient) GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetServerInfoResponse)
+	err := c.cc.Invoke(ctx, TopicPoliciesService_GetServerInfo_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // TopicPoliciesServiceServer is the server API for TopicPoliciesService service.
 // All implementations must embed UnimplementedTopicPoliciesServiceServer
 // for forward compatibility.
@@ -160,26 +192,36 @@ type TopicPoliciesService_WatchPoliciesClient = grpc.ServerStreamingClient[Watch
 // Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
 // log order. It is the etag too. A document that is not there has a version as well.
 //
-// Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-// where the request is at fault.
+// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+// fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
 //
-// The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+// Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+// nothing of the request is done. Lengths of texts are counted in Unicode characters.
+//
+// What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+// unless its comment says when it is not: 0, an empty text and false are values then.
 type TopicPoliciesServiceServer interface {
-	// Applies a masked change to one document and answers when its place in the log is known.
+	// Applies a masked change to one document, and answers when its place in the log is known.
 	UpdatePolicy(context.Context, *UpdatePolicyRequest) (*UpdatePolicyResponse, error)
-	// The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-	// answer, in the order in which they are settled. Not atomic across policy keys.
+	// The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+	// result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+	// not read from either.
 	UpdatePolicies(grpc.BidiStreamingServer[UpdatePoliciesRequest, UpdatePoliciesResponse]) error
-	// Deletes the documents of a topic, scope by scope.
+	// Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+	// unless an etag says otherwise.
 	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
-	// Reads one document, or what is in effect.
+	// Reads the documents of one topic.
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
-	// Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
-	ListHistory(context.Context, *ListHistoryRequest) (*ListHistoryResponse, error)
+	// Reads what holds for one topic, and which level says so.
+	GetEffectivePolicy(context.Context, *GetEffectivePolicyRequest) (*GetEffectivePolicyResponse, error)
 	// Lists the documents of a namespace, in pages, ordered by topic and scope.
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
-	// Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes.
+	// Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
 	WatchPolicies(*WatchPoliciesRequest, grpc.ServerStreamingServer[WatchPoliciesResponse]) error
+	// Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+	ListHistory(context.Context, *ListHistoryRequest) (*ListHistoryResponse, error)
+	// Tells what this server is, and what its limits are.
+	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
 	mustEmbedUnimplementedTopicPoliciesServiceServer()
 }
 
@@ -202,14 +244,20 @@ func (UnimplementedTopicPoliciesServiceServer) DeletePolicy(context.Context, *De
 func (UnimplementedTopicPoliciesServiceServer) GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPolicy not implemented")
 }
-func (UnimplementedTopicPoliciesServiceServer) ListHistory(context.Context, *ListHistoryRequest) (*ListHistoryResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ListHistory not implemented")
+func (UnimplementedTopicPoliciesServiceServer) GetEffectivePolicy(context.Context, *GetEffectivePolicyRequest) (*GetEffectivePolicyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEffectivePolicy not implemented")
 }
 func (UnimplementedTopicPoliciesServiceServer) ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListPolicies not implemented")
 }
 func (UnimplementedTopicPoliciesServiceServer) WatchPolicies(*WatchPoliciesRequest, grpc.ServerStreamingServer[WatchPoliciesResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchPolicies not implemented")
+}
+func (UnimplementedTopicPoliciesServiceServer) ListHistory(context.Context, *ListHistoryRequest) (*ListHistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListHistory not implemented")
+}
+func (UnimplementedTopicPoliciesServiceServer) GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetServerInfo not implemented")
 }
 func (UnimplementedTopicPoliciesServiceServer) mustEmbedUnimplementedTopicPoliciesServiceServer() {}
 func (UnimplementedTopicPoliciesServiceServer) testEmbeddedByValue()                              {}
@@ -293,20 +341,20 @@ func _TopicPoliciesService_GetPolicy_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
-func _TopicPoliciesService_ListHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListHistoryRequest)
+func _TopicPoliciesService_GetEffectivePolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetEffectivePolicyRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(TopicPoliciesServiceServer).ListHistory(ctx, in)
+		return srv.(TopicPoliciesServiceServer).GetEffectivePolicy(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: TopicPoliciesService_ListHistory_FullMethodName,
+		FullMethod: TopicPoliciesService_GetEffectivePolicy_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(TopicPoliciesServiceServer).ListHistory(ctx, req.(*ListHistoryRequest))
+		return srv.(TopicPoliciesServiceServer).GetEffectivePolicy(ctx, req.(*GetEffectivePolicyRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -340,6 +388,42 @@ func _TopicPoliciesService_WatchPolicies_Handler(srv interface{}, stream grpc.Se
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TopicPoliciesService_WatchPoliciesServer = grpc.ServerStreamingServer[WatchPoliciesResponse]
 
+func _TopicPoliciesService_ListHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TopicPoliciesServiceServer).ListHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TopicPoliciesService_ListHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TopicPoliciesServiceServer).ListHistory(ctx, req.(*ListHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TopicPoliciesService_GetServerInfo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetServerInfoRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TopicPoliciesServiceServer).GetServerInfo(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TopicPoliciesService_GetServerInfo_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TopicPoliciesServiceServer).GetServerInfo(ctx, req.(*GetServerInfoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // TopicPoliciesService_ServiceDesc is the grpc.ServiceDesc for TopicPoliciesService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -360,12 +444,20 @@ var TopicPoliciesService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _TopicPoliciesService_GetPolicy_Handler,
 		},
 		{
-			MethodName: "ListHistory",
-			Handler:    _TopicPoliciesService_ListHistory_Handler,
+			MethodName: "GetEffectivePolicy",
+			Handler:    _TopicPoliciesService_GetEffectivePolicy_Handler,
 		},
 		{
 			MethodName: "ListPolicies",
 			Handler:    _TopicPoliciesService_ListPolicies_Handler,
+		},
+		{
+			MethodName: "ListHistory",
+			Handler:    _TopicPoliciesService_ListHistory_Handler,
+		},
+		{
+			MethodName: "GetServerInfo",
+			Handler:    _TopicPoliciesService_GetServerInfo_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -25,20 +25,18 @@ _sym_db = _symbol_database.Default()
 from topicpolicies.v1 import policies_pb2 as topicpolicies_dot_v1_dot_policies__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtopicpolicies/v1/events.proto\x12\x10topicpolicies.v1\x1a\x1ftopicpolicies/v1/policies.proto\"\xe9\x01\n\x0bPulsarEvent\x12/\n\nevent_type\x18\x01 \x01(\x0e\x32\x1b.topicpolicies.v1.EventType\x12\x31\n\x0b\x61\x63tion_type\x18\x02 \x01(\x0e\x32\x1c.topicpolicies.v1.ActionType\x12\x14\n\x0creplicate_to\x18\x03 \x03(\t\x12G\n\x14topic_policies_event\x18\x04 \x01(\x0b\x32$.topicpolicies.v1.TopicPoliciesEventH\x00\x88\x01\x01\x42\x17\n\x15_topic_policies_event\"\x9b\x01\n\x12TopicPoliciesEvent\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x36\n\x08policies\x18\x05 \x01(\x0b\x32\x1f.topicpolicies.v1.TopicPoliciesH\x00\x88\x01\x01\x42\x0b\n\t_policies*\x87\x01\n\nActionType\x12\x1b\n\x17\x41\x43TION_TYPE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41\x43TION_TYPE_INSERT\x10\x01\x12\x16\n\x12\x41\x43TION_TYPE_DELETE\x10\x02\x12\x16\n\x12\x41\x43TION_TYPE_UPDATE\x10\x03\x12\x14\n\x10\x41\x43TION_TYPE_NONE\x10\x04*\xd9\x01\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45VENT_TYPE_TOPIC_POLICY\x10\x01\x12*\n&EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT\x10\x02\x12\x33\n/EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS\x10\x03\x12\x32\n.EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES\x10\x04*A\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSCOPE_LOCAL\x10\x01\x12\x10\n\x0cSCOPE_GLOBAL\x10\x02\x42\\\n\x10topicpolicies.v1B\x0b\x45ventsProtoP\x01Z9topicpolicies/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtopicpolicies/v1/events.proto\x12\x10topicpolicies.v1\x1a\x1ftopicpolicies/v1/policies.proto\"\xe9\x01\n\x0bPulsarEvent\x12/\n\nevent_type\x18\x01 \x01(\x0e\x32\x1b.topicpolicies.v1.EventType\x12\x31\n\x0b\x61\x63tion_type\x18\x02 \x01(\x0e\x32\x1c.topicpolicies.v1.ActionType\x12\x14\n\x0creplicate_to\x18\x03 \x03(\t\x12G\n\x14topic_policies_event\x18\x04 \x01(\x0b\x32$.topicpolicies.v1.TopicPoliciesEventH\x00\x88\x01\x01\x42\x17\n\x15_topic_policies_event\"\x9b\x01\n\x12TopicPoliciesEvent\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x36\n\x08policies\x18\x05 \x01(\x0b\x32\x1f.topicpolicies.v1.TopicPoliciesH\x00\x88\x01\x01\x42\x0b\n\t_policies*\x87\x01\n\nActionType\x12\x1b\n\x17\x41\x43TION_TYPE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41\x43TION_TYPE_INSERT\x10\x01\x12\x16\n\x12\x41\x43TION_TYPE_DELETE\x10\x02\x12\x16\n\x12\x41\x43TION_TYPE_UPDATE\x10\x03\x12\x14\n\x10\x41\x43TION_TYPE_NONE\x10\x04*\xd9\x01\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45VENT_TYPE_TOPIC_POLICY\x10\x01\x12*\n&EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT\x10\x02\x12\x33\n/EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS\x10\x03\x12\x32\n.EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES\x10\x04\x42\x64\n\x10topicpolicies.v1B\x0b\x45ventsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'topicpolicies.v1.events_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
-  _globals['DESCRIPTOR']._serialized_options = b'\n\020topicpolicies.v1B\013EventsProtoP\001Z9topicpolicies/clients/go/topicpolicies/v1;topicpoliciesv1'
+  _globals['DESCRIPTOR']._serialized_options = b'\n\020topicpolicies.v1B\013EventsProtoP\001ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1'
   _globals['_ACTIONTYPE']._serialized_start=479
   _globals['_ACTIONTYPE']._serialized_end=614
   _globals['_EVENTTYPE']._serialized_start=617
   _globals['_EVENTTYPE']._serialized_end=834
-  _globals['_SCOPE']._serialized_start=836
-  _globals['_SCOPE']._serialized_end=901
   _globals['_PULSAREVENT']._serialized_start=85
   _globals['_PULSAREVENT']._serialized_end=318
   _globals['_TOPICPOLICIESEVENT']._serialized_start=321

@@ -84,30 +84,6 @@ EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES: EventType.ValueType  # 4
 """The index of such segments."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
-class _Scope:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Scope.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    SCOPE_UNSPECIFIED: _Scope.ValueType  # 0
-    """LOCAL, as pulsar-admin has it."""
-    SCOPE_LOCAL: _Scope.ValueType  # 1
-    """This cluster."""
-    SCOPE_GLOBAL: _Scope.ValueType  # 2
-    """Every cluster that the namespace is replicated to."""
-
-class Scope(_Scope, metaclass=_ScopeEnumTypeWrapper):
-    """In which clusters a document holds."""
-
-SCOPE_UNSPECIFIED: Scope.ValueType  # 0
-"""LOCAL, as pulsar-admin has it."""
-SCOPE_LOCAL: Scope.ValueType  # 1
-"""This cluster."""
-SCOPE_GLOBAL: Scope.ValueType  # 2
-"""Every cluster that the namespace is replicated to."""
-Global___Scope: _TypeAlias = Scope  # noqa: Y015
-
 @_typing.final
 class PulsarEvent(_message.Message):
     """One event of a namespace's change log (org.apache.pulsar.common.events.PulsarEvent)."""

@@ -4,7 +4,6 @@ isort:skip_file
 The service: change, read and follow the topic policies of Apache Pulsar."""
 
 from collections import abc as _abc
-from google.protobuf import any_pb2 as _any_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
@@ -12,6 +11,8 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.rpc import status_pb2 as _status_pb2
+from topicpolicies.v1 import errors_pb2 as _errors_pb2
 from topicpolicies.v1 import events_pb2 as _events_pb2
 from topicpolicies.v1 import policies_pb2 as _policies_pb2
 import builtins as _builtins
@@ -67,6 +68,8 @@ class _UpdateOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UpdateO
     """The document already was as asked; nothing was written."""
     UPDATE_OUTCOME_SKIPPED: _UpdateOutcome.ValueType  # 3
     """There was no document and `skip_if_absent` was set; nothing was written."""
+    UPDATE_OUTCOME_WOULD_APPLY: _UpdateOutcome.ValueType  # 4
+    """`validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above."""
 
 class UpdateOutcome(_UpdateOutcome, metaclass=_UpdateOutcomeEnumTypeWrapper):
     """What became of an update."""
@@ -79,6 +82,8 @@ UPDATE_OUTCOME_UNCHANGED: UpdateOutcome.ValueType  # 2
 """The document already was as asked; nothing was written."""
 UPDATE_OUTCOME_SKIPPED: UpdateOutcome.ValueType  # 3
 """There was no document and `skip_if_absent` was set; nothing was written."""
+UPDATE_OUTCOME_WOULD_APPLY: UpdateOutcome.ValueType  # 4
+"""`validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above."""
 Global___UpdateOutcome: _TypeAlias = UpdateOutcome  # noqa: Y015
 
 class _DeleteOutcome:
@@ -88,50 +93,54 @@ class _DeleteOutcome:
 class _DeleteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeleteOutcome.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     DELETE_OUTCOME_UNSPECIFIED: _DeleteOutcome.ValueType  # 0
-    """Not said: see the error."""
+    """Not said."""
     DELETE_OUTCOME_DELETED: _DeleteOutcome.ValueType  # 1
-    """The document is deleted."""
+    """The deletion is in the log."""
     DELETE_OUTCOME_ABSENT: _DeleteOutcome.ValueType  # 2
-    """There was none; nothing was written."""
+    """There was no document; nothing was written."""
+    DELETE_OUTCOME_WOULD_DELETE: _DeleteOutcome.ValueType  # 3
+    """`validate_only` was set, and there is a document to delete; nothing was written."""
 
 class DeleteOutcome(_DeleteOutcome, metaclass=_DeleteOutcomeEnumTypeWrapper):
     """What became of a deletion."""
 
 DELETE_OUTCOME_UNSPECIFIED: DeleteOutcome.ValueType  # 0
-"""Not said: see the error."""
+"""Not said."""
 DELETE_OUTCOME_DELETED: DeleteOutcome.ValueType  # 1
-"""The document is deleted."""
+"""The deletion is in the log."""
 DELETE_OUTCOME_ABSENT: DeleteOutcome.ValueType  # 2
-"""There was none; nothing was written."""
+"""There was no document; nothing was written."""
+DELETE_OUTCOME_WOULD_DELETE: DeleteOutcome.ValueType  # 3
+"""`validate_only` was set, and there is a document to delete; nothing was written."""
 Global___DeleteOutcome: _TypeAlias = DeleteOutcome  # noqa: Y015
 
-class _PolicyView:
+class _EffectiveView:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _PolicyViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PolicyView.ValueType], _builtins.type):
+class _EffectiveViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EffectiveView.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    POLICY_VIEW_UNSPECIFIED: _PolicyView.ValueType  # 0
-    """DOCUMENT."""
-    POLICY_VIEW_DOCUMENT: _PolicyView.ValueType  # 1
-    """One scope's document, as it was set."""
-    POLICY_VIEW_EFFECTIVE: _PolicyView.ValueType  # 2
-    """What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something. Whatever the scope."""
-    POLICY_VIEW_APPLIED: _PolicyView.ValueType  # 3
-    """What the brokers' admin API answers with applied=true: it looks at one scope's document, and reads values raw."""
+    EFFECTIVE_VIEW_UNSPECIFIED: _EffectiveView.ValueType  # 0
+    """ENFORCED."""
+    EFFECTIVE_VIEW_ENFORCED: _EffectiveView.ValueType  # 1
+    """What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something."""
+    EFFECTIVE_VIEW_APPLIED_LOCAL: _EffectiveView.ValueType  # 2
+    """What the brokers' admin API answers with applied=true: it looks at the LOCAL document only, and reads values raw."""
+    EFFECTIVE_VIEW_APPLIED_GLOBAL: _EffectiveView.ValueType  # 3
+    """What it answers with applied=true and isGlobal=true: it looks at the GLOBAL document only."""
 
-class PolicyView(_PolicyView, metaclass=_PolicyViewEnumTypeWrapper):
-    """What is read of a topic."""
+class EffectiveView(_EffectiveView, metaclass=_EffectiveViewEnumTypeWrapper):
+    """Whose reading of all levels."""
 
-POLICY_VIEW_UNSPECIFIED: PolicyView.ValueType  # 0
-"""DOCUMENT."""
-POLICY_VIEW_DOCUMENT: PolicyView.ValueType  # 1
-"""One scope's document, as it was set."""
-POLICY_VIEW_EFFECTIVE: PolicyView.ValueType  # 2
-"""What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something. Whatever the scope."""
-POLICY_VIEW_APPLIED: PolicyView.ValueType  # 3
-"""What the brokers' admin API answers with applied=true: it looks at one scope's document, and reads values raw."""
-Global___PolicyView: _TypeAlias = PolicyView  # noqa: Y015
+EFFECTIVE_VIEW_UNSPECIFIED: EffectiveView.ValueType  # 0
+"""ENFORCED."""
+EFFECTIVE_VIEW_ENFORCED: EffectiveView.ValueType  # 1
+"""What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something."""
+EFFECTIVE_VIEW_APPLIED_LOCAL: EffectiveView.ValueType  # 2
+"""What the brokers' admin API answers with applied=true: it looks at the LOCAL document only, and reads values raw."""
+EFFECTIVE_VIEW_APPLIED_GLOBAL: EffectiveView.ValueType  # 3
+"""What it answers with applied=true and isGlobal=true: it looks at the GLOBAL document only."""
+Global___EffectiveView: _TypeAlias = EffectiveView  # noqa: Y015
 
 class _PolicySource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -176,18 +185,46 @@ class _WatchModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchMode.V
     WATCH_MODE_LATEST: _WatchMode.ValueType  # 1
     """Per policy key only the newest state: what a newer change supersedes may be left out (the contract of Pulsar's TopicPolicyListener)."""
     WATCH_MODE_EVERY: _WatchMode.ValueType  # 2
-    """Every change. A reader that can't keep up is ended with RESOURCE_EXHAUSTED and its token."""
+    """Every change, in the log's order. A reader that falls behind is served from the history."""
+    WATCH_MODE_ENTRIES: _WatchMode.ValueType  # 3
+    """Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history."""
 
 class WatchMode(_WatchMode, metaclass=_WatchModeEnumTypeWrapper):
-    """What is owed to a reader that falls behind."""
+    """What a watch tells."""
 
 WATCH_MODE_UNSPECIFIED: WatchMode.ValueType  # 0
 """LATEST."""
 WATCH_MODE_LATEST: WatchMode.ValueType  # 1
 """Per policy key only the newest state: what a newer change supersedes may be left out (the contract of Pulsar's TopicPolicyListener)."""
 WATCH_MODE_EVERY: WatchMode.ValueType  # 2
-"""Every change. A reader that can't keep up is ended with RESOURCE_EXHAUSTED and its token."""
+"""Every change, in the log's order. A reader that falls behind is served from the history."""
+WATCH_MODE_ENTRIES: WatchMode.ValueType  # 3
+"""Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history."""
 Global___WatchMode: _TypeAlias = WatchMode  # noqa: Y015
+
+class _ActorStanding:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ActorStandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActorStanding.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ACTOR_STANDING_UNSPECIFIED: _ActorStanding.ValueType  # 0
+    """Not said."""
+    ACTOR_STANDING_UNKNOWN: _ActorStanding.ValueType  # 1
+    """Nobody said who it was."""
+    ACTOR_STANDING_UNAUTHENTICATED: _ActorStanding.ValueType  # 2
+    """The caller gave this name, and nobody checked it."""
+
+class ActorStanding(_ActorStanding, metaclass=_ActorStandingEnumTypeWrapper):
+    """What is known of an actor."""
+
+ACTOR_STANDING_UNSPECIFIED: ActorStanding.ValueType  # 0
+"""Not said."""
+ACTOR_STANDING_UNKNOWN: ActorStanding.ValueType  # 1
+"""Nobody said who it was."""
+ACTOR_STANDING_UNAUTHENTICATED: ActorStanding.ValueType  # 2
+"""The caller gave this name, and nobody checked it."""
+Global___ActorStanding: _TypeAlias = ActorStanding  # noqa: Y015
 
 class _BookmarkKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -198,9 +235,9 @@ class _BookmarkKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Bookmark
     BOOKMARK_KIND_UNSPECIFIED: _BookmarkKind.ValueType  # 0
     """Not said."""
     BOOKMARK_KIND_SYNCED: _BookmarkKind.ValueType  # 1
-    """The snapshot is complete, or the resumed stream has caught up; exactly one per namespace."""
+    """The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset."""
     BOOKMARK_KIND_TIMER: _BookmarkKind.ValueType  # 2
-    """Time has passed."""
+    """Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning."""
 
 class BookmarkKind(_BookmarkKind, metaclass=_BookmarkKindEnumTypeWrapper):
     """Why a bookmark was sent."""
@@ -208,9 +245,9 @@ class BookmarkKind(_BookmarkKind, metaclass=_BookmarkKindEnumTypeWrapper):
 BOOKMARK_KIND_UNSPECIFIED: BookmarkKind.ValueType  # 0
 """Not said."""
 BOOKMARK_KIND_SYNCED: BookmarkKind.ValueType  # 1
-"""The snapshot is complete, or the resumed stream has caught up; exactly one per namespace."""
+"""The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset."""
 BOOKMARK_KIND_TIMER: BookmarkKind.ValueType  # 2
-"""Time has passed."""
+"""Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning."""
 Global___BookmarkKind: _TypeAlias = BookmarkKind  # noqa: Y015
 
 class _NamespaceState:
@@ -222,9 +259,13 @@ class _NamespaceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Namesp
     NAMESPACE_STATE_UNSPECIFIED: _NamespaceState.ValueType  # 0
     """Not said."""
     NAMESPACE_STATE_LOADING: _NamespaceState.ValueType  # 1
-    """Its change log is being read: a snapshot follows, or, after SYNCED, what changed meanwhile."""
-    NAMESPACE_STATE_FAILED: _NamespaceState.ValueType  # 2
-    """Its change log can't be read, or is not, because topic policies are disabled; it is tried again."""
+    """Its change log is being read: what is told may be old until SYNCED, or until READY."""
+    NAMESPACE_STATE_READY: _NamespaceState.ValueType  # 2
+    """Its change log is followed: what is told is the newest."""
+    NAMESPACE_STATE_FAILED: _NamespaceState.ValueType  # 3
+    """Its change log can't be read; it is tried again."""
+    NAMESPACE_STATE_DISABLED: _NamespaceState.ValueType  # 4
+    """Topic policies are disabled for all that is watched of it; it is looked at again."""
 
 class NamespaceState(_NamespaceState, metaclass=_NamespaceStateEnumTypeWrapper):
     """The state of a namespace."""
@@ -232,9 +273,13 @@ class NamespaceState(_NamespaceState, metaclass=_NamespaceStateEnumTypeWrapper):
 NAMESPACE_STATE_UNSPECIFIED: NamespaceState.ValueType  # 0
 """Not said."""
 NAMESPACE_STATE_LOADING: NamespaceState.ValueType  # 1
-"""Its change log is being read: a snapshot follows, or, after SYNCED, what changed meanwhile."""
-NAMESPACE_STATE_FAILED: NamespaceState.ValueType  # 2
-"""Its change log can't be read, or is not, because topic policies are disabled; it is tried again."""
+"""Its change log is being read: what is told may be old until SYNCED, or until READY."""
+NAMESPACE_STATE_READY: NamespaceState.ValueType  # 2
+"""Its change log is followed: what is told is the newest."""
+NAMESPACE_STATE_FAILED: NamespaceState.ValueType  # 3
+"""Its change log can't be read; it is tried again."""
+NAMESPACE_STATE_DISABLED: NamespaceState.ValueType  # 4
+"""Topic policies are disabled for all that is watched of it; it is looked at again."""
 Global___NamespaceState: _TypeAlias = NamespaceState  # noqa: Y015
 
 class _HistoryOrder:
@@ -249,10 +294,6 @@ class _HistoryOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryO
     """The last event first."""
     HISTORY_ORDER_OLDEST_FIRST: _HistoryOrder.ValueType  # 2
     """The first event first."""
-    HISTORY_ORDER_RECORDED: _HistoryOrder.ValueType  # 3
-    """As this server recorded them, the first one first. Whoever goes on from the `end_token` of an answer misses and repeats nothing, also where
-    events of several partitions come in another order than their times. For whoever copies the history.
-    """
 
 class HistoryOrder(_HistoryOrder, metaclass=_HistoryOrderEnumTypeWrapper):
     """The order of a history."""
@@ -263,10 +304,6 @@ HISTORY_ORDER_NEWEST_FIRST: HistoryOrder.ValueType  # 1
 """The last event first."""
 HISTORY_ORDER_OLDEST_FIRST: HistoryOrder.ValueType  # 2
 """The first event first."""
-HISTORY_ORDER_RECORDED: HistoryOrder.ValueType  # 3
-"""As this server recorded them, the first one first. Whoever goes on from the `end_token` of an answer misses and repeats nothing, also where
-events of several partitions come in another order than their times. For whoever copies the history.
-"""
 Global___HistoryOrder: _TypeAlias = HistoryOrder  # noqa: Y015
 
 class _HistoryKind:
@@ -349,30 +386,6 @@ HISTORY_OUTCOME_IGNORED: HistoryOutcome.ValueType  # 6
 """It says nothing, or nothing new."""
 Global___HistoryOutcome: _TypeAlias = HistoryOutcome  # noqa: Y015
 
-class _ActorStanding:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ActorStandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActorStanding.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    ACTOR_STANDING_UNSPECIFIED: _ActorStanding.ValueType  # 0
-    """Not said."""
-    ACTOR_STANDING_UNKNOWN: _ActorStanding.ValueType  # 1
-    """Nobody said who it was."""
-    ACTOR_STANDING_UNAUTHENTICATED: _ActorStanding.ValueType  # 2
-    """The caller gave this name, and nobody checked it."""
-
-class ActorStanding(_ActorStanding, metaclass=_ActorStandingEnumTypeWrapper):
-    """What is known of an actor."""
-
-ACTOR_STANDING_UNSPECIFIED: ActorStanding.ValueType  # 0
-"""Not said."""
-ACTOR_STANDING_UNKNOWN: ActorStanding.ValueType  # 1
-"""Nobody said who it was."""
-ACTOR_STANDING_UNAUTHENTICATED: ActorStanding.ValueType  # 2
-"""The caller gave this name, and nobody checked it."""
-Global___ActorStanding: _TypeAlias = ActorStanding  # noqa: Y015
-
 class _HistoryGapReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -405,9 +418,101 @@ HISTORY_GAP_REASON_TRIMMED: HistoryGapReason.ValueType  # 4
 """The record is bounded in age and size, and what was older has been dropped."""
 Global___HistoryGapReason: _TypeAlias = HistoryGapReason  # noqa: Y015
 
+class _LogKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LogKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LogKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LOG_KIND_UNSPECIFIED: _LogKind.ValueType  # 0
+    """Not said."""
+    LOG_KIND_EMBEDDED: _LogKind.ValueType  # 1
+    """In a file of the server."""
+    LOG_KIND_PULSAR: _LogKind.ValueType  # 2
+    """In Pulsar, in each namespace's "__change_events"."""
+    LOG_KIND_MEMORY: _LogKind.ValueType  # 3
+    """In memory: what is written is gone when the server ends."""
+
+class LogKind(_LogKind, metaclass=_LogKindEnumTypeWrapper):
+    """Where change logs are kept."""
+
+LOG_KIND_UNSPECIFIED: LogKind.ValueType  # 0
+"""Not said."""
+LOG_KIND_EMBEDDED: LogKind.ValueType  # 1
+"""In a file of the server."""
+LOG_KIND_PULSAR: LogKind.ValueType  # 2
+"""In Pulsar, in each namespace's "__change_events"."""
+LOG_KIND_MEMORY: LogKind.ValueType  # 3
+"""In memory: what is written is gone when the server ends."""
+Global___LogKind: _TypeAlias = LogKind  # noqa: Y015
+
+class _WriterMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WriterModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriterMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WRITER_MODE_UNSPECIFIED: _WriterMode.ValueType  # 0
+    """Not said."""
+    WRITER_MODE_SOLE: _WriterMode.ValueType  # 1
+    """Nobody."""
+    WRITER_MODE_SHARED: _WriterMode.ValueType  # 2
+    """Brokers and other servers."""
+    WRITER_MODE_EXCLUSIVE: _WriterMode.ValueType  # 3
+    """One server at a time; the others name it (NOT_LEADER)."""
+    WRITER_MODE_READ_ONLY: _WriterMode.ValueType  # 4
+    """This server writes nothing (READ_ONLY)."""
+
+class WriterMode(_WriterMode, metaclass=_WriterModeEnumTypeWrapper):
+    """Who writes change logs beside this server."""
+
+WRITER_MODE_UNSPECIFIED: WriterMode.ValueType  # 0
+"""Not said."""
+WRITER_MODE_SOLE: WriterMode.ValueType  # 1
+"""Nobody."""
+WRITER_MODE_SHARED: WriterMode.ValueType  # 2
+"""Brokers and other servers."""
+WRITER_MODE_EXCLUSIVE: WriterMode.ValueType  # 3
+"""One server at a time; the others name it (NOT_LEADER)."""
+WRITER_MODE_READ_ONLY: WriterMode.ValueType  # 4
+"""This server writes nothing (READ_ONLY)."""
+Global___WriterMode: _TypeAlias = WriterMode  # noqa: Y015
+
+class _ServerFeature:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ServerFeatureEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ServerFeature.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SERVER_FEATURE_UNSPECIFIED: _ServerFeature.ValueType  # 0
+    """Not said."""
+    SERVER_FEATURE_HISTORY: _ServerFeature.ValueType  # 1
+    """It keeps a history: ListHistory, GetPolicy as of then, and watches from the beginning."""
+    SERVER_FEATURE_EFFECTIVE: _ServerFeature.ValueType  # 2
+    """It knows the namespaces' and brokers' policies: GetEffectivePolicy."""
+    SERVER_FEATURE_RULES: _ServerFeature.ValueType  # 3
+    """It judges updates by the rules of Pulsar's admin API."""
+    SERVER_FEATURE_SECRETS: _ServerFeature.ValueType  # 4
+    """It shows the secrets of object storages."""
+
+class ServerFeature(_ServerFeature, metaclass=_ServerFeatureEnumTypeWrapper):
+    """What a server can do beyond the minimum."""
+
+SERVER_FEATURE_UNSPECIFIED: ServerFeature.ValueType  # 0
+"""Not said."""
+SERVER_FEATURE_HISTORY: ServerFeature.ValueType  # 1
+"""It keeps a history: ListHistory, GetPolicy as of then, and watches from the beginning."""
+SERVER_FEATURE_EFFECTIVE: ServerFeature.ValueType  # 2
+"""It knows the namespaces' and brokers' policies: GetEffectivePolicy."""
+SERVER_FEATURE_RULES: ServerFeature.ValueType  # 3
+"""It judges updates by the rules of Pulsar's admin API."""
+SERVER_FEATURE_SECRETS: ServerFeature.ValueType  # 4
+"""It shows the secrets of object storages."""
+Global___ServerFeature: _TypeAlias = ServerFeature  # noqa: Y015
+
 @_typing.final
 class UpdatePolicyRequest(_message.Message):
-    """A masked change of one document."""
+    """A masked change of one document. docs/masks.md has the whole of what a mask means."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -435,58 +540,88 @@ class UpdatePolicyRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     POLICIES_FIELD_NUMBER: _builtins.int
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
-    SKIP_IF_ABSENT_FIELD_NUMBER: _builtins.int
+    LIST_OPERATIONS_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
+    MUST_NOT_EXIST_FIELD_NUMBER: _builtins.int
+    SKIP_IF_ABSENT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
-    LIST_OPERATIONS_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
-    """The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic."""
-    scope: _events_pb2.Scope.ValueType
-    """The scope; unspecified means LOCAL."""
-    skip_if_absent: _builtins.bool
-    """Does nothing (outcome SKIPPED) when there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist)."""
+    """The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+    1,024 characters.
+    """
+    scope: _policies_pb2.Scope.ValueType
+    """The scope. Unset: LOCAL."""
     etag: _builtins.str
-    """The version that the document must have; otherwise the answer is ABORTED. Empty: any."""
+    """The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+    holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+    """
+    must_not_exist: _builtins.bool
+    """Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS."""
+    skip_if_absent: _builtins.bool
+    """Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
+    with `must_not_exist`.
+    """
     request_id: _builtins.str
-    """A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-    without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
+    """A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+    changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+    be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+    dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+    the server makes one.
     """
     validate_only: _builtins.bool
-    """Checks everything and answers what would be, without writing."""
+    """Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept."""
+    actor: _builtins.str
+    """Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+    any. At most 256 characters.
+    """
+    reason: _builtins.str
+    """Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters."""
+    include_previous: _builtins.bool
+    """Whether the answer is to have the document before the change."""
     @_builtins.property
     def policies(self) -> _policies_pb2.TopicPolicies:
-        """The new values of the masked fields. A masked field that is not set here is cleared."""
+        """The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+        and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
+        """
 
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-        "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-        are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+        "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+        leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+        where they are what is set.
         """
 
     @_builtins.property
     def list_operations(self) -> _containers.ScalarMap[_builtins.str, Global___ListOperation.ValueType]:
-        """What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-        A list that is not named here is replaced.
+        """What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+        A list that is not named here is replaced. At most these 3.
         """
 
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
-        scope: _events_pb2.Scope.ValueType = ...,
+        scope: _policies_pb2.Scope.ValueType = ...,
         policies: _policies_pb2.TopicPolicies | None = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
-        skip_if_absent: _builtins.bool = ...,
+        list_operations: _abc.Mapping[_builtins.str, Global___ListOperation.ValueType] | None = ...,
         etag: _builtins.str = ...,
+        must_not_exist: _builtins.bool = ...,
+        skip_if_absent: _builtins.bool = ...,
         request_id: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
-        list_operations: _abc.Mapping[_builtins.str, Global___ListOperation.ValueType] | None = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        include_previous: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["etag", b"etag", "list_operations", b"list_operations", "policies", b"policies", "request_id", b"request_id", "scope", b"scope", "skip_if_absent", b"skip_if_absent", "topic", b"topic", "update_mask", b"update_mask", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "etag", b"etag", "include_previous", b"include_previous", "list_operations", b"list_operations", "must_not_exist", b"must_not_exist", "policies", b"policies", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "skip_if_absent", b"skip_if_absent", "topic", b"topic", "update_mask", b"update_mask", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -498,49 +633,49 @@ class UpdatePolicyResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    TOPIC_FIELD_NUMBER: _builtins.int
-    SCOPE_FIELD_NUMBER: _builtins.int
-    POLICIES_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
+    PREVIOUS_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    REPEATED_FIELD_NUMBER: _builtins.int
-    topic: _builtins.str
-    """The topic's full name."""
-    scope: _events_pb2.Scope.ValueType
-    """The scope."""
+    REPLAYED_FIELD_NUMBER: _builtins.int
     version: _builtins.str
-    """The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away."""
+    """The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known."""
     previous_version: _builtins.str
-    """The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`."""
+    """The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+    only if this answers a repeat of which it is no longer known.
+    """
     outcome: Global___UpdateOutcome.ValueType
     """What became of it."""
     request_id: _builtins.str
-    """The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-    history.
-    """
-    repeated: _builtins.bool
+    """The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes."""
+    replayed: _builtins.bool
     """Whether this is the answer to an earlier request of the same id, given again."""
     @_builtins.property
-    def policies(self) -> _policies_pb2.TopicPolicies:
-        """The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known."""
+    def document(self) -> _policies_pb2.PolicyDocument:
+        """The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+        and the document is not known any more, because there were changes since.
+        """
+
+    @_builtins.property
+    def previous(self) -> _policies_pb2.PolicyDocument:
+        """The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more."""
 
     def __init__(
         self,
         *,
-        topic: _builtins.str = ...,
-        scope: _events_pb2.Scope.ValueType = ...,
-        policies: _policies_pb2.TopicPolicies | None = ...,
+        document: _policies_pb2.PolicyDocument | None = ...,
         version: _builtins.str = ...,
         previous_version: _builtins.str = ...,
+        previous: _policies_pb2.PolicyDocument | None = ...,
         outcome: Global___UpdateOutcome.ValueType = ...,
         request_id: _builtins.str = ...,
-        repeated: _builtins.bool = ...,
+        replayed: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "previous", b"previous"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "policies", b"policies", "previous_version", b"previous_version", "repeated", b"repeated", "request_id", b"request_id", "scope", b"scope", "topic", b"topic", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "outcome", b"outcome", "previous", b"previous", "previous_version", b"previous_version", "replayed", b"replayed", "request_id", b"request_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -548,279 +683,381 @@ Global___UpdatePolicyResponse: _TypeAlias = UpdatePolicyResponse  # noqa: Y015
 
 @_typing.final
 class UpdatePoliciesRequest(_message.Message):
-    """One request of a stream of updates."""
+    """A batch of changes. A stream has any number of them; how changes are spread over batches means nothing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    UPDATE_FIELD_NUMBER: _builtins.int
-    SEQUENCE_FIELD_NUMBER: _builtins.int
-    sequence: _builtins.int
-    """Chosen by the caller, to tell the answers apart."""
+    CHANGES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def update(self) -> Global___UpdatePolicyRequest:
-        """The update."""
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyChangeRequest]:
+        """The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000."""
 
     def __init__(
         self,
         *,
-        update: Global___UpdatePolicyRequest | None = ...,
-        sequence: _builtins.int = ...,
+        changes: _abc.Iterable[Global___PolicyChangeRequest] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["update", b"update"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sequence", b"sequence", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UpdatePoliciesRequest: _TypeAlias = UpdatePoliciesRequest  # noqa: Y015
 
 @_typing.final
-class UpdatePoliciesResponse(_message.Message):
-    """One answer of a stream of updates."""
+class PolicyChangeRequest(_message.Message):
+    """One change of a batch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
-    RESPONSE_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
+    UPDATE_FIELD_NUMBER: _builtins.int
+    DELETE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The request's sequence."""
+    """Chosen by the caller, to tell the results apart. Unset: 0, a number like any other."""
     @_builtins.property
-    def response(self) -> Global___UpdatePolicyResponse:
-        """It succeeded."""
+    def update(self) -> Global___UpdatePolicyRequest:
+        """An update."""
 
     @_builtins.property
-    def error(self) -> Global___Status:
-        """It failed, alone: the requests around it are not concerned."""
+    def delete(self) -> Global___DeletePolicyRequest:
+        """A deletion."""
 
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
-        response: Global___UpdatePolicyResponse | None = ...,
-        error: Global___Status | None = ...,
+        update: Global___UpdatePolicyRequest | None = ...,
+        delete: Global___DeletePolicyRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "response", b"response", "result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "delete", b"delete", "update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "response", b"response", "result", b"result", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "delete", b"delete", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["response", "error"]  # noqa: Y015
-    _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["update", "delete"]  # noqa: Y015
+    _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
+
+Global___PolicyChangeRequest: _TypeAlias = PolicyChangeRequest  # noqa: Y015
+
+@_typing.final
+class UpdatePoliciesResponse(_message.Message):
+    """A batch of results: those that were settled together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyChangeResult]:
+        """The results, in the order in which they were settled."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___PolicyChangeResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UpdatePoliciesResponse: _TypeAlias = UpdatePoliciesResponse  # noqa: Y015
 
 @_typing.final
-class Status(_message.Message):
-    """An error inside an answer; on the wire the same as google.rpc.Status."""
+class PolicyChangeResult(_message.Message):
+    """What became of one change of a batch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    CODE_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    DETAILS_FIELD_NUMBER: _builtins.int
-    code: _builtins.int
-    """A google.rpc.Code."""
-    message: _builtins.str
-    """A sentence for people."""
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    UPDATED_FIELD_NUMBER: _builtins.int
+    DELETED_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The change's sequence."""
     @_builtins.property
-    def details(self) -> _containers.RepeatedCompositeFieldContainer[_any_pb2.Any]:
-        """google.rpc.ErrorInfo and, where the request is at fault, google.rpc.BadRequest."""
+    def updated(self) -> Global___UpdatePolicyResponse:
+        """The update succeeded."""
+
+    @_builtins.property
+    def deleted(self) -> Global___DeletePolicyResponse:
+        """The deletion succeeded."""
+
+    @_builtins.property
+    def error(self) -> _status_pb2.Status:
+        """It failed, alone. The details are those of a call's status."""
 
     def __init__(
         self,
         *,
-        code: _builtins.int = ...,
-        message: _builtins.str = ...,
-        details: _abc.Iterable[_any_pb2.Any] | None = ...,
+        sequence: _builtins.int = ...,
+        updated: Global___UpdatePolicyResponse | None = ...,
+        deleted: Global___DeletePolicyResponse | None = ...,
+        error: _status_pb2.Status | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "error", b"error", "result", b"result", "updated", b"updated"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "error", b"error", "result", b"result", "sequence", b"sequence", "updated", b"updated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["updated", "deleted", "error"]  # noqa: Y015
+    _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
-Global___Status: _TypeAlias = Status  # noqa: Y015
+Global___PolicyChangeResult: _TypeAlias = PolicyChangeResult  # noqa: Y015
 
 @_typing.final
 class DeletePolicyRequest(_message.Message):
-    """Deletes documents of one topic."""
+    """Deletes one document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPIC_FIELD_NUMBER: _builtins.int
-    DELETES_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
-    """The topic."""
+    """The topic, as in UpdatePolicyRequest."""
+    scope: _policies_pb2.Scope.ValueType
+    """The scope. Unset: LOCAL."""
+    etag: _builtins.str
+    """The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+    characters.
+    """
     request_id: _builtins.str
-    """As in UpdatePolicyRequest; it holds for each scope."""
-    @_builtins.property
-    def deletes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScopedDelete]:
-        """What to delete, scope by scope; empty means the LOCAL document."""
-
+    """As in UpdatePolicyRequest."""
+    validate_only: _builtins.bool
+    """As in UpdatePolicyRequest."""
+    actor: _builtins.str
+    """As in UpdatePolicyRequest."""
+    reason: _builtins.str
+    """As in UpdatePolicyRequest."""
+    include_previous: _builtins.bool
+    """As in UpdatePolicyRequest."""
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
-        deletes: _abc.Iterable[Global___ScopedDelete] | None = ...,
+        scope: _policies_pb2.Scope.ValueType = ...,
+        etag: _builtins.str = ...,
         request_id: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        include_previous: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletes", b"deletes", "request_id", b"request_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "etag", b"etag", "include_previous", b"include_previous", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "topic", b"topic", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeletePolicyRequest: _TypeAlias = DeletePolicyRequest  # noqa: Y015
 
 @_typing.final
-class ScopedDelete(_message.Message):
-    """The deletion of one scope's document."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SCOPE_FIELD_NUMBER: _builtins.int
-    ETAG_FIELD_NUMBER: _builtins.int
-    scope: _events_pb2.Scope.ValueType
-    """The scope; unspecified means LOCAL."""
-    etag: _builtins.str
-    """The version that the document must have. Empty: any."""
-    def __init__(
-        self,
-        *,
-        scope: _events_pb2.Scope.ValueType = ...,
-        etag: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["etag", b"etag", "scope", b"scope"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ScopedDelete: _TypeAlias = ScopedDelete  # noqa: Y015
-
-@_typing.final
 class DeletePolicyResponse(_message.Message):
-    """The answer to a deletion, one result per scope, in the request's order."""
+    """The answer to a deletion."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    TOPIC_FIELD_NUMBER: _builtins.int
-    RESULTS_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
+    PREVIOUS_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    topic: _builtins.str
-    """The topic's full name."""
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    """The version after the deletion, as in UpdatePolicyResponse."""
+    previous_version: _builtins.str
+    """The version that was deleted, as in UpdatePolicyResponse."""
+    outcome: Global___DeleteOutcome.ValueType
+    """What became of it."""
     request_id: _builtins.str
-    """The request's id, as in UpdatePolicyResponse."""
+    """As in UpdatePolicyResponse."""
+    replayed: _builtins.bool
+    """As in UpdatePolicyResponse."""
     @_builtins.property
-    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScopedDeleteResult]:
-        """The results."""
+    def document(self) -> _policies_pb2.PolicyDocument:
+        """The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is."""
+
+    @_builtins.property
+    def previous(self) -> _policies_pb2.PolicyDocument:
+        """The document that was deleted, as in UpdatePolicyResponse."""
 
     def __init__(
         self,
         *,
-        topic: _builtins.str = ...,
-        results: _abc.Iterable[Global___ScopedDeleteResult] | None = ...,
+        document: _policies_pb2.PolicyDocument | None = ...,
+        version: _builtins.str = ...,
+        previous_version: _builtins.str = ...,
+        previous: _policies_pb2.PolicyDocument | None = ...,
+        outcome: Global___DeleteOutcome.ValueType = ...,
         request_id: _builtins.str = ...,
+        replayed: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "previous", b"previous"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "results", b"results", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "outcome", b"outcome", "previous", b"previous", "previous_version", b"previous_version", "replayed", b"replayed", "request_id", b"request_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeletePolicyResponse: _TypeAlias = DeletePolicyResponse  # noqa: Y015
 
 @_typing.final
-class ScopedDeleteResult(_message.Message):
-    """What became of one scope."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SCOPE_FIELD_NUMBER: _builtins.int
-    OUTCOME_FIELD_NUMBER: _builtins.int
-    VERSION_FIELD_NUMBER: _builtins.int
-    PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
-    REPEATED_FIELD_NUMBER: _builtins.int
-    scope: _events_pb2.Scope.ValueType
-    """The scope."""
-    outcome: Global___DeleteOutcome.ValueType
-    """What became of it."""
-    version: _builtins.str
-    """The version of the absence."""
-    previous_version: _builtins.str
-    """The version that was deleted."""
-    repeated: _builtins.bool
-    """Whether this is the answer to an earlier request of the same id, given again."""
-    @_builtins.property
-    def error(self) -> Global___Status:
-        """Set if this scope failed; the others are not concerned."""
-
-    def __init__(
-        self,
-        *,
-        scope: _events_pb2.Scope.ValueType = ...,
-        outcome: Global___DeleteOutcome.ValueType = ...,
-        version: _builtins.str = ...,
-        previous_version: _builtins.str = ...,
-        error: Global___Status | None = ...,
-        repeated: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error", "outcome", b"outcome", "previous_version", b"previous_version", "repeated", b"repeated", "scope", b"scope", "version", b"version"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
-    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
-
-Global___ScopedDeleteResult: _TypeAlias = ScopedDeleteResult  # noqa: Y015
-
-@_typing.final
 class GetPolicyRequest(_message.Message):
-    """Reads one document."""
+    """Reads the documents of one topic."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPIC_FIELD_NUMBER: _builtins.int
-    SCOPE_FIELD_NUMBER: _builtins.int
-    AT_LEAST_FIELD_NUMBER: _builtins.int
-    AS_OF_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    AT_LEAST_VERSION_FIELD_NUMBER: _builtins.int
+    AS_OF_TIME_FIELD_NUMBER: _builtins.int
     AS_OF_VERSION_FIELD_NUMBER: _builtins.int
-    VIEW_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
-    """The topic."""
-    scope: _events_pb2.Scope.ValueType
-    """The scope; unspecified means LOCAL."""
-    at_least: _builtins.str
-    """A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here."""
+    """The topic, as in UpdatePolicyRequest."""
+    at_least_version: _builtins.str
+    """A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+    DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+    """
     as_of_version: _builtins.str
-    """The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`."""
-    view: Global___PolicyView.ValueType
-    """What is to be read of the topic; unspecified means DOCUMENT."""
+    """A version: the document that it is, by the history. One scope only. At most 256 characters."""
     @_builtins.property
-    def as_of(self) -> _timestamp_pb2.Timestamp:
-        """When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is."""
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
+        """The scopes to read, each once. Unset: both."""
+
+    @_builtins.property
+    def as_of_time(self) -> _timestamp_pb2.Timestamp:
+        """A time that is over: the documents as they were then, by the history."""
 
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
-        scope: _events_pb2.Scope.ValueType = ...,
-        at_least: _builtins.str = ...,
-        as_of: _timestamp_pb2.Timestamp | None = ...,
+        scopes: _abc.Iterable[_policies_pb2.Scope.ValueType] | None = ...,
+        at_least_version: _builtins.str = ...,
+        as_of_time: _timestamp_pb2.Timestamp | None = ...,
         as_of_version: _builtins.str = ...,
-        view: Global___PolicyView.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of_time", b"as_of_time", "as_of_version", b"as_of_version", "at_least_version", b"at_least_version", "read_at", b"read_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "as_of_version", b"as_of_version", "at_least", b"at_least", "scope", b"scope", "topic", b"topic", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of_time", b"as_of_time", "as_of_version", b"as_of_version", "at_least_version", b"at_least_version", "read_at", b"read_at", "scopes", b"scopes", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_read_at: _TypeAlias = _typing.Literal["at_least_version", "as_of_time", "as_of_version"]  # noqa: Y015
+    _WhichOneofArgType_read_at: _TypeAlias = _typing.Literal["read_at", b"read_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_read_at) -> _WhichOneofReturnType_read_at | None: ...
+
+Global___GetPolicyRequest: _TypeAlias = GetPolicyRequest  # noqa: Y015
+
+@_typing.final
+class GetPolicyResponse(_message.Message):
+    """The documents of one topic."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[_policies_pb2.PolicyDocument]:
+        """One for each scope that was asked for, the LOCAL one first."""
+
+    def __init__(
+        self,
+        *,
+        documents: _abc.Iterable[_policies_pb2.PolicyDocument] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetPolicyRequest: _TypeAlias = GetPolicyRequest  # noqa: Y015
+Global___GetPolicyResponse: _TypeAlias = GetPolicyResponse  # noqa: Y015
+
+@_typing.final
+class GetEffectivePolicyRequest(_message.Message):
+    """Reads what holds for one topic."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    VIEW_FIELD_NUMBER: _builtins.int
+    AT_LEAST_LOCAL_VERSION_FIELD_NUMBER: _builtins.int
+    AT_LEAST_GLOBAL_VERSION_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """The topic, as in UpdatePolicyRequest."""
+    view: Global___EffectiveView.ValueType
+    """Whose reading. Unset: ENFORCED."""
+    at_least_local_version: _builtins.str
+    """A version that the LOCAL document must have reached, as in GetPolicyRequest. Unset: any. At most 256 characters."""
+    at_least_global_version: _builtins.str
+    """A version that the GLOBAL document must have reached. Unset: any. At most 256 characters."""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        view: Global___EffectiveView.ValueType = ...,
+        at_least_local_version: _builtins.str = ...,
+        at_least_global_version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least_global_version", b"at_least_global_version", "at_least_local_version", b"at_least_local_version", "topic", b"topic", "view", b"view"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEffectivePolicyRequest: _TypeAlias = GetEffectivePolicyRequest  # noqa: Y015
+
+@_typing.final
+class GetEffectivePolicyResponse(_message.Message):
+    """What holds for one topic."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    POLICIES_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
+    LOCAL_VERSION_FIELD_NUMBER: _builtins.int
+    GLOBAL_VERSION_FIELD_NUMBER: _builtins.int
+    DISABLED_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """The topic's full name."""
+    local_version: _builtins.str
+    """The LOCAL document's version."""
+    global_version: _builtins.str
+    """The GLOBAL document's version."""
+    disabled: _builtins.bool
+    """Whether topic policies are disabled for this topic: then its documents do not count, and their versions are "0"."""
+    @_builtins.property
+    def policies(self) -> _policies_pb2.TopicPolicies:
+        """What holds. A field that is unset has no value on any level."""
+
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldSource]:
+        """Where each value comes from, by path, in the order of the paths."""
+
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        policies: _policies_pb2.TopicPolicies | None = ...,
+        sources: _abc.Iterable[Global___FieldSource] | None = ...,
+        local_version: _builtins.str = ...,
+        global_version: _builtins.str = ...,
+        disabled: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disabled", b"disabled", "global_version", b"global_version", "local_version", b"local_version", "policies", b"policies", "sources", b"sources", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEffectivePolicyResponse: _TypeAlias = GetEffectivePolicyResponse  # noqa: Y015
 
 @_typing.final
 class FieldSource(_message.Message):
@@ -849,62 +1086,6 @@ class FieldSource(_message.Message):
 Global___FieldSource: _TypeAlias = FieldSource  # noqa: Y015
 
 @_typing.final
-class GetPolicyResponse(_message.Message):
-    """One document."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TOPIC_FIELD_NUMBER: _builtins.int
-    SCOPE_FIELD_NUMBER: _builtins.int
-    EXISTS_FIELD_NUMBER: _builtins.int
-    POLICIES_FIELD_NUMBER: _builtins.int
-    VERSION_FIELD_NUMBER: _builtins.int
-    SOURCES_FIELD_NUMBER: _builtins.int
-    GLOBAL_VERSION_FIELD_NUMBER: _builtins.int
-    DISABLED_FIELD_NUMBER: _builtins.int
-    topic: _builtins.str
-    """The topic's full name."""
-    scope: _events_pb2.Scope.ValueType
-    """The scope."""
-    exists: _builtins.bool
-    """Whether there is a document."""
-    version: _builtins.str
-    """Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version."""
-    global_version: _builtins.str
-    """Of the effective policies: the GLOBAL document's version."""
-    disabled: _builtins.bool
-    """Whether the topic's policies are disabled (property "__topic_policies_disabled" of it or its namespace): then its documents are not
-    told of, and do not count.
-    """
-    @_builtins.property
-    def policies(self) -> _policies_pb2.TopicPolicies:
-        """The document; unset if there is none."""
-
-    @_builtins.property
-    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldSource]:
-        """Of the effective policies: where each value comes from, by path."""
-
-    def __init__(
-        self,
-        *,
-        topic: _builtins.str = ...,
-        scope: _events_pb2.Scope.ValueType = ...,
-        exists: _builtins.bool = ...,
-        policies: _policies_pb2.TopicPolicies | None = ...,
-        version: _builtins.str = ...,
-        sources: _abc.Iterable[Global___FieldSource] | None = ...,
-        global_version: _builtins.str = ...,
-        disabled: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disabled", b"disabled", "exists", b"exists", "global_version", b"global_version", "policies", b"policies", "scope", b"scope", "sources", b"sources", "topic", b"topic", "version", b"version"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetPolicyResponse: _TypeAlias = GetPolicyResponse  # noqa: Y015
-
-@_typing.final
 class ListPoliciesRequest(_message.Message):
     """Lists the documents of a namespace."""
 
@@ -915,20 +1096,20 @@ class ListPoliciesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
-    """The namespace: "tenant/namespace"."""
+    """The namespace: "tenant/namespace". Needed; at most 1,024 characters."""
     page_size: _builtins.int
-    """Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most."""
+    """Most documents of the answer. Unset: 100. More than 1,000 means 1,000."""
     page_token: _builtins.str
-    """From the answer before; empty for the first page."""
+    """From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters."""
     @_builtins.property
-    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_events_pb2.Scope.ValueType]:
-        """The scopes to list; empty means both."""
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
+        """The scopes to list, each once. Unset: both."""
 
     def __init__(
         self,
         *,
         namespace: _builtins.str = ...,
-        scopes: _abc.Iterable[_events_pb2.Scope.ValueType] | None = ...,
+        scopes: _abc.Iterable[_policies_pb2.Scope.ValueType] | None = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
@@ -946,29 +1127,31 @@ class ListPoliciesResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENTRIES_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page; empty if this was the last."""
+    """For the next page. Unset: this was the last."""
     @_builtins.property
-    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___GetPolicyResponse]:
-        """The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for."""
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[_policies_pb2.PolicyDocument]:
+        """The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+        are left out, and a page ends with the document that makes it 1 MiB large.
+        """
 
     @_builtins.property
     def token(self) -> Global___WatchToken:
-        """Where this page was read. A watch that resumes from the first page's token misses nothing."""
+        """Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages."""
 
     def __init__(
         self,
         *,
-        entries: _abc.Iterable[Global___GetPolicyResponse] | None = ...,
+        documents: _abc.Iterable[_policies_pb2.PolicyDocument] | None = ...,
         next_page_token: _builtins.str = ...,
         token: Global___WatchToken | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["token", b"token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "next_page_token", b"next_page_token", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "next_page_token", b"next_page_token", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -978,10 +1161,9 @@ Global___ListPoliciesResponse: _TypeAlias = ListPoliciesResponse  # noqa: Y015
 class WatchPoliciesRequest(_message.Message):
     """What to watch.
 
-    Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named, and not all that is named
-    is disabled, they are said to be absent. A namespace of which everything that is watched is disabled is not read: its status says so, with
-    the reason TOPIC_POLICIES_DISABLED, and the stream goes on with it when that has changed. When topics are disabled or enabled in a
-    namespace that is being told of, the stream ends with OUT_OF_RANGE: start over without a token.
+    Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named they are said to be absent. A
+    namespace of which everything that is watched is disabled has the state DISABLED, until that has changed. When other topics of a
+    namespace are disabled or enabled, a reset tells so.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1012,42 +1194,60 @@ class WatchPoliciesRequest(_message.Message):
     SCOPES_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
+    FROM_BEGINNING_FIELD_NUMBER: _builtins.int
+    END_WHEN_SYNCED_FIELD_NUMBER: _builtins.int
     BOOKMARK_INTERVAL_FIELD_NUMBER: _builtins.int
+    INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     mode: Global___WatchMode.ValueType
-    """What is owed to a reader that falls behind."""
+    """What is told. Unset: LATEST."""
+    from_beginning: _builtins.bool
+    """Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
+    always do. Not with LATEST.
+    """
+    end_when_synced: _builtins.bool
+    """Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on."""
+    include_previous: _builtins.bool
+    """Whether changes are to have the document before."""
     @_builtins.property
     def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Topics to watch."""
+        """Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+        ServerLimits.watch_selectors.
+        """
 
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Namespaces of which all topics are watched: "tenant/namespace"."""
+        """Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are."""
 
     @_builtins.property
-    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_events_pb2.Scope.ValueType]:
-        """The scopes; empty means both."""
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
+        """The scopes, each once. Unset: both."""
 
     @_builtins.property
     def resume(self) -> _containers.MessageMap[_builtins.str, Global___WatchToken]:
-        """Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot."""
+        """Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+        snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
+        """
 
     @_builtins.property
     def bookmark_interval(self) -> _duration_pb2.Duration:
-        """Time between two bookmarks; unset is 10 seconds, and 1 second is the least."""
+        """Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour."""
 
     def __init__(
         self,
         *,
         topics: _abc.Iterable[_builtins.str] | None = ...,
         namespaces: _abc.Iterable[_builtins.str] | None = ...,
-        scopes: _abc.Iterable[_events_pb2.Scope.ValueType] | None = ...,
+        scopes: _abc.Iterable[_policies_pb2.Scope.ValueType] | None = ...,
         mode: Global___WatchMode.ValueType = ...,
         resume: _abc.Mapping[_builtins.str, Global___WatchToken] | None = ...,
+        from_beginning: _builtins.bool = ...,
+        end_when_synced: _builtins.bool = ...,
         bookmark_interval: _duration_pb2.Duration | None = ...,
+        include_previous: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "mode", b"mode", "namespaces", b"namespaces", "resume", b"resume", "scopes", b"scopes", "topics", b"topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "end_when_synced", b"end_when_synced", "from_beginning", b"from_beginning", "include_previous", b"include_previous", "mode", b"mode", "namespaces", b"namespaces", "resume", b"resume", "scopes", b"scopes", "topics", b"topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1055,16 +1255,50 @@ Global___WatchPoliciesRequest: _TypeAlias = WatchPoliciesRequest  # noqa: Y015
 
 @_typing.final
 class WatchPoliciesResponse(_message.Message):
-    """One message of a watch."""
+    """A batch of what a watch tells. How it is spread over batches means nothing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___WatchEvent]:
+        """What is told, in order."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___WatchEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchPoliciesResponse: _TypeAlias = WatchPoliciesResponse  # noqa: Y015
+
+@_typing.final
+class WatchEvent(_message.Message):
+    """One thing that a watch tells of a namespace."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
     CHANGE_FIELD_NUMBER: _builtins.int
+    ENTRY_FIELD_NUMBER: _builtins.int
     BOOKMARK_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
+    RESET_FIELD_NUMBER: _builtins.int
+    GAP_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """The namespace: "tenant/namespace"."""
     @_builtins.property
     def change(self) -> Global___PolicyChange:
-        """A document: of the snapshot before SYNCED, a change after it."""
+        """A document: of a snapshot before SYNCED, a change after it."""
+
+    @_builtins.property
+    def entry(self) -> Global___HistoryEntry:
+        """An event of the log (mode ENTRIES)."""
 
     @_builtins.property
     def bookmark(self) -> Global___Bookmark:
@@ -1072,24 +1306,36 @@ class WatchPoliciesResponse(_message.Message):
 
     @_builtins.property
     def status(self) -> Global___NamespaceStatus:
-        """A namespace that can't be followed for now."""
+        """The namespace's state has changed."""
+
+    @_builtins.property
+    def reset(self) -> Global___WatchReset:
+        """What was told of the namespace before counts no more."""
+
+    @_builtins.property
+    def gap(self) -> Global___HistoryGap:
+        """Events may be missing from the history here, before what follows."""
 
     def __init__(
         self,
         *,
+        namespace: _builtins.str = ...,
         change: Global___PolicyChange | None = ...,
+        entry: Global___HistoryEntry | None = ...,
         bookmark: Global___Bookmark | None = ...,
         status: Global___NamespaceStatus | None = ...,
+        reset: Global___WatchReset | None = ...,
+        gap: Global___HistoryGap | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark", b"bookmark", "change", b"change", "content", b"content", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark", b"bookmark", "change", b"change", "content", b"content", "entry", b"entry", "gap", b"gap", "reset", b"reset", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark", b"bookmark", "change", b"change", "content", b"content", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark", b"bookmark", "change", b"change", "content", b"content", "entry", b"entry", "gap", b"gap", "namespace", b"namespace", "reset", b"reset", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["change", "bookmark", "status"]  # noqa: Y015
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["change", "entry", "bookmark", "status", "reset", "gap"]  # noqa: Y015
     _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
 
-Global___WatchPoliciesResponse: _TypeAlias = WatchPoliciesResponse  # noqa: Y015
+Global___WatchEvent: _TypeAlias = WatchEvent  # noqa: Y015
 
 @_typing.final
 class PolicyChange(_message.Message):
@@ -1097,57 +1343,45 @@ class PolicyChange(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    NAMESPACE_FIELD_NUMBER: _builtins.int
-    TOPIC_FIELD_NUMBER: _builtins.int
-    SCOPE_FIELD_NUMBER: _builtins.int
-    EXISTS_FIELD_NUMBER: _builtins.int
-    POLICIES_FIELD_NUMBER: _builtins.int
-    VERSION_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
     PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
+    PREVIOUS_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
-    namespace: _builtins.str
-    """The namespace: "tenant/namespace"."""
-    topic: _builtins.str
-    """The topic's full name."""
-    scope: _events_pb2.Scope.ValueType
-    """The scope."""
-    exists: _builtins.bool
-    """Whether there is a document; false is a delete, or, in a snapshot, an absent topic that was asked for."""
-    version: _builtins.str
-    """Its version."""
     previous_version: _builtins.str
-    """The version before; empty in what was loaded from the log."""
+    """The version before. Unset: it is not known, as in most of a snapshot."""
     partition: _builtins.int
     """The partition of the change log."""
     position: _builtins.str
-    """The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string."""
+    """The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+    Unset: the log has no event of it, so there is nothing to fold.
+    """
     @_builtins.property
-    def policies(self) -> _policies_pb2.TopicPolicies:
-        """The document; unset if there is none."""
+    def document(self) -> _policies_pb2.PolicyDocument:
+        """The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none."""
+
+    @_builtins.property
+    def previous(self) -> _policies_pb2.PolicyDocument:
+        """The document before. Unset: it was not asked for (`include_previous`), or it is not known."""
 
     @_builtins.property
     def origin(self) -> Global___ChangeOrigin:
-        """Where the change came from."""
+        """Where the change came from. Unset: not known."""
 
     def __init__(
         self,
         *,
-        namespace: _builtins.str = ...,
-        topic: _builtins.str = ...,
-        scope: _events_pb2.Scope.ValueType = ...,
-        exists: _builtins.bool = ...,
-        policies: _policies_pb2.TopicPolicies | None = ...,
-        version: _builtins.str = ...,
+        document: _policies_pb2.PolicyDocument | None = ...,
         previous_version: _builtins.str = ...,
+        previous: _policies_pb2.PolicyDocument | None = ...,
         partition: _builtins.int = ...,
         position: _builtins.str = ...,
         origin: Global___ChangeOrigin | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin", "policies", b"policies"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "origin", b"origin", "previous", b"previous"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exists", b"exists", "namespace", b"namespace", "origin", b"origin", "partition", b"partition", "policies", b"policies", "position", b"position", "previous_version", b"previous_version", "scope", b"scope", "topic", b"topic", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "origin", b"origin", "partition", b"partition", "position", b"position", "previous", b"previous", "previous_version", b"previous_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1155,38 +1389,48 @@ Global___PolicyChange: _TypeAlias = PolicyChange  # noqa: Y015
 
 @_typing.final
 class ChangeOrigin(_message.Message):
-    """Who changed a document, as far as the log tells."""
+    """Where an event came from, as far as the log tells."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ACTOR_FIELD_NUMBER: _builtins.int
+    ACTOR_STANDING_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
     PRODUCER_NAME_FIELD_NUMBER: _builtins.int
     PUBLISH_TIME_FIELD_NUMBER: _builtins.int
     EVENT_FIELD_NUMBER: _builtins.int
     actor: _builtins.str
-    """Who asked for it; empty if nobody said."""
+    """Who asked for it. Unset: nobody said."""
+    actor_standing: Global___ActorStanding.ValueType
+    """What is known of the actor."""
+    reason: _builtins.str
+    """Why. Unset: nobody said."""
     request_id: _builtins.str
-    """The id of the request, as in UpdatePolicyResponse; empty for a broker's event."""
+    """The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair."""
     producer_name: _builtins.str
-    """The name of the producer that wrote the event."""
+    """The name of the producer that wrote the event. Unset: the embedded log, which has none."""
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
-        """The mask of the request; unset for a broker's event."""
+        """The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known."""
 
     @_builtins.property
     def publish_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was published, by the log's clock."""
+        """When it was published, by its writer's word."""
 
     @_builtins.property
     def event(self) -> _events_pb2.PulsarEvent:
-        """The event itself. Its policies are the writer's whole document, and left out where they are the change's own."""
+        """The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+        document, and left out where they are the change's own.
+        """
 
     def __init__(
         self,
         *,
         actor: _builtins.str = ...,
+        actor_standing: Global___ActorStanding.ValueType = ...,
+        reason: _builtins.str = ...,
         request_id: _builtins.str = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
         producer_name: _builtins.str = ...,
@@ -1195,7 +1439,7 @@ class ChangeOrigin(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "publish_time", b"publish_time", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "event", b"event", "producer_name", b"producer_name", "publish_time", b"publish_time", "request_id", b"request_id", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "event", b"event", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1203,31 +1447,35 @@ Global___ChangeOrigin: _TypeAlias = ChangeOrigin  # noqa: Y015
 
 @_typing.final
 class Bookmark(_message.Message):
-    """A place to resume from."""
+    """A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    NAMESPACE_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
-    namespace: _builtins.str
-    """The namespace."""
+    CONFIRMED_TIME_FIELD_NUMBER: _builtins.int
     kind: Global___BookmarkKind.ValueType
     """Why it was sent."""
     @_builtins.property
     def token(self) -> Global___WatchToken:
         """The place."""
 
+    @_builtins.property
+    def confirmed_time(self) -> _timestamp_pb2.Timestamp:
+        """As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+        log nothing is: 1970.
+        """
+
     def __init__(
         self,
         *,
-        namespace: _builtins.str = ...,
         kind: Global___BookmarkKind.ValueType = ...,
         token: Global___WatchToken | None = ...,
+        confirmed_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["token", b"token"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confirmed_time", b"confirmed_time", "token", b"token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "namespace", b"namespace", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmed_time", b"confirmed_time", "kind", b"kind", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1235,27 +1483,31 @@ Global___Bookmark: _TypeAlias = Bookmark  # noqa: Y015
 
 @_typing.final
 class WatchToken(_message.Message):
-    """A place in a namespace's change log."""
+    """A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; nothing else in it means anything to them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LOG_FIELD_NUMBER: _builtins.int
     POSITIONS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
     log: _builtins.str
-    """The log's identity."""
+    """The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters."""
+    left_out: _builtins.str
+    """Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters."""
     @_builtins.property
     def positions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The position per partition; empty where nothing was read."""
+        """The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters."""
 
     def __init__(
         self,
         *,
         log: _builtins.str = ...,
         positions: _abc.Iterable[_builtins.str] | None = ...,
+        left_out: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["log", b"log", "positions", b"positions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left_out", b"left_out", "log", b"log", "positions", b"positions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1263,41 +1515,65 @@ Global___WatchToken: _TypeAlias = WatchToken  # noqa: Y015
 
 @_typing.final
 class NamespaceStatus(_message.Message):
-    """A namespace that can't be followed for now."""
+    """The state of a namespace of a watch. Sent when it is not READY, and when it has become so."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    NAMESPACE_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    namespace: _builtins.str
-    """The namespace."""
+    MESSAGE_FIELD_NUMBER: _builtins.int
     state: Global___NamespaceState.ValueType
     """Its state."""
+    reason: _errors_pb2.ErrorReason.ValueType
+    """Why. Always set, but for READY."""
     message: _builtins.str
-    """A sentence for people."""
-    reason: _builtins.str
-    """Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed."""
+    """A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY."""
     def __init__(
         self,
         *,
-        namespace: _builtins.str = ...,
         state: Global___NamespaceState.ValueType = ...,
+        reason: _errors_pb2.ErrorReason.ValueType = ...,
         message: _builtins.str = ...,
-        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "namespace", b"namespace", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NamespaceStatus: _TypeAlias = NamespaceStatus  # noqa: Y015
 
 @_typing.final
+class WatchReset(_message.Message):
+    """A namespace begins anew: its token counts no more, nor does what was told of it. A snapshot follows, then SYNCED; documents that the
+    snapshot does not have are gone. In the mode ENTRIES what the history has follows from its beginning, then SYNCED.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    reason: _errors_pb2.ErrorReason.ValueType
+    """Why."""
+    message: _builtins.str
+    """A sentence for people, at most 4,096 characters."""
+    def __init__(
+        self,
+        *,
+        reason: _errors_pb2.ErrorReason.ValueType = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchReset: _TypeAlias = WatchReset  # noqa: Y015
+
+@_typing.final
 class ListHistoryRequest(_message.Message):
-    """Which part of the history is to be listed."""
+    """Which part of the history is to be listed. To copy the history, watch it in the mode ENTRIES."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1310,24 +1586,23 @@ class ListHistoryRequest(_message.Message):
     ORDER_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    UNTIL_TOKEN_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
-    """The topic whose history is listed. Either this or `namespace`."""
+    """The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`."""
     namespace: _builtins.str
-    """The namespace whose history is listed: "tenant/namespace"."""
+    """The namespace whose history is listed: "tenant/namespace". Either this or `topic`."""
     actor: _builtins.str
-    """Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's."""
+    """Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+    256 characters.
+    """
     order: Global___HistoryOrder.ValueType
-    """In which order."""
+    """In which order. Unset: NEWEST_FIRST."""
     page_size: _builtins.int
-    """Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most."""
+    """Most entries of the answer. Unset: 100. More than 1,000 means 1,000."""
     page_token: _builtins.str
-    """From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question."""
-    until_token: _builtins.str
-    """In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end."""
+    """From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters."""
     @_builtins.property
-    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_events_pb2.Scope.ValueType]:
-        """The scopes; empty means both."""
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
+        """The scopes, each once. Unset: both."""
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -1342,18 +1617,17 @@ class ListHistoryRequest(_message.Message):
         *,
         topic: _builtins.str = ...,
         namespace: _builtins.str = ...,
-        scopes: _abc.Iterable[_events_pb2.Scope.ValueType] | None = ...,
+        scopes: _abc.Iterable[_policies_pb2.Scope.ValueType] | None = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str | None = ...,
         order: Global___HistoryOrder.ValueType = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
-        until_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_actor", b"_actor", "actor", b"actor", "end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_actor", b"_actor", "actor", b"actor", "end_time", b"end_time", "namespace", b"namespace", "order", b"order", "page_size", b"page_size", "page_token", b"page_token", "scopes", b"scopes", "start_time", b"start_time", "topic", b"topic", "until_token", b"until_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_actor", b"_actor", "actor", b"actor", "end_time", b"end_time", "namespace", b"namespace", "order", b"order", "page_size", b"page_size", "page_token", b"page_token", "scopes", b"scopes", "start_time", b"start_time", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__actor: _TypeAlias = _typing.Literal["actor"]  # noqa: Y015
     _WhichOneofArgType__actor: _TypeAlias = _typing.Literal["_actor", b"_actor"]  # noqa: Y015
@@ -1371,18 +1645,13 @@ class ListHistoryResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     GAPS_FIELD_NUMBER: _builtins.int
     FOLLOWING_FIELD_NUMBER: _builtins.int
-    END_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any."""
+    """For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any."""
     following: _builtins.bool
     """Whether this server follows the change log at present. If not, the newest events may be missing: the log can't be read now."""
-    end_token: _builtins.str
-    """In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-    another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-    """
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryEntry]:
-        """The events."""
+        """The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large."""
 
     @_builtins.property
     def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryGap]:
@@ -1395,11 +1664,10 @@ class ListHistoryResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         gaps: _abc.Iterable[Global___HistoryGap] | None = ...,
         following: _builtins.bool = ...,
-        end_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_token", b"end_token", "entries", b"entries", "following", b"following", "gaps", b"gaps", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "following", b"following", "gaps", b"gaps", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1411,56 +1679,28 @@ class HistoryEntry(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    TOPIC_FIELD_NUMBER: _builtins.int
-    SCOPE_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    PREVIOUS_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
-    PUBLISH_TIME_FIELD_NUMBER: _builtins.int
-    ACTOR_FIELD_NUMBER: _builtins.int
-    ACTOR_STANDING_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    UPDATE_MASK_FIELD_NUMBER: _builtins.int
-    PRODUCER_NAME_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
-    VERSION_FIELD_NUMBER: _builtins.int
-    PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
-    BEFORE_FIELD_NUMBER: _builtins.int
-    BEFORE_KNOWN_FIELD_NUMBER: _builtins.int
-    AFTER_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
     CHANGED_FIELD_NUMBER: _builtins.int
     STALE_FIELD_NUMBER: _builtins.int
     UNEXPLAINED_FIELD_NUMBER: _builtins.int
     AMBIGUOUS_FIELD_NUMBER: _builtins.int
     REPLICATED_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
-    topic: _builtins.str
-    """The topic's full name; empty if the event could not be read."""
-    scope: _events_pb2.Scope.ValueType
-    """The scope."""
     kind: Global___HistoryKind.ValueType
     """What kind of event it is."""
     outcome: Global___HistoryOutcome.ValueType
     """What became of it."""
-    actor: _builtins.str
-    """Who asked for it; empty if that is not known."""
-    actor_standing: Global___ActorStanding.ValueType
-    """What is known of the actor."""
-    request_id: _builtins.str
-    """The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs."""
-    producer_name: _builtins.str
-    """The name of the producer that wrote the event; empty on the embedded log."""
     partition: _builtins.int
     """The partition of the change log."""
     position: _builtins.str
-    """The position in that partition."""
-    version: _builtins.str
-    """The document's version after the event; if it was the event that changed it, its position."""
-    previous_version: _builtins.str
-    """The version before; empty if the log did not tell."""
-    before_known: _builtins.bool
-    """Whether it is known what was before."""
+    """The position in that partition, as in PolicyChange."""
     stale: _builtins.bool
     """Whether the event was computed from something else than the document that it met."""
     unexplained: _builtins.bool
@@ -1470,52 +1710,44 @@ class HistoryEntry(_message.Message):
     replicated: _builtins.bool
     """Whether it came from another cluster."""
     problem: _builtins.str
-    """Why it could not be read; empty if it could."""
+    """Why it could not be read. Unset: it could."""
+    @_builtins.property
+    def document(self) -> _policies_pb2.PolicyDocument:
+        """The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+        kept in no history: it has "********" for them.
+        """
+
+    @_builtins.property
+    def previous(self) -> _policies_pb2.PolicyDocument:
+        """The document before the event. Unset: it is not known."""
+
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this."""
+        """When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+        this.
+        """
 
     @_builtins.property
-    def publish_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was published, by its writer's word."""
-
-    @_builtins.property
-    def update_mask(self) -> _field_mask_pb2.FieldMask:
-        """The mask of the request; of a broker's event what it was taken to change, setting by setting."""
-
-    @_builtins.property
-    def before(self) -> _policies_pb2.TopicPolicies:
-        """The document before the event; unset if there was none, or if it is not known."""
-
-    @_builtins.property
-    def after(self) -> _policies_pb2.TopicPolicies:
-        """The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them."""
+    def origin(self) -> Global___ChangeOrigin:
+        """Where it came from."""
 
     @_builtins.property
     def changed(self) -> _field_mask_pb2.FieldMask:
-        """Fields and entries of maps that differ between the two, also where that is a secret."""
+        """Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+        the fields. Unset: nothing does.
+        """
 
     def __init__(
         self,
         *,
-        topic: _builtins.str = ...,
-        scope: _events_pb2.Scope.ValueType = ...,
+        document: _policies_pb2.PolicyDocument | None = ...,
+        previous: _policies_pb2.PolicyDocument | None = ...,
         kind: Global___HistoryKind.ValueType = ...,
         outcome: Global___HistoryOutcome.ValueType = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
-        publish_time: _timestamp_pb2.Timestamp | None = ...,
-        actor: _builtins.str = ...,
-        actor_standing: Global___ActorStanding.ValueType = ...,
-        request_id: _builtins.str = ...,
-        update_mask: _field_mask_pb2.FieldMask | None = ...,
-        producer_name: _builtins.str = ...,
         partition: _builtins.int = ...,
         position: _builtins.str = ...,
-        version: _builtins.str = ...,
-        previous_version: _builtins.str = ...,
-        before: _policies_pb2.TopicPolicies | None = ...,
-        before_known: _builtins.bool = ...,
-        after: _policies_pb2.TopicPolicies | None = ...,
+        origin: Global___ChangeOrigin | None = ...,
         changed: _field_mask_pb2.FieldMask | None = ...,
         stale: _builtins.bool = ...,
         unexplained: _builtins.bool = ...,
@@ -1523,9 +1755,9 @@ class HistoryEntry(_message.Message):
         replicated: _builtins.bool = ...,
         problem: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "changed", b"changed", "publish_time", b"publish_time", "time", b"time", "update_mask", b"update_mask"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "document", b"document", "origin", b"origin", "previous", b"previous", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "after", b"after", "ambiguous", b"ambiguous", "before", b"before", "before_known", b"before_known", "changed", b"changed", "kind", b"kind", "outcome", b"outcome", "partition", b"partition", "position", b"position", "previous_version", b"previous_version", "problem", b"problem", "producer_name", b"producer_name", "publish_time", b"publish_time", "replicated", b"replicated", "request_id", b"request_id", "scope", b"scope", "stale", b"stale", "time", b"time", "topic", b"topic", "unexplained", b"unexplained", "update_mask", b"update_mask", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ambiguous", b"ambiguous", "changed", b"changed", "document", b"document", "kind", b"kind", "origin", b"origin", "outcome", b"outcome", "partition", b"partition", "position", b"position", "previous", b"previous", "problem", b"problem", "replicated", b"replicated", "stale", b"stale", "time", b"time", "unexplained", b"unexplained"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1544,7 +1776,7 @@ class HistoryGap(_message.Message):
     """Why."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """Its beginning; unset: from the beginning of the log."""
+        """Its beginning. Unset: from the beginning of the log."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
@@ -1564,3 +1796,106 @@ class HistoryGap(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HistoryGap: _TypeAlias = HistoryGap  # noqa: Y015
+
+@_typing.final
+class GetServerInfoRequest(_message.Message):
+    """Asks what this server is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetServerInfoRequest: _TypeAlias = GetServerInfoRequest  # noqa: Y015
+
+@_typing.final
+class GetServerInfoResponse(_message.Message):
+    """What this server is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    LOG_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    WRITER_MODE_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    """The version of its program, such as "0.1.0"."""
+    log: Global___LogKind.ValueType
+    """Where it keeps change logs."""
+    cluster: _builtins.str
+    """The name of its Pulsar cluster. Unset: it has none, or has not asked for it yet."""
+    writer_mode: Global___WriterMode.ValueType
+    """Who else may write."""
+    @_builtins.property
+    def features(self) -> _containers.RepeatedScalarFieldContainer[Global___ServerFeature.ValueType]:
+        """What it can do beyond the minimum."""
+
+    @_builtins.property
+    def limits(self) -> Global___ServerLimits:
+        """Its limits."""
+
+    def __init__(
+        self,
+        *,
+        version: _builtins.str = ...,
+        log: Global___LogKind.ValueType = ...,
+        cluster: _builtins.str = ...,
+        writer_mode: Global___WriterMode.ValueType = ...,
+        features: _abc.Iterable[Global___ServerFeature.ValueType] | None = ...,
+        limits: Global___ServerLimits | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "features", b"features", "limits", b"limits", "log", b"log", "version", b"version", "writer_mode", b"writer_mode"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetServerInfoResponse: _TypeAlias = GetServerInfoResponse  # noqa: Y015
+
+@_typing.final
+class ServerLimits(_message.Message):
+    """The limits of a server that differ from one to another."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
+    CHANGES_PER_STREAM_FIELD_NUMBER: _builtins.int
+    WATCH_SELECTORS_FIELD_NUMBER: _builtins.int
+    WATCHES_FIELD_NUMBER: _builtins.int
+    UPDATE_TIMEOUT_FIELD_NUMBER: _builtins.int
+    message_bytes: _builtins.int
+    """Most bytes of a message that it takes."""
+    changes_per_stream: _builtins.int
+    """Most changes of one stream of updates that are under way; it reads no further until some are settled."""
+    watch_selectors: _builtins.int
+    """Most topics and namespaces of one watch."""
+    watches: _builtins.int
+    """Most watches at once."""
+    @_builtins.property
+    def update_timeout(self) -> _duration_pb2.Duration:
+        """Longest time until an update is answered, one way or the other."""
+
+    def __init__(
+        self,
+        *,
+        message_bytes: _builtins.int = ...,
+        changes_per_stream: _builtins.int = ...,
+        watch_selectors: _builtins.int = ...,
+        watches: _builtins.int = ...,
+        update_timeout: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["update_timeout", b"update_timeout"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes_per_stream", b"changes_per_stream", "message_bytes", b"message_bytes", "update_timeout", b"update_timeout", "watch_selectors", b"watch_selectors", "watches", b"watches"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ServerLimits: _TypeAlias = ServerLimits  # noqa: Y015

@@ -31,10 +31,14 @@ class TopicPoliciesServiceStub:
     Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
     log order. It is the etag too. A document that is not there has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-    where the request is at fault.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
 
-    The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+
+    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+    unless its comment says when it is not: 0, an empty text and false are values then.
     """
 
     def __init__(self, channel):
@@ -63,10 +67,10 @@ class TopicPoliciesServiceStub:
                 request_serializer=topicpolicies_dot_v1_dot_service__pb2.GetPolicyRequest.SerializeToString,
                 response_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetPolicyResponse.FromString,
                 _registered_method=True)
-        self.ListHistory = channel.unary_unary(
-                '/topicpolicies.v1.TopicPoliciesService/ListHistory',
-                request_serializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.SerializeToString,
-                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.FromString,
+        self.GetEffectivePolicy = channel.unary_unary(
+                '/topicpolicies.v1.TopicPoliciesService/GetEffectivePolicy',
+                request_serializer=topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyRequest.SerializeToString,
+                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyResponse.FromString,
                 _registered_method=True)
         self.ListPolicies = channel.unary_unary(
                 '/topicpolicies.v1.TopicPoliciesService/ListPolicies',
@@ -78,6 +82,16 @@ class TopicPoliciesServiceStub:
                 request_serializer=topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesRequest.SerializeToString,
                 response_deserializer=topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesResponse.FromString,
                 _registered_method=True)
+        self.ListHistory = channel.unary_unary(
+                '/topicpolicies.v1.TopicPoliciesService/ListHistory',
+                request_serializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.SerializeToString,
+                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.FromString,
+                _registered_method=True)
+        self.GetServerInfo = channel.unary_unary(
+                '/topicpolicies.v1.TopicPoliciesService/GetServerInfo',
+                request_serializer=topicpolicies_dot_v1_dot_service__pb2.GetServerInfoRequest.SerializeToString,
+                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetServerInfoResponse.FromString,
+                _registered_method=True)
 
 
 class TopicPoliciesServiceServicer:
@@ -86,43 +100,49 @@ class TopicPoliciesServiceServicer:
     Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
     log order. It is the etag too. A document that is not there has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-    where the request is at fault.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
 
-    The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+
+    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+    unless its comment says when it is not: 0, an empty text and false are values then.
     """
 
     def UpdatePolicy(self, request, context):
-        """Applies a masked change to one document and answers when its place in the log is known.
+        """Applies a masked change to one document, and answers when its place in the log is known.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdatePolicies(self, request_iterator, context):
-        """The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-        answer, in the order in which they are settled. Not atomic across policy keys.
+        """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+        result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+        not read from either.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeletePolicy(self, request, context):
-        """Deletes the documents of a topic, scope by scope.
+        """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+        unless an etag says otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPolicy(self, request, context):
-        """Reads one document, or what is in effect.
+        """Reads the documents of one topic.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListHistory(self, request, context):
-        """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+    def GetEffectivePolicy(self, request, context):
+        """Reads what holds for one topic, and which level says so.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -136,7 +156,21 @@ class TopicPoliciesServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchPolicies(self, request, context):
-        """Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes.
+        """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListHistory(self, request, context):
+        """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetServerInfo(self, request, context):
+        """Tells what this server is, and what its limits are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -165,10 +199,10 @@ def add_TopicPoliciesServiceServicer_to_server(servicer, server):
                     request_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetPolicyRequest.FromString,
                     response_serializer=topicpolicies_dot_v1_dot_service__pb2.GetPolicyResponse.SerializeToString,
             ),
-            'ListHistory': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListHistory,
-                    request_deserializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.FromString,
-                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.SerializeToString,
+            'GetEffectivePolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEffectivePolicy,
+                    request_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyRequest.FromString,
+                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyResponse.SerializeToString,
             ),
             'ListPolicies': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPolicies,
@@ -179,6 +213,16 @@ def add_TopicPoliciesServiceServicer_to_server(servicer, server):
                     servicer.WatchPolicies,
                     request_deserializer=topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesRequest.FromString,
                     response_serializer=topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesResponse.SerializeToString,
+            ),
+            'ListHistory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHistory,
+                    request_deserializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.FromString,
+                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.SerializeToString,
+            ),
+            'GetServerInfo': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetServerInfo,
+                    request_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetServerInfoRequest.FromString,
+                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.GetServerInfoResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -194,10 +238,14 @@ class TopicPoliciesService:
     Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
     log order. It is the etag too. A document that is not there has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-    where the request is at fault.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
 
-    The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+
+    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+    unless its comment says when it is not: 0, an empty text and false are values then.
     """
 
     @staticmethod
@@ -309,7 +357,7 @@ class TopicPoliciesService:
             _registered_method=True)
 
     @staticmethod
-    def ListHistory(request,
+    def GetEffectivePolicy(request,
             target,
             options=(),
             channel_credentials=None,
@@ -322,9 +370,9 @@ class TopicPoliciesService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/topicpolicies.v1.TopicPoliciesService/ListHistory',
-            topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.SerializeToString,
-            topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.FromString,
+            '/topicpolicies.v1.TopicPoliciesService/GetEffectivePolicy',
+            topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyRequest.SerializeToString,
+            topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -379,6 +427,60 @@ class TopicPoliciesService:
             '/topicpolicies.v1.TopicPoliciesService/WatchPolicies',
             topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesRequest.SerializeToString,
             topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHistory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/topicpolicies.v1.TopicPoliciesService/ListHistory',
+            topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.SerializeToString,
+            topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetServerInfo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/topicpolicies.v1.TopicPoliciesService/GetServerInfo',
+            topicpolicies_dot_v1_dot_service__pb2.GetServerInfoRequest.SerializeToString,
+            topicpolicies_dot_v1_dot_service__pb2.GetServerInfoResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,10 +32,14 @@ class TopicPoliciesServiceStub:
     Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
     log order. It is the etag too. A document that is not there has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-    where the request is at fault.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
 
-    The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+
+    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+    unless its comment says when it is not: 0, an empty text and false are values then.
     """
 
     @_typing.overload
@@ -43,21 +47,28 @@ class TopicPoliciesServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TopicPoliciesServiceAsyncStub: ...
     UpdatePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.UpdatePolicyResponse]
-    """Applies a masked change to one document and answers when its place in the log is known."""
+    """Applies a masked change to one document, and answers when its place in the log is known."""
     UpdatePolicies: _grpc.StreamStreamMultiCallable[_service_pb2.UpdatePoliciesRequest, _service_pb2.UpdatePoliciesResponse]
-    """The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-    answer, in the order in which they are settled. Not atomic across policy keys.
+    """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+    result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+    not read from either.
     """
     DeletePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.DeletePolicyResponse]
-    """Deletes the documents of a topic, scope by scope."""
+    """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+    unless an etag says otherwise.
+    """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetPolicyRequest, _service_pb2.GetPolicyResponse]
-    """Reads one document, or what is in effect."""
-    ListHistory: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListHistoryRequest, _service_pb2.ListHistoryResponse]
-    """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+    """Reads the documents of one topic."""
+    GetEffectivePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetEffectivePolicyRequest, _service_pb2.GetEffectivePolicyResponse]
+    """Reads what holds for one topic, and which level says so."""
     ListPolicies: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListPoliciesRequest, _service_pb2.ListPoliciesResponse]
     """Lists the documents of a namespace, in pages, ordered by topic and scope."""
     WatchPolicies: _grpc.UnaryStreamMultiCallable[_service_pb2.WatchPoliciesRequest, _service_pb2.WatchPoliciesResponse]
-    """Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes."""
+    """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol."""
+    ListHistory: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListHistoryRequest, _service_pb2.ListHistoryResponse]
+    """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+    GetServerInfo: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetServerInfoRequest, _service_pb2.GetServerInfoResponse]
+    """Tells what this server is, and what its limits are."""
 
 @_typing.type_check_only
 class TopicPoliciesServiceAsyncStub(TopicPoliciesServiceStub):
@@ -66,29 +77,40 @@ class TopicPoliciesServiceAsyncStub(TopicPoliciesServiceStub):
     Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
     log order. It is the etag too. A document that is not there has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-    where the request is at fault.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
 
-    The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+
+    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+    unless its comment says when it is not: 0, an empty text and false are values then.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     UpdatePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.UpdatePolicyResponse]  # type: ignore[assignment]
-    """Applies a masked change to one document and answers when its place in the log is known."""
+    """Applies a masked change to one document, and answers when its place in the log is known."""
     UpdatePolicies: _aio.StreamStreamMultiCallable[_service_pb2.UpdatePoliciesRequest, _service_pb2.UpdatePoliciesResponse]  # type: ignore[assignment]
-    """The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-    answer, in the order in which they are settled. Not atomic across policy keys.
+    """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+    result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+    not read from either.
     """
     DeletePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.DeletePolicyResponse]  # type: ignore[assignment]
-    """Deletes the documents of a topic, scope by scope."""
+    """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+    unless an etag says otherwise.
+    """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.GetPolicyRequest, _service_pb2.GetPolicyResponse]  # type: ignore[assignment]
-    """Reads one document, or what is in effect."""
-    ListHistory: _aio.UnaryUnaryMultiCallable[_service_pb2.ListHistoryRequest, _service_pb2.ListHistoryResponse]  # type: ignore[assignment]
-    """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+    """Reads the documents of one topic."""
+    GetEffectivePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.GetEffectivePolicyRequest, _service_pb2.GetEffectivePolicyResponse]  # type: ignore[assignment]
+    """Reads what holds for one topic, and which level says so."""
     ListPolicies: _aio.UnaryUnaryMultiCallable[_service_pb2.ListPoliciesRequest, _service_pb2.ListPoliciesResponse]  # type: ignore[assignment]
     """Lists the documents of a namespace, in pages, ordered by topic and scope."""
     WatchPolicies: _aio.UnaryStreamMultiCallable[_service_pb2.WatchPoliciesRequest, _service_pb2.WatchPoliciesResponse]  # type: ignore[assignment]
-    """Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes."""
+    """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol."""
+    ListHistory: _aio.UnaryUnaryMultiCallable[_service_pb2.ListHistoryRequest, _service_pb2.ListHistoryResponse]  # type: ignore[assignment]
+    """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+    GetServerInfo: _aio.UnaryUnaryMultiCallable[_service_pb2.GetServerInfoRequest, _service_pb2.GetServerInfoResponse]  # type: ignore[assignment]
+    """Tells what this server is, and what its limits are."""
 
 class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
     """Topic policies, one document per topic and scope (a policy key).
@@ -96,10 +118,14 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
     Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
     log order. It is the etag too. A document that is not there has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-    where the request is at fault.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
 
-    The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+
+    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+    unless its comment says when it is not: 0, an empty text and false are values then.
     """
 
     @_abc_1.abstractmethod
@@ -108,7 +134,7 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.UpdatePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.UpdatePolicyResponse, _abc.Awaitable[_service_pb2.UpdatePolicyResponse]]:
-        """Applies a masked change to one document and answers when its place in the log is known."""
+        """Applies a masked change to one document, and answers when its place in the log is known."""
 
     @_abc_1.abstractmethod
     def UpdatePolicies(
@@ -116,8 +142,9 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_service_pb2.UpdatePoliciesRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_service_pb2.UpdatePoliciesResponse], _abc.AsyncIterator[_service_pb2.UpdatePoliciesResponse]]:
-        """The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-        answer, in the order in which they are settled. Not atomic across policy keys.
+        """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+        result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+        not read from either.
         """
 
     @_abc_1.abstractmethod
@@ -126,7 +153,9 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.DeletePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.DeletePolicyResponse, _abc.Awaitable[_service_pb2.DeletePolicyResponse]]:
-        """Deletes the documents of a topic, scope by scope."""
+        """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+        unless an etag says otherwise.
+        """
 
     @_abc_1.abstractmethod
     def GetPolicy(
@@ -134,15 +163,15 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.GetPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.GetPolicyResponse, _abc.Awaitable[_service_pb2.GetPolicyResponse]]:
-        """Reads one document, or what is in effect."""
+        """Reads the documents of one topic."""
 
     @_abc_1.abstractmethod
-    def ListHistory(
+    def GetEffectivePolicy(
         self,
-        request: _service_pb2.ListHistoryRequest,
+        request: _service_pb2.GetEffectivePolicyRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_service_pb2.ListHistoryResponse, _abc.Awaitable[_service_pb2.ListHistoryResponse]]:
-        """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+    ) -> _typing.Union[_service_pb2.GetEffectivePolicyResponse, _abc.Awaitable[_service_pb2.GetEffectivePolicyResponse]]:
+        """Reads what holds for one topic, and which level says so."""
 
     @_abc_1.abstractmethod
     def ListPolicies(
@@ -158,6 +187,22 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.WatchPoliciesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_service_pb2.WatchPoliciesResponse], _abc.AsyncIterator[_service_pb2.WatchPoliciesResponse]]:
-        """Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes."""
+        """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol."""
+
+    @_abc_1.abstractmethod
+    def ListHistory(
+        self,
+        request: _service_pb2.ListHistoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_service_pb2.ListHistoryResponse, _abc.Awaitable[_service_pb2.ListHistoryResponse]]:
+        """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+
+    @_abc_1.abstractmethod
+    def GetServerInfo(
+        self,
+        request: _service_pb2.GetServerInfoRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_service_pb2.GetServerInfoResponse, _abc.Awaitable[_service_pb2.GetServerInfoResponse]]:
+        """Tells what this server is, and what its limits are."""
 
 def add_TopicPoliciesServiceServicer_to_server(servicer: TopicPoliciesServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,4 +1,5 @@
 /** The generated messages, all of them. */
+export * from "../generated/topicpolicies/v1/errors_pb.js";
 export * from "../generated/topicpolicies/v1/events_pb.js";
 export * from "../generated/topicpolicies/v1/policies_pb.js";
 export * from "../generated/topicpolicies/v1/service_pb.js";

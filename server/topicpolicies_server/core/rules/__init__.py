@@ -21,6 +21,7 @@ from ..documents import Setting, Settings, differing, digest, family, split
 from ..errors import Kind, PolicyError, Violation, refusal
 from ..facts import UNKNOWN, Facts, Need
 from ..names import PolicyKey, Scope
+from ..reasons import Reason
 from .judging import Judged
 from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Rule
 
@@ -73,7 +74,7 @@ def refused(found: Sequence[tuple[Rule, Violation]], others: Sequence[Violation]
     """
     invalid = bool(others) or any(rule.kind is Kind.INVALID_ARGUMENT for rule, _ in found)
     kind = Kind.INVALID_ARGUMENT if invalid else Kind.FAILED_PRECONDITION
-    return refusal(kind, "INVALID_UPDATE", *others, *(violation for _, violation in found))
+    return refusal(kind, Reason.INVALID_UPDATE, *others, *(violation for _, violation in found))
 
 
 def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violation]:

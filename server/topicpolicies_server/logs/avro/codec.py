@@ -32,6 +32,7 @@ from ...core.documents import FIELDS, Settings, setting_of
 from ...core.errors import Kind, PolicyError
 from ...core.events import Action, Event, Stamp, StampKind
 from ...core.names import PolicyKey, Scope, TopicName, parse_topic
+from ...core.reasons import Reason
 from ..change_log import LogError
 from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import IS_GLOBAL, Document
@@ -137,7 +138,7 @@ class Codec:
                 document = self._document.encode(event.document, is_global)
             except ValueError as error:
                 raise LogError(
-                    "SCHEMA_CANNOT_EXPRESS",
+                    Reason.SCHEMA_CANNOT_EXPRESS,
                     f"The schema of the log's brokers can't hold the document: {error}.",
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
@@ -237,7 +238,7 @@ class Codec:
         if self._dialect is Dialect.SHARED_KEY:
             what = "repair a GLOBAL document" if restates else "delete a GLOBAL document"
         raise LogError(
-            "DIALECT_CANNOT_EXPRESS",
+            Reason.DIALECT_CANNOT_EXPRESS,
             f"As far as is known, these brokers have no way to {what} and leave the LOCAL one alone. Upgrade them to 4.0.6 or later.",
             kind=Kind.FAILED_PRECONDITION,
         )

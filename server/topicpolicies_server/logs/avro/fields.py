@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ...core.documents import EXTRA_PREFIX, LISTS, MAPS, Setting, setting_of
+from ...core.documents import EXTRA_PREFIX, LISTS, MAPS, Setting, setting_of, split
 from . import extras
 from .records import Record, scalar
 from .schema import AvroType, AvroValue, Piece, Schema, kind, present_branch, varint
@@ -127,8 +127,7 @@ def _list(schema: Schema, field: FieldDescriptor, part: AvroType) -> Field | Non
     def read(value: AvroValue, settings: dict[Setting, bytes]) -> None:
         policies = TopicPolicies()
         getattr(policies, name).extend([from_avro(element) for element in value if element is not None])
-        if getattr(policies, name):
-            settings[setting] = policies.SerializeToString(deterministic=True)
+        settings.update(split(policies))
 
     return Field(setting, piece([] if name in EMPTY_NOT_NULL else schema.absent(part)), encode, read)
 

@@ -66,8 +66,8 @@ def _enum(enum: EnumDescriptor, avro: AvroType) -> Converter:
     return Converter(to_avro, numbers.__getitem__)
 
 
-_LIMITS = frozenset({"limit", "limit_size"})
-"""A quota's size has two names, and brokers of all ages read one of them (``BacklogQuotaImpl.getLimitSize``)."""
+_SIZES = ("limitSize", "limit")
+"""A quota's size has two names; brokers of all ages read the first that says something (``BacklogQuotaImpl.getLimitSize``)."""
 
 
 class Leaf(NamedTuple):
@@ -92,7 +92,11 @@ class Record:
         self.leaves: list[Leaf] = []
         self._unknown: dict[str, AvroValue] = {}
         self._pieces: dict[str, Piece] = {}
+        quota = message.full_name == "topicpolicies.v1.BacklogQuota"
+        self._sizes = [part["name"] for part in avro["fields"] if quota and part["name"] in _SIZES]
         for part in avro["fields"]:
+            if part["name"] in self._sizes:
+                continue
             field = fields.get(part["name"])
             leaf = None if field is None else _leaf(schema, field, part)
             if leaf is not None:
@@ -100,8 +104,7 @@ class Record:
             else:
                 self._unknown[part["name"]] = schema.absent(part)
                 self._pieces[part["name"]] = Piece(schema, part["type"])
-        self._quota = message.full_name == "topicpolicies.v1.BacklogQuota"
-        placed = {leaf.name for leaf in self.leaves} | (_LIMITS if self._quota else frozenset())
+        placed = {leaf.name for leaf in self.leaves} | ({"limit_size"} if self._sizes else set())
         self._unplaced = [field for field in message.fields if field.name not in placed]
 
     def to_avro(self, message: Message) -> dict[str, AvroValue]:
@@ -114,8 +117,8 @@ class Record:
         for leaf in self.leaves:
             here = leaf.repeated or message.HasField(leaf.name)
             record[leaf.avro] = leaf.write(getattr(message, leaf.name)) if here else leaf.absent
-        if self._quota:
-            _write_both_limits(message, record)
+        for name in self._sizes:
+            record[name] = message.limit_size if message.HasField("limit_size") else -1  # type: ignore[attr-defined]
         for field in self._unplaced:
             if getattr(message, field.name) if field.is_repeated else message.HasField(field.name):
                 raise ValueError(f'it has no field for "{field.name}"')
@@ -139,25 +142,13 @@ class Record:
             value = record[leaf.avro]
             if value is not None:
                 leaf.read(message, value)
-        if self._quota:
-            _read_one_limit(message)
+        sizes = [record[name] for name in sorted(self._sizes, reverse=True) if record[name] is not None]
+        if sizes:
+            message.limit_size = sizes[0]  # type: ignore[attr-defined]
         if self._unknown:
             kept = {name: record[name] for name, absent in self._unknown.items() if record[name] != absent}
             if kept:
                 extras.add(message, kept)
-
-
-def _write_both_limits(message: Any, record: dict[str, AvroValue]) -> None:
-    size = message.limit_size if message.HasField("limit_size") else message.limit if message.HasField("limit") else -1
-    for name in ("limit", "limitSize"):
-        if name in record:
-            record[name] = size
-
-
-def _read_one_limit(message: Any) -> None:
-    """``limitSize`` counts if it is there, else ``limit``; both then carry the figure, so that equal quotas are equal bytes."""
-    size = message.limit_size if message.HasField("limit_size") else message.limit
-    message.limit = message.limit_size = size
 
 
 def _leaf(schema: Schema, field: FieldDescriptor, part: AvroType) -> Leaf | None:

@@ -17,15 +17,16 @@ from functools import partial
 from typing import Any
 
 from ...core.events import Event, Placed, Position
+from ...core.reasons import Reason
 from ..avro import Codec
 from ..change_log import Leadership, LogError, LogSink, NotLeader
 from ..pulsar.client import EXCLUSIVE, PulsarClientError, Result
 from ..pulsar.leadership import Candidate
-from ..pulsar.refusals import LOG_REFUSED, LOG_UNREACHABLE, refusal
+from ..pulsar.refusals import refusal
 from ..pulsar.writer import OpenProducer
 from .faults import NO_FAULTS, Faults, Outcome
 from .log import Append, MemoryLog, MemoryNamespaceLog
-from .seats import LOG_FENCED, Producer
+from .seats import Producer
 from .storage import MemoryStorage, StoredNamespace
 
 CLUSTER = "memory"
@@ -34,7 +35,7 @@ GLANCE_SECONDS = 0.08
 """How soon a process that could know sees that its producer has no connection, as on Pulsar (``pulsar/rounds``)."""
 WAIT_SECONDS = 2.0
 """How long a seat is waited for at a time."""
-_PRODUCER_FAILED = frozenset({LOG_FENCED, LOG_REFUSED, LOG_UNREACHABLE})
+_PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
 _CODEC = Codec()
 
 

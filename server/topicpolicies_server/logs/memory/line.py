@@ -38,10 +38,15 @@ class Line(Generic[T]):
         self._held = False
         self._schedule()
 
+    @property
+    def waiting(self) -> list[T]:
+        """What was not delivered yet."""
+        return [item for _, item in self._items]
+
     def drop(self) -> list[T]:
         """Takes out everything that was not delivered."""
         self._cancel()
-        items = [item for _, item in self._items]
+        items = self.waiting
         self._items.clear()
         return items
 

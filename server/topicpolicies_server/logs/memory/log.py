@@ -11,12 +11,13 @@ from typing import TypeAlias
 from ...core.errors import Kind
 from ...core.events import Event, Placed, Position
 from ...core.names import PolicyKey
+from ...core.reasons import Reason
 from .. import rows
 from ..change_log import ANYBODY, Leadership, LogError, LogSink
 from ..routing import partition_of
 from .faults import NO_FAULTS, Fate, Faults, Outcome
 from .line import Line
-from .seats import LOG_FENCED, Producer
+from .seats import Producer
 from .storage import MemoryStorage, StoredNamespace
 
 IN_FLIGHT = 65_536
@@ -141,7 +142,7 @@ class MemoryNamespaceLog:
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
         if len(self._in_flight) >= self._owner.in_flight_limit:
-            raise LogError("LOG_BUSY", f"{len(self._in_flight)} events wait for the change log already.", kind=Kind.RESOURCE_EXHAUSTED)
+            raise LogError(Reason.LOG_BUSY, f"{len(self._in_flight)} events wait for the change log already.", kind=Kind.RESOURCE_EXHAUSTED)
         append = self._addressed(event)
         self._in_flight[append] = None
         self._settled.clear()
@@ -150,12 +151,12 @@ class MemoryNamespaceLog:
     async def close(self) -> None:
         """Waits for outstanding outcomes, at most as long as the log was told to; what is left fails with an unknown outcome."""
         if self._ended is None:
-            self._ended = LogError("LOG_CLOSED", f"The change log of {self._stored.name} is closed.")
+            self._ended = LogError(Reason.LOG_CLOSED, f"The change log of {self._stored.name} is closed.")
             try:
                 if self._in_flight:
                     await asyncio.wait_for(self._settled.wait(), self._owner.close_seconds)
             except TimeoutError:
-                self._abandon(LogError("LOG_CLOSED", "The change log was closed before it answered.", outcome_unknown=True))
+                self._abandon(LogError(Reason.LOG_CLOSED, "The change log was closed before it answered.", outcome_unknown=True))
         else:
             await self._settled.wait()
         self._end()
@@ -165,7 +166,7 @@ class MemoryNamespaceLog:
         self._end()
 
     def _end(self) -> None:
-        self._stop(self._ended or LogError("LOG_CLOSED", f"The change log of {self._stored.name} is closed."))
+        self._stop(self._ended or LogError(Reason.LOG_CLOSED, f"The change log of {self._stored.name} is closed."))
         self._in_flight.clear()
         self._settled.set()
 
@@ -225,7 +226,7 @@ class MemoryNamespaceLog:
         fate = append.fate
         if self._stored.seats[append.partition].holder is not append.producer:
             append.error = LogError(
-                LOG_FENCED,
+                Reason.LOG_FENCED,
                 "Opening the change log for writing failed, somebody else holds the exclusive producer.",
                 kind=Kind.FAILED_PRECONDITION,
             )
@@ -236,7 +237,7 @@ class MemoryNamespaceLog:
                 append.place = append.place or placed
         if append.error is None and fate.outcome is not Outcome.STORED:
             unknown = fate.outcome is not Outcome.REFUSED
-            append.error = LogError("APPEND_FAILED", "The change log did not acknowledge the event.", outcome_unknown=unknown)
+            append.error = LogError(Reason.APPEND_FAILED, "The change log did not acknowledge the event.", outcome_unknown=unknown)
 
     def _tell_end(self, partition: int, delay: float, answer: asyncio.Future[Position]) -> None:
         end = self._stored.ends[partition]
@@ -314,7 +315,7 @@ class MemoryLog:
     async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
         if namespace in self._open:
-            raise LogError("LOG_OPEN", f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
+            raise LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
         log = self._opening(self.storage.namespace(namespace), sink)
         self._open[namespace] = log
         return log

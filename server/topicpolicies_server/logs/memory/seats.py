@@ -10,9 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-LOG_FENCED = "LOG_FENCED"
-"""Reason: somebody else holds the log's exclusive producer."""
-
 
 class Producer:
     """One process's exclusive producer of one partition.

@@ -8,10 +8,11 @@ from typing import Protocol
 
 from ...core.errors import Kind
 from ...core.events import Event, Placed, Position
+from ...core.reasons import Reason
 from .. import rows
 from ..change_log import LogError
 from ..routing import partition_of
-from .seats import LOG_FENCED, Seat
+from .seats import Seat
 
 
 class Follower(Protocol):
@@ -118,7 +119,7 @@ class MemoryStorage:
         stored = self.namespace(namespace)
         partition = partition_of(event.key, stored.partitions)
         if stored.seats[partition].holder is not None:
-            raise LogError(LOG_FENCED, "Somebody else holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
+            raise LogError(Reason.LOG_FENCED, "Somebody else holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
         return stored.store(partition, event, self.now(), producer)
 
     def write_unreadable(self, namespace: str, *, partition: int = 0, problem: str = "not an event") -> Placed:
@@ -133,7 +134,7 @@ class MemoryStorage:
         """Forgets what newer events of the same key supersede, and deleted keys, but for what was published in the last so many ms."""
         self.namespace(namespace).compact(None if keep_younger_than is None else self.now() - keep_younger_than)
 
-    def lose(self, namespace: str, *, reason: str = "LOG_LOST") -> None:
+    def lose(self, namespace: str, *, reason: Reason = Reason.LOG_LOST) -> None:
         """Ends all opened logs of a namespace; what is stored stays."""
         stored = self.namespace(namespace)
         for follower in list(stored.followers):

@@ -16,13 +16,9 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
 
+from ...core.reasons import Reason
 from ..change_log import LogError
 from .credentials import TlsOptions, TokenSource
-
-ADMIN_UNREACHABLE = "PULSAR_ADMIN_UNREACHABLE"
-"""Reason: no answer, or none that helps, in time."""
-ADMIN_REFUSED = "PULSAR_ADMIN_REFUSED"
-"""Reason: the broker knows the caller and does not let it, or does not know it."""
 
 _ATTEMPT_SECONDS = 5.0
 _TOTAL_SECONDS = 15.0
@@ -70,7 +66,7 @@ class Admin:
             seconds: how long to go on trying.
 
         Raises:
-            LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
+            LogError: there is no usable answer (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE`` or ``PULSAR_ADMIN_REFUSED``).
         """
         resource = _resource(path)
         answer = await self._answer(resource, seconds)
@@ -115,7 +111,9 @@ class Admin:
                 return await self._ask(resource)
             except _PassingFaultError as fault:
                 if time.monotonic() + pause >= deadline:
-                    raise LogError(ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer to GET {resource}: {fault}.") from fault
+                    raise LogError(
+                        Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer to GET {resource}: {fault}."
+                    ) from fault
                 self._bases.append(self._bases.pop(0))
             await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -167,7 +165,7 @@ class Admin:
     def _redirected(self, url: str, location: str) -> str:
         target = urljoin(url, location)
         if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
-            raise LogError(ADMIN_REFUSED, f"The admin API of Pulsar redirects from {url} to a place without TLS: {target}.")
+            raise LogError(Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar redirects from {url} to a place without TLS: {target}.")
         return target
 
     def _found(self, answer: httpx.Response, resource: str) -> httpx.Response | None:
@@ -175,11 +173,11 @@ class Admin:
         if status == httpx.codes.NOT_FOUND:
             return None
         if status in _NO_ENTRY:
-            raise LogError(ADMIN_REFUSED, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
+            raise LogError(Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
         if status in _WORTH_RETRYING:
             raise _PassingFaultError(f"{status} {_said(answer)}")
         if answer.is_error:
-            raise LogError(ADMIN_UNREACHABLE, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
+            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
         return answer
 
 
@@ -188,7 +186,7 @@ class _PassingFaultError(Exception):
 
 
 def _closed() -> LogError:
-    return LogError(ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
+    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
 
 
 def _cancellations() -> int:

@@ -28,6 +28,7 @@ from typing import Any, Generic, TypeVar
 import _pulsar
 import certifi
 
+from ...core.reasons import Reason
 from ..avro import Encoded
 from ..change_log import LogError
 from .client_logs import client_log_path
@@ -37,8 +38,6 @@ from .ids import MessageId
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-CLIENT_CLOSED = "LOG_CLOSED"
-"""Reason: the client was closed."""
 _OPERATION_SECONDS = 15
 _CONNECT_SECONDS = 5
 _EARLIEST = _pulsar.MessageId.earliest
@@ -238,9 +237,9 @@ class PulsarClient:
     async def _ask(self, start: Callable[[Callable[[Any], None]], None]) -> Any:
         """Starts an asynchronous call of the library and waits for its result. If nobody waits any more, what it made is closed."""
         if self._closed:
-            raise LogError(CLIENT_CLOSED, "The change log is closed.")
+            raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         if os.getpid() != self._process:
-            raise LogError(CLIENT_CLOSED, "A Pulsar client does not survive fork: open the change log in the process that uses it.")
+            raise LogError(Reason.LOG_CLOSED, "A Pulsar client does not survive fork: open the change log in the process that uses it.")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 

@@ -18,16 +18,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ...core.events import Position
+from ...core.reasons import Reason
 from ..change_log import LogError
 from .ids import NOWHERE, MessageId, border_of
 from .topics import Compaction
 
 _log = logging.getLogger(__name__)
 
-LOG_COMPACTED = "LOG_COMPACTED"
-"""Reason: the log was compacted while it was read, so that events may have been missed; it must be opened anew."""
-LOG_SKIPPED = "LOG_SKIPPED"
-"""Reason: an event was not handed over; the log must be opened anew."""
 _SETTLING_SECONDS = 0.5
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
@@ -144,11 +141,12 @@ async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
 
 def _missed(place: MessageId) -> LogError:
     return LogError(
-        LOG_COMPACTED, f"The change log was compacted while it was read, up to {place.ledger}:{place.entry}; it has to be opened anew."
+        Reason.LOG_COMPACTED,
+        f"The change log was compacted while it was read, up to {place.ledger}:{place.entry}; it has to be opened anew.",
     )
 
 
 def _not_handed_over(place: MessageId) -> LogError:
     return LogError(
-        LOG_SKIPPED, f"The entry {place.ledger}:{place.entry} of the change log was not handed over; the log has to be opened anew."
+        Reason.LOG_SKIPPED, f"The entry {place.ledger}:{place.entry} of the change log was not handed over; the log has to be opened anew."
     )

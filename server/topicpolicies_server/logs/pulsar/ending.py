@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 
 from ...core.events import Position
+from ...core.reasons import Reason
 from ..change_log import LogError
 from .following import Following
 from .presence import Presence
-from .topics import TOPIC_NOT_SERVED
 
 
 class Ending:
@@ -36,7 +36,7 @@ class Ending:
         try:
             last = await self._following.last(partition)
         except LogError as error:
-            if error.reason == TOPIC_NOT_SERVED:
+            if error.reason == Reason.LOG_NOT_SERVED:
                 await self._make_sure()
             raise
         if last.ledger not in (self._following.ledgers[partition], self._ledgers.get(partition)):

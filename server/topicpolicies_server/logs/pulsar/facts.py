@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ...core.errors import Kind
+from ...core.reasons import Reason
 from ..avro import Dialect
 from ..change_log import LogError
-from .admin import ADMIN_REFUSED, Admin
-
-CLUSTER_UNKNOWN = "PULSAR_CLUSTER_UNKNOWN"
-"""Reason: the brokers' cluster has several candidates for its name, and the configuration names none."""
+from .admin import Admin
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
 _PREFIXED_SINCE: Mapping[tuple[int, int], int] = {(3, 0): 13, (3, 3): 8, (4, 0): 6}
@@ -89,7 +87,7 @@ async def _settings(admin: Admin) -> Mapping[str, Any]:
     try:
         settings = await admin.get("brokers", "configuration", "runtime")
     except LogError as error:
-        if error.reason != ADMIN_REFUSED:
+        if error.reason != Reason.PULSAR_ADMIN_REFUSED:
             raise
         return {}
     return settings if isinstance(settings, dict) else {}
@@ -109,7 +107,7 @@ async def _only_or_reached(admin: Admin, service_url: str) -> str:
     if len(reached) == 1:
         return str(reached[0])
     raise LogError(
-        CLUSTER_UNKNOWN,
+        Reason.PULSAR_CLUSTER_UNKNOWN,
         f"It can't be told which of the clusters {', '.join(names) or '(none)'} the brokers are: configure the cluster's name.",
         kind=Kind.FAILED_PRECONDITION,
     )

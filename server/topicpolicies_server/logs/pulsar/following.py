@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ...core.events import Placed, Position
+from ...core.reasons import Reason
 from ..change_log import LogError
 from .access import Access
 from .client import PulsarClientError, close_handle, close_quietly
@@ -23,9 +24,6 @@ from .schemas import Schemas
 from .topics import End, Layout
 
 _log = logging.getLogger(__name__)
-
-LOG_BROKEN = "LOG_BROKEN"
-"""Reason: reading failed in a way that nobody thought of."""
 
 
 class Listener(Protocol):
@@ -170,7 +168,7 @@ class Following:
             listener.lost(error)
         except Exception as error:  # noqa: BLE001 (the log must not look alive when it is not)
             _log.exception("Reading the change log of %s failed", self.layout.namespace)
-            listener.lost(LogError(LOG_BROKEN, f"Reading the change log of {self.layout.namespace} failed: {type(error).__name__}."))
+            listener.lost(LogError(Reason.LOG_BROKEN, f"Reading the change log of {self.layout.namespace} failed: {type(error).__name__}."))
 
 
 async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: int) -> tuple[PartitionReader, End]:

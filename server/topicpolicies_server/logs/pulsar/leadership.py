@@ -26,10 +26,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
 from ...core.events import Position
+from ...core.reasons import Reason
 from ..change_log import Leadership, LogError
 from .client import EXCLUSIVE, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly
 from .origins import leader_name, leader_of, origin_of
-from .refusals import LOG_FENCED, refusal
+from .refusals import refusal
 from .writer import OpenProducer
 
 _log = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ class Candidate:
     def glance(self) -> None:
         """Looks whether the producers have their connections; called often."""
         if any(not producer.handle.is_connected() for producer in self._producers):
-            self.step_down(LogError(LOG_FENCED, f"The exclusive producer of {self._name} has lost its connection."))
+            self.step_down(LogError(Reason.LOG_FENCED, f"The exclusive producer of {self._name} has lost its connection."))
 
     def step_down(self, error: LogError) -> None:
         """Ends the term, if there is one, because of ``error``. When this returns nothing more is sent."""

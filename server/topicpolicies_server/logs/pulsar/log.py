@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ...core.errors import Kind
 from ...core.names import CHANGE_EVENTS
+from ...core.reasons import Reason
 from ..change_log import LogError, LogSink
 from .access import Access
 from .admin import Admin
@@ -15,14 +16,10 @@ from .client import PulsarClient
 from .credentials import TlsOptions, TokenSource
 from .facts import ClusterFacts, learn
 from .limits import PulsarLimits
-from .namespace_log import LOG_CLOSED, PulsarNamespaceLog
+from .namespace_log import PulsarNamespaceLog
 from .rounds import Rounds
 from .topics import Topics
 
-LOG_OPEN = "LOG_OPEN"
-"""Reason: the namespace's log is open already."""
-TLS_UNUSABLE = "PULSAR_TLS_UNUSABLE"
-"""Reason: a certificate or key file can't be read, or holds something else."""
 _ROUND_SECONDS = 1.0
 
 
@@ -76,9 +73,9 @@ class PulsarLog:
     async def open(self, namespace: str, sink: LogSink) -> PulsarNamespaceLog:
         """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLog.open``)."""
         if self._closed:
-            raise LogError(LOG_CLOSED, "The change log is closed.")
+            raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         if namespace in self._logs:
-            raise LogError(LOG_OPEN, f"The change log of {namespace} is open already.")
+            raise LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
         self._logs[namespace] = None
         try:
             return await self._opened(namespace, sink)
@@ -111,7 +108,7 @@ class PulsarLog:
             raise
         if self._closed:
             await log.close()
-            raise LogError(LOG_CLOSED, "The change log is closed.")
+            raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         return log
 
     async def _access(self) -> Access:
@@ -120,7 +117,9 @@ class PulsarLog:
                 try:
                     self._admin = Admin(self._admin_url, token=self._token, tls=self._tls)
                 except OSError as error:
-                    raise LogError(TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION) from error
+                    raise LogError(
+                        Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+                    ) from error
                 self._client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
                 self._rounds = Rounds(self._open_logs, every_seconds=min(_ROUND_SECONDS, self._limits.creation_seconds))
                 self._rounds.start()

@@ -23,6 +23,7 @@ from typing import Any
 from ...core.errors import Kind
 from ...core.events import Event, Placed, Position
 from ...core.names import PolicyKey, Scope
+from ...core.reasons import Reason
 from ..avro import Dialect, Encoded
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader
 from ..routing import GLOBAL_PREFIX, java_hash
@@ -32,18 +33,15 @@ from .ending import Ending
 from .following import Following
 from .ids import MessageId, directly_follows, message_id_of, position_of
 from .leadership import Candidate
-from .presence import LOG_REPARTITIONED, Presence
+from .presence import Presence
 from .reader import ANNOUNCEMENT
-from .refusals import LOG_BUSY, LOG_FENCED, LOG_REFUSED, LOG_UNREACHABLE
 from .schemas import NOT_REGISTERED, Schemas
-from .topics import NAMESPACE_NOT_FOUND, Layout
+from .topics import Layout
 from .writer import OpenProducer, PartitionWriter
 
 _log = logging.getLogger(__name__)
 
-LOG_CLOSED = "LOG_CLOSED"
-"""Reason: the log was closed."""
-_PRODUCER_FAILED = frozenset({LOG_FENCED, LOG_REFUSED, LOG_UNREACHABLE})
+_PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
 """Reasons that tell of a producer that takes nothing more."""
 
 
@@ -174,13 +172,13 @@ class PulsarNamespaceLog:
             raise NotLeader(self.namespace, leadership)
         outstanding = self._outstanding
         if outstanding >= self._access.limits.in_flight:
-            raise LogError(LOG_BUSY, f"{outstanding} events wait for the change log already.", kind=Kind.RESOURCE_EXHAUSTED)
+            raise LogError(Reason.LOG_BUSY, f"{outstanding} events wait for the change log already.", kind=Kind.RESOURCE_EXHAUSTED)
         self._writers[self.partition_of(event.key)].append(event)
 
     async def close(self) -> None:
         """Waits for outstanding outcomes, at most as long as the limits say; what is left fails, with an unknown outcome if it was sent."""
         if self._ended is None:
-            self._ended = LogError(LOG_CLOSED, f"The change log of {self.namespace} is closed.")
+            self._ended = LogError(Reason.LOG_CLOSED, f"The change log of {self.namespace} is closed.")
             self._finishing = asyncio.get_running_loop().create_task(self._finish())
         if self._finishing is not None:
             await asyncio.wait([self._finishing])
@@ -325,7 +323,7 @@ class PulsarNamespaceLog:
         following = await Following.connect(self._access, self._schemas, layout)
         if self._over:
             await following.close()
-            raise LogError(LOG_CLOSED, f"The change log of {self.namespace} is closed.")
+            raise LogError(Reason.LOG_CLOSED, f"The change log of {self.namespace} is closed.")
         self._layout = layout
         self._following = following
         self._presence = Presence(self._access, following)
@@ -337,7 +335,7 @@ class PulsarNamespaceLog:
         try:
             await self._ensure_followed(create=False)
         except LogError as error:
-            if error.reason != NAMESPACE_NOT_FOUND:
+            if error.reason != Reason.NAMESPACE_NOT_FOUND:
                 raise
             return LogError(error.reason, f"The namespace {self.namespace} was deleted.", kind=error.kind)
         finally:
@@ -357,7 +355,7 @@ class PulsarNamespaceLog:
                 return
             if max(1, layout.partitions) != self.partitions:
                 error = LogError(
-                    LOG_REPARTITIONED,
+                    Reason.LOG_REPARTITIONED,
                     f"The change log of {self.namespace} came into being with {layout.partitions} partitions instead of {self.partitions};"
                     " it has to be opened anew.",
                 )
@@ -394,7 +392,7 @@ class PulsarNamespaceLog:
             self._settled.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._settled.wait(), left)
-        self._end(LogError(LOG_CLOSED, "The change log was closed before it answered."))
+        self._end(LogError(Reason.LOG_CLOSED, "The change log was closed before it answered."))
 
     def _end(self, error: LogError) -> None:
         """Stops everything; what has no outcome gets one."""

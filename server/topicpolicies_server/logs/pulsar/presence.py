@@ -9,19 +9,10 @@ from __future__ import annotations
 
 import time
 
+from ...core.reasons import Reason
 from ..change_log import LogError
 from .access import Access
-from .admin import ADMIN_REFUSED, ADMIN_UNREACHABLE
 from .following import Following
-from .refusals import LOG_ACCESS_DENIED, LOG_UNREACHABLE
-from .topics import NAMESPACE_NOT_FOUND
-
-LOG_DELETED = "LOG_DELETED"
-"""Reason: the log's topic was deleted."""
-LOG_REPLACED = "LOG_REPLACED"
-"""Reason: the log's topic was deleted and created again: another log, which must be opened anew."""
-LOG_REPARTITIONED = "LOG_REPARTITIONED"
-"""Reason: the log has another number of partitions than it had (or was going to have): keys have other places, open it anew."""
 
 
 class Presence:
@@ -61,7 +52,7 @@ class Presence:
         """The end of waiting for a connection, whatever the broker would say."""
         gone = now - self._connected
         if gone > self._access.limits.disconnected_seconds:
-            return LogError(LOG_UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
+            return LogError(Reason.LOG_UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
         return None
 
     async def trouble(self) -> LogError | None:
@@ -74,11 +65,11 @@ class Presence:
                 await self._following.keep_up()
             return trouble
         except LogError as error:
-            if error.reason == NAMESPACE_NOT_FOUND:
+            if error.reason == Reason.NAMESPACE_NOT_FOUND:
                 return LogError(error.reason, f"The namespace {self._following.layout.namespace} was deleted.", kind=error.kind)
-            if error.reason == ADMIN_REFUSED and not self._following.connected:
-                return LogError(LOG_ACCESS_DENIED, error.message)
-            if error.reason not in (ADMIN_REFUSED, ADMIN_UNREACHABLE):
+            if error.reason == Reason.PULSAR_ADMIN_REFUSED and not self._following.connected:
+                return LogError(Reason.LOG_ACCESS_DENIED, error.message)
+            if error.reason not in (Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE):
                 raise
             return None
         finally:
@@ -88,19 +79,19 @@ class Presence:
         topics, opened = self._access.topics, self._following
         layout = await topics.find(opened.layout.namespace)
         if layout is None:
-            return LogError(LOG_DELETED, f"{self._name} was deleted.")
+            return LogError(Reason.LOG_DELETED, f"{self._name} was deleted.")
         if layout.partitions != opened.layout.partitions:
             return LogError(
-                LOG_REPARTITIONED,
+                Reason.LOG_REPARTITIONED,
                 f"{self._name} has {layout.partitions} partitions and no longer {opened.layout.partitions}; it has to be opened anew.",
             )
         if opened.creation and await topics.creation(layout) not in (opened.creation, ""):
-            return LogError(LOG_REPLACED, f"{self._name} was deleted and created again; it has to be opened anew.")
+            return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it has to be opened anew.")
         return None
 
     def _not_reconnected(self) -> LogError | None:
         """The library waits longer and longer between attempts; when brokers answer again, opening anew is quicker."""
         gone = time.monotonic() - self._connected
         if not self._following.connected and gone > self._access.limits.reconnect_seconds:
-            return LogError(LOG_UNREACHABLE, f"{self._name} is there, but was not reconnected within {gone:.0f} s.")
+            return LogError(Reason.LOG_UNREACHABLE, f"{self._name} is there, but was not reconnected within {gone:.0f} s.")
         return None

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from ...core.events import Event, Placed, Position
 from ...core.names import Scope
+from ...core.reasons import Reason
 from ..avro import Codec
 from ..change_log import LogError
 from .client import OK, Inbox
@@ -36,8 +37,6 @@ from .schemas import NOT_REGISTERED, Schemas
 
 _log = logging.getLogger(__name__)
 
-LOG_STUCK = "LOG_STUCK"
-"""Reason: reading began and came to a standstill before it had caught up."""
 ANNOUNCEMENT = "tp-leader"
 """The property of a message that only says who leads from there on (``leadership``)."""
 
@@ -148,7 +147,9 @@ class PartitionReader:
                 await self._begin(target, deliver)
                 caught_up()
             elif time.monotonic() - progress > goal.patience_seconds and not self._receiver.has_some:
-                raise LogError(LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}.")
+                raise LogError(
+                    Reason.LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}."
+                )
 
     def end(self, last: MessageId) -> Position:
         """The end of the partition, of which the broker has just said that this is its last entry: one that is read, or will be."""

@@ -18,12 +18,11 @@ import math
 import threading
 from typing import Any, TypeAlias
 
+from ...core.reasons import Reason
 from ..change_log import LogError
 from .client import OK, Inbox, next_at_once
 from .ids import NOWHERE, MessageId
 
-LOG_ENDED = "LOG_ENDED"
-"""Reason: the client stopped reading by itself."""
 _BATCH = 64
 _FIRST_LOOK_SECONDS = 0.05
 _LONGEST_LOOK_SECONDS = 10.0
@@ -84,7 +83,7 @@ class Receiver:
             result, message, waited = items.popleft()
             self._asked = False
             if result != OK:
-                raise LogError(LOG_ENDED, f"Pulsar's client stopped reading the change log: {result.name}.")
+                raise LogError(Reason.LOG_ENDED, f"Pulsar's client stopped reading the change log: {result.name}.")
             self._sort_in(batch, _at_its_place(message))
         if self._found is not None and (batch or self._held_until <= self._loop.time()):
             self.left_behind += not batch

@@ -13,14 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ...core.errors import Kind
+from ...core.reasons import Reason
 from ..change_log import LogError
-from .admin import ADMIN_REFUSED, Admin
+from .admin import Admin
 from .ids import MessageId
 
-NAMESPACE_NOT_FOUND = "NAMESPACE_NOT_FOUND"
-"""Reason: the namespace, or its tenant, does not exist."""
-TOPIC_NOT_SERVED = "LOG_NOT_SERVED"
-"""Reason: no broker has one of a log's topics open: it is on its way from one to another, or gone."""
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
 """How many entries are looked at for a message among them."""
@@ -93,7 +90,7 @@ class Topics:
         if answer is not None:
             return Layout(namespace, self._local, int(answer["partitions"]))
         if await self._policies(namespace) is None:
-            raise LogError(NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
+            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
         return None
 
     async def expected(self, namespace: str, default_partitions: int) -> Layout:
@@ -104,7 +101,7 @@ class Topics:
         """
         policies = await self._policies(namespace)
         if policies is None:
-            raise LogError(NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
+            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
         override = policies.get("autoTopicCreationOverride") or {}
         kind = override.get("topicType")
         if kind == "partitioned":
@@ -145,7 +142,7 @@ class Topics:
         """
         answer = await self._ask(namespace, topic, "lastMessageId")
         if not isinstance(answer, dict):
-            raise LogError(TOPIC_NOT_SERVED, f"No broker serves {topic} of {namespace} at the moment.")
+            raise LogError(Reason.LOG_NOT_SERVED, f"No broker serves {topic} of {namespace} at the moment.")
         return MessageId(int(answer["ledgerId"]), int(answer["entryId"]), int(answer.get("batchIndex", -1)))
 
     async def compaction(self, namespace: str, topic: str) -> Compaction:
@@ -225,7 +222,7 @@ class Topics:
         try:
             headers = await self._admin.headers("persistent", *path, seconds=_SHORT_SECONDS)
         except LogError as error:
-            if error.reason != ADMIN_REFUSED:
+            if error.reason != Reason.PULSAR_ADMIN_REFUSED:
                 raise
             return True  # for all that we may know
         return headers is not None and _MARKER not in headers

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ...core.errors import Kind
+from ...core.reasons import Reason
 from ..change_log import LogError
 
 APPLICATION_ID = int.from_bytes(b"TPLG", "big")
@@ -84,7 +85,7 @@ def create_private(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise LogError("LOG_FILE_UNUSABLE", f"{path} can't be opened for writing: {error.strerror}.") from error
+        raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be opened for writing: {error.strerror}.") from error
 
 
 def connect(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
@@ -117,17 +118,17 @@ def prepare(connection: sqlite3.Connection, path: Path) -> str:
         if tables == 0 and application in (0, APPLICATION_ID) and version == 0:
             _create(connection)
         elif application != APPLICATION_ID:
-            raise LogError("LOG_FORMAT_UNKNOWN", f"{path} is an SQLite file, but no change log.", kind=Kind.FAILED_PRECONDITION)
+            raise LogError(Reason.LOG_FORMAT_UNKNOWN, f"{path} is an SQLite file, but no change log.", kind=Kind.FAILED_PRECONDITION)
         elif version > FORMAT:
             raise LogError(
-                "LOG_FORMAT_UNKNOWN",
+                Reason.LOG_FORMAT_UNKNOWN,
                 f"{path} has format {version}, and this release reads up to {FORMAT}. Use the release that wrote it, or a later one.",
                 kind=Kind.FAILED_PRECONDITION,
             )
         _write_ahead(connection, path)
         identity: str = connection.execute("SELECT identity FROM log").fetchone()[0]
     except sqlite3.Error as error:
-        raise LogError("LOG_FILE_UNUSABLE", f"{path} can't be read: {error}.") from error
+        raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be read: {error}.") from error
     return identity
 
 
@@ -145,7 +146,9 @@ def _create(connection: sqlite3.Connection) -> None:
 def _write_ahead(connection: sqlite3.Connection, path: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
-        raise LogError("LOG_FILE_UNUSABLE", f"{path} is on a file system on which SQLite has no write-ahead log (a network's, perhaps).")
+        raise LogError(
+            Reason.LOG_FILE_UNUSABLE, f"{path} is on a file system on which SQLite has no write-ahead log (a network's, perhaps)."
+        )
 
 
 def schema_id(connection: sqlite3.Connection, definition: str) -> int:

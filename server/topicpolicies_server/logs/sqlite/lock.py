@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from ...core.errors import Kind
+from ...core.reasons import Reason
 from ..change_log import LogError
 
 
@@ -29,17 +30,17 @@ class FileLock:
         try:
             descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise LogError("LOG_FILE_UNUSABLE", f"{self._lock_path} can't be opened: {error.strerror}.") from error
+            raise LogError(Reason.LOG_FILE_UNUSABLE, f"{self._lock_path} can't be opened: {error.strerror}.") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
             if not isinstance(error, BlockingIOError):
-                raise LogError("LOG_FILE_UNUSABLE", f"{self._lock_path} can't be locked: {error.strerror}.") from error
+                raise LogError(Reason.LOG_FILE_UNUSABLE, f"{self._lock_path} can't be locked: {error.strerror}.") from error
             by = f"process {holder}" if holder.isdigit() else "another process"
             raise LogError(
-                "LOG_FILE_IN_USE",
+                Reason.LOG_FILE_IN_USE,
                 f"{self._path} is in use by {by}. The file belongs to one sidecar at a time: stop the other one, or name another file.",
                 kind=Kind.FAILED_PRECONDITION,
             ) from error

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import Kind
+from ...core.reasons import Reason
 from ..avro import Codec
 from ..change_log import LogError, LogSink
 from . import file
@@ -95,7 +96,7 @@ class SqliteLog:
         """
         async with self._starting:
             if self._closed:
-                raise LogError("LOG_CLOSED", f"The change log {self.path} is closed.")
+                raise LogError(Reason.LOG_CLOSED, f"The change log {self.path} is closed.")
             if self._opened is not None:
                 return
             self._opened = opened = await asyncio.get_running_loop().run_in_executor(self._readers, self._open_file)
@@ -122,7 +123,7 @@ class SqliteLog:
             return _Opened(connection, identity, schema, Codecs(self._codec, file.schemas(connection)), file.namespaces(connection))
         except sqlite3.Error as error:
             self._give_up(connection)
-            raise LogError("LOG_FILE_UNUSABLE", f"{self.path} can't be opened: {error}.") from error
+            raise LogError(Reason.LOG_FILE_UNUSABLE, f"{self.path} can't be opened: {error}.") from error
         except BaseException:
             self._give_up(connection)
             raise
@@ -141,10 +142,10 @@ class SqliteLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). One that the file does not know is empty."""
         await self.start()
         if self._opened is None or self._writer is None:
-            raise LogError("LOG_LOST", f"The change log's file {self.path} was lost again while it was opened.")
+            raise LogError(Reason.LOG_LOST, f"The change log's file {self.path} was lost again while it was opened.")
         stored = self._namespaces.setdefault(namespace, Stored(Space(namespace), 0))
         if stored.log is not None:
-            raise LogError("LOG_OPEN", f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
+            raise LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
         log = SqliteNamespaceLog(f"{self._opened.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
         loading = Loading(self.path, self._opened.codecs, stored.space.id, stored.committed) if stored.committed else None
         stored.rows = 0
@@ -174,7 +175,7 @@ class SqliteLog:
     def _broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
         """Nothing can be written any more: all logs are lost, and the next opening starts anew."""
         self._writer = self._opened = None
-        loss = LogError("LOG_LOST", f"The change log's file {self.path} can't be written: {error}. Open the log again.")
+        loss = LogError(Reason.LOG_LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
         for stored in list(self._namespaces.values()):
             if stored.log is not None:
                 stored.log.lose(unknown.get(stored.log, 0), loss)
@@ -195,7 +196,7 @@ class SqliteLog:
                     stored.space.id, stored.committed, self._now(), stored.raise_floor
                 )
             except sqlite3.Error as error:
-                raise LogError("COMPACTION_FAILED", f"{namespace} could not be compacted: {error}.") from error
+                raise LogError(Reason.COMPACTION_FAILED, f"{namespace} could not be compacted: {error}.") from error
             stored.rows -= deleted
             return deleted
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ...core.errors import Kind
 from ...core.events import Event, Placed, Position
 from ...core.names import PolicyKey
+from ...core.reasons import Reason
 from .. import rows
 from ..avro import Codec
 from ..change_log import ANYBODY, Leadership, LogError, LogSink
@@ -142,7 +143,7 @@ class SqliteNamespaceLog:
             raise LogError(self._ended.reason, self._ended.message)
         if len(self._pending) >= flight.events or flight.bytes_now >= flight.bytes:
             raise LogError(
-                "LOG_BUSY",
+                Reason.LOG_BUSY,
                 f"{len(self._pending)} events of the namespace and {flight.bytes_now} bytes wait for the change log already.",
                 kind=Kind.RESOURCE_EXHAUSTED,
             )
@@ -168,7 +169,7 @@ class SqliteNamespaceLog:
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
         """The next of our events certainly are not in the file."""
-        self._fail(min(count, len(self._pending)), LogError("APPEND_FAILED", f"The change log could not be written: {error}."))
+        self._fail(min(count, len(self._pending)), LogError(Reason.APPEND_FAILED, f"The change log could not be written: {error}."))
 
     def lose(self, unknown: int, error: LogError) -> None:
         """Ends: the next ``unknown`` events may be in the file or not, those behind them are not; nothing can be read or written."""
@@ -213,7 +214,7 @@ class SqliteNamespaceLog:
                 with suppress(RuntimeError):  # the readers were shut down: the connection goes with its object
                     readers.submit(loading.close)
             if isinstance(error, sqlite3.Error):
-                raise LogError("LOG_FILE_UNUSABLE", f"The change log's file can't be read: {error}.") from error
+                raise LogError(Reason.LOG_FILE_UNUSABLE, f"The change log's file can't be read: {error}.") from error
             raise
         self._floor = self._stored.floor  # whatever was deleted before reading began stood below
         self._loading = asyncio.create_task(self._load(loading, readers))
@@ -227,7 +228,7 @@ class SqliteNamespaceLog:
                     self._sink.read(page)
             except Exception as error:  # noqa: BLE001 (whatever it is: nobody must wait for this namespace for ever)
                 _log.exception("the change log of %s can't be read", self._stored.space.name)
-                self.lose(len(self._pending), LogError("LOG_LOST", f"The change log's file can't be read: {error!r}."))
+                self.lose(len(self._pending), LogError(Reason.LOG_LOST, f"The change log's file can't be read: {error!r}."))
                 return
             finally:
                 readers.submit(loading.close)  # behind a page that may be being read
@@ -241,14 +242,15 @@ class SqliteNamespaceLog:
     async def close(self) -> None:
         """Waits until what was appended is committed, at most as long as the log was told to; what is left then has an unknown outcome."""
         if self._ended is None:
-            self._ended = LogError("LOG_CLOSED", f"The change log of {self._stored.space.name} is closed.")
+            self._ended = LogError(Reason.LOG_CLOSED, f"The change log of {self._stored.space.name} is closed.")
         if self._pending:
             self._drained.clear()
             try:
                 await asyncio.wait_for(self._drained.wait(), self._flight.close_seconds)
             except TimeoutError:
                 self._fail(
-                    len(self._pending), LogError("LOG_CLOSED", "The change log was closed before it could write.", outcome_unknown=True)
+                    len(self._pending),
+                    LogError(Reason.LOG_CLOSED, "The change log was closed before it could write.", outcome_unknown=True),
                 )
         if self._loading is not None:
             self._loading.cancel()

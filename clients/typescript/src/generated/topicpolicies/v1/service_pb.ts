@@ -6,11 +6,15 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Any, Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_any, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { PulsarEvent, Scope } from "./events_pb.js";
+import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Status } from "../../google/rpc/status_pb.js";
+import { file_google_rpc_status } from "../../google/rpc/status_pb.js";
+import type { ErrorReason } from "./errors_pb.js";
+import { file_topicpolicies_v1_errors } from "./errors_pb.js";
+import type { PulsarEvent } from "./events_pb.js";
 import { file_topicpolicies_v1_events } from "./events_pb.js";
-import type { TopicPolicies } from "./policies_pb.js";
+import type { PolicyDocument, Scope, TopicPolicies } from "./policies_pb.js";
 import { file_topicpolicies_v1_policies } from "./policies_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -18,30 +22,32 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file topicpolicies/v1/service.proto.
  */
 export const file_topicpolicies_v1_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch50b3BpY3BvbGljaWVzL3YxL3NlcnZpY2UucHJvdG8SEHRvcGljcG9saWNpZXMudjEirQMKE1VwZGF0ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSJgoFc2NvcGUYAiABKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEjEKCHBvbGljaWVzGAMgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEi8KC3VwZGF0ZV9tYXNrGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIWCg5za2lwX2lmX2Fic2VudBgFIAEoCBIMCgRldGFnGAYgASgJEhIKCnJlcXVlc3RfaWQYByABKAkSFQoNdmFsaWRhdGVfb25seRgIIAEoCBJSCg9saXN0X29wZXJhdGlvbnMYCSADKAsyOS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QuTGlzdE9wZXJhdGlvbnNFbnRyeRpWChNMaXN0T3BlcmF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRIuCgV2YWx1ZRgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuTGlzdE9wZXJhdGlvbjoCOAEigwIKFFVwZGF0ZVBvbGljeVJlc3BvbnNlEg0KBXRvcGljGAEgASgJEiYKBXNjb3BlGAIgASgOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRIxCghwb2xpY2llcxgDIAEoCzIfLnRvcGljcG9saWNpZXMudjEuVG9waWNQb2xpY2llcxIPCgd2ZXJzaW9uGAQgASgJEhgKEHByZXZpb3VzX3ZlcnNpb24YBSABKAkSMAoHb3V0Y29tZRgGIAEoDjIfLnRvcGljcG9saWNpZXMudjEuVXBkYXRlT3V0Y29tZRISCgpyZXF1ZXN0X2lkGAcgASgJEhAKCHJlcGVhdGVkGAggASgIImAKFVVwZGF0ZVBvbGljaWVzUmVxdWVzdBI1CgZ1cGRhdGUYASABKAsyJS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QSEAoIc2VxdWVuY2UYAiABKAQimwEKFlVwZGF0ZVBvbGljaWVzUmVzcG9uc2USEAoIc2VxdWVuY2UYASABKAQSOgoIcmVzcG9uc2UYAiABKAsyJi50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlc3BvbnNlSAASKQoFZXJyb3IYAyABKAsyGC50b3BpY3BvbGljaWVzLnYxLlN0YXR1c0gAQggKBnJlc3VsdCJOCgZTdGF0dXMSDAoEY29kZRgBIAEoBRIPCgdtZXNzYWdlGAIgASgJEiUKB2RldGFpbHMYAyADKAsyFC5nb29nbGUucHJvdG9idWYuQW55ImkKE0RlbGV0ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSLwoHZGVsZXRlcxgCIAMoCzIeLnRvcGljcG9saWNpZXMudjEuU2NvcGVkRGVsZXRlEhIKCnJlcXVlc3RfaWQYAyABKAkiRAoMU2NvcGVkRGVsZXRlEiYKBXNjb3BlGAEgASgOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRIMCgRldGFnGAIgASgJInAKFERlbGV0ZVBvbGljeVJlc3BvbnNlEg0KBXRvcGljGAEgASgJEjUKB3Jlc3VsdHMYAiADKAsyJC50b3BpY3BvbGljaWVzLnYxLlNjb3BlZERlbGV0ZVJlc3VsdBISCgpyZXF1ZXN0X2lkGAMgASgJIuMBChJTY29wZWREZWxldGVSZXN1bHQSJgoFc2NvcGUYASABKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEjAKB291dGNvbWUYAiABKA4yHy50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZU91dGNvbWUSDwoHdmVyc2lvbhgDIAEoCRIYChBwcmV2aW91c192ZXJzaW9uGAQgASgJEiwKBWVycm9yGAUgASgLMhgudG9waWNwb2xpY2llcy52MS5TdGF0dXNIAIgBARIQCghyZXBlYXRlZBgGIAEoCEIICgZfZXJyb3Ii2gEKEEdldFBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSJgoFc2NvcGUYAiABKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEhAKCGF0X2xlYXN0GAMgASgJEikKBWFzX29mGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hc19vZl92ZXJzaW9uGAggASgJEioKBHZpZXcYBSABKA4yHC50b3BpY3BvbGljaWVzLnYxLlBvbGljeVZpZXdKBAgEEAVSCWVmZmVjdGl2ZSJLCgtGaWVsZFNvdXJjZRIMCgRwYXRoGAEgASgJEi4KBnNvdXJjZRgCIAEoDjIeLnRvcGljcG9saWNpZXMudjEuUG9saWN5U291cmNlIvgBChFHZXRQb2xpY3lSZXNwb25zZRINCgV0b3BpYxgBIAEoCRImCgVzY29wZRgCIAEoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSDgoGZXhpc3RzGAMgASgIEjEKCHBvbGljaWVzGAQgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEg8KB3ZlcnNpb24YBSABKAkSLgoHc291cmNlcxgGIAMoCzIdLnRvcGljcG9saWNpZXMudjEuRmllbGRTb3VyY2USFgoOZ2xvYmFsX3ZlcnNpb24YByABKAkSEAoIZGlzYWJsZWQYCCABKAgieAoTTGlzdFBvbGljaWVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSJwoGc2NvcGVzGAIgAygOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCSKSAQoUTGlzdFBvbGljaWVzUmVzcG9uc2USNAoHZW50cmllcxgBIAMoCzIjLnRvcGljcG9saWNpZXMudjEuR2V0UG9saWN5UmVzcG9uc2USFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEisKBXRva2VuGAMgASgLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaFRva2VuItUCChRXYXRjaFBvbGljaWVzUmVxdWVzdBIOCgZ0b3BpY3MYASADKAkSEgoKbmFtZXNwYWNlcxgCIAMoCRInCgZzY29wZXMYAyADKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEikKBG1vZGUYBCABKA4yGy50b3BpY3BvbGljaWVzLnYxLldhdGNoTW9kZRJCCgZyZXN1bWUYBSADKAsyMi50b3BpY3BvbGljaWVzLnYxLldhdGNoUG9saWNpZXNSZXF1ZXN0LlJlc3VtZUVudHJ5EjQKEWJvb2ttYXJrX2ludGVydmFsGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGksKC1Jlc3VtZUVudHJ5EgsKA2tleRgBIAEoCRIrCgV2YWx1ZRgCIAEoCzIcLnRvcGljcG9saWNpZXMudjEuV2F0Y2hUb2tlbjoCOAEiuQEKFVdhdGNoUG9saWNpZXNSZXNwb25zZRIwCgZjaGFuZ2UYASABKAsyHi50b3BpY3BvbGljaWVzLnYxLlBvbGljeUNoYW5nZUgAEi4KCGJvb2ttYXJrGAIgASgLMhoudG9waWNwb2xpY2llcy52MS5Cb29rbWFya0gAEjMKBnN0YXR1cxgDIAEoCzIhLnRvcGljcG9saWNpZXMudjEuTmFtZXNwYWNlU3RhdHVzSABCCQoHY29udGVudCKbAgoMUG9saWN5Q2hhbmdlEhEKCW5hbWVzcGFjZRgBIAEoCRINCgV0b3BpYxgCIAEoCRImCgVzY29wZRgDIAEoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSDgoGZXhpc3RzGAQgASgIEjEKCHBvbGljaWVzGAUgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEg8KB3ZlcnNpb24YBiABKAkSGAoQcHJldmlvdXNfdmVyc2lvbhgHIAEoCRIRCglwYXJ0aXRpb24YCCABKAUSEAoIcG9zaXRpb24YCSABKAkSLgoGb3JpZ2luGAogASgLMh4udG9waWNwb2xpY2llcy52MS5DaGFuZ2VPcmlnaW4i2QEKDENoYW5nZU9yaWdpbhINCgVhY3RvchgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEi8KC3VwZGF0ZV9tYXNrGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIVCg1wcm9kdWNlcl9uYW1lGAQgASgJEjAKDHB1Ymxpc2hfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoFZXZlbnQYBiABKAsyHS50b3BpY3BvbGljaWVzLnYxLlB1bHNhckV2ZW50IngKCEJvb2ttYXJrEhEKCW5hbWVzcGFjZRgBIAEoCRIsCgRraW5kGAIgASgOMh4udG9waWNwb2xpY2llcy52MS5Cb29rbWFya0tpbmQSKwoFdG9rZW4YAyABKAsyHC50b3BpY3BvbGljaWVzLnYxLldhdGNoVG9rZW4iLAoKV2F0Y2hUb2tlbhILCgNsb2cYASABKAkSEQoJcG9zaXRpb25zGAIgAygJInYKD05hbWVzcGFjZVN0YXR1cxIRCgluYW1lc3BhY2UYASABKAkSLwoFc3RhdGUYAiABKA4yIC50b3BpY3BvbGljaWVzLnYxLk5hbWVzcGFjZVN0YXRlEg8KB21lc3NhZ2UYAyABKAkSDgoGcmVhc29uGAQgASgJIsYCChJMaXN0SGlzdG9yeVJlcXVlc3QSDQoFdG9waWMYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEicKBnNjb3BlcxgDIAMoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSLgoKc3RhcnRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKBWFjdG9yGAYgASgJSACIAQESLQoFb3JkZXIYByABKA4yHi50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlPcmRlchIRCglwYWdlX3NpemUYCCABKAUSEgoKcGFnZV90b2tlbhgJIAEoCRITCgt1bnRpbF90b2tlbhgKIAEoCUIICgZfYWN0b3IisQEKE0xpc3RIaXN0b3J5UmVzcG9uc2USLwoHZW50cmllcxgBIAMoCzIeLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeUVudHJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIqCgRnYXBzGAMgAygLMhwudG9waWNwb2xpY2llcy52MS5IaXN0b3J5R2FwEhEKCWZvbGxvd2luZxgEIAEoCBIRCgllbmRfdG9rZW4YBSABKAki9QUKDEhpc3RvcnlFbnRyeRINCgV0b3BpYxgBIAEoCRImCgVzY29wZRgCIAEoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSKwoEa2luZBgDIAEoDjIdLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeUtpbmQSMQoHb3V0Y29tZRgEIAEoDjIgLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeU91dGNvbWUSKAoEdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMcHVibGlzaF90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgHIAEoCRI3Cg5hY3Rvcl9zdGFuZGluZxgIIAEoDjIfLnRvcGljcG9saWNpZXMudjEuQWN0b3JTdGFuZGluZxISCgpyZXF1ZXN0X2lkGAkgASgJEi8KC3VwZGF0ZV9tYXNrGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIVCg1wcm9kdWNlcl9uYW1lGAsgASgJEhEKCXBhcnRpdGlvbhgMIAEoBRIQCghwb3NpdGlvbhgNIAEoCRIPCgd2ZXJzaW9uGA4gASgJEhgKEHByZXZpb3VzX3ZlcnNpb24YDyABKAkSLwoGYmVmb3JlGBAgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEhQKDGJlZm9yZV9rbm93bhgRIAEoCBIuCgVhZnRlchgSIAEoCzIfLnRvcGljcG9saWNpZXMudjEuVG9waWNQb2xpY2llcxIrCgdjaGFuZ2VkGBMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxINCgVzdGFsZRgUIAEoCBITCgt1bmV4cGxhaW5lZBgVIAEoCBIRCglhbWJpZ3VvdXMYFiABKAgSEgoKcmVwbGljYXRlZBgXIAEoCBIPCgdwcm9ibGVtGBggASgJIp4BCgpIaXN0b3J5R2FwEi4KCnN0YXJ0X3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCgZyZWFzb24YAyABKA4yIi50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlHYXBSZWFzb24qggEKDUxpc3RPcGVyYXRpb24SHgoaTElTVF9PUEVSQVRJT05fVU5TUEVDSUZJRUQQABIaChZMSVNUX09QRVJBVElPTl9SRVBMQUNFEAESGAoUTElTVF9PUEVSQVRJT05fVU5JT04QAhIbChdMSVNUX09QRVJBVElPTl9TVUJUUkFDVBADKoUBCg1VcGRhdGVPdXRjb21lEh4KGlVQREFURV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGgoWVVBEQVRFX09VVENPTUVfQVBQTElFRBABEhwKGFVQREFURV9PVVRDT01FX1VOQ0hBTkdFRBACEhoKFlVQREFURV9PVVRDT01FX1NLSVBQRUQQAypmCg1EZWxldGVPdXRjb21lEh4KGkRFTEVURV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGgoWREVMRVRFX09VVENPTUVfREVMRVRFRBABEhkKFURFTEVURV9PVVRDT01FX0FCU0VOVBACKncKClBvbGljeVZpZXcSGwoXUE9MSUNZX1ZJRVdfVU5TUEVDSUZJRUQQABIYChRQT0xJQ1lfVklFV19ET0NVTUVOVBABEhkKFVBPTElDWV9WSUVXX0VGRkVDVElWRRACEhcKE1BPTElDWV9WSUVXX0FQUExJRUQQAyqjAQoMUG9saWN5U291cmNlEh0KGVBPTElDWV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIdChlQT0xJQ1lfU09VUkNFX1RPUElDX0xPQ0FMEAESHgoaUE9MSUNZX1NPVVJDRV9UT1BJQ19HTE9CQUwQAhIbChdQT0xJQ1lfU09VUkNFX05BTUVTUEFDRRADEhgKFFBPTElDWV9TT1VSQ0VfQlJPS0VSEAQqVAoJV2F0Y2hNb2RlEhoKFldBVENIX01PREVfVU5TUEVDSUZJRUQQABIVChFXQVRDSF9NT0RFX0xBVEVTVBABEhQKEFdBVENIX01PREVfRVZFUlkQAipgCgxCb29rbWFya0tpbmQSHQoZQk9PS01BUktfS0lORF9VTlNQRUNJRklFRBAAEhgKFEJPT0tNQVJLX0tJTkRfU1lOQ0VEEAESFwoTQk9PS01BUktfS0lORF9USU1FUhACKmoKDk5hbWVzcGFjZVN0YXRlEh8KG05BTUVTUEFDRV9TVEFURV9VTlNQRUNJRklFRBAAEhsKF05BTUVTUEFDRV9TVEFURV9MT0FESU5HEAESGgoWTkFNRVNQQUNFX1NUQVRFX0ZBSUxFRBACKokBCgxIaXN0b3J5T3JkZXISHQoZSElTVE9SWV9PUkRFUl9VTlNQRUNJRklFRBAAEh4KGkhJU1RPUllfT1JERVJfTkVXRVNUX0ZJUlNUEAESHgoaSElTVE9SWV9PUkRFUl9PTERFU1RfRklSU1QQAhIaChZISVNUT1JZX09SREVSX1JFQ09SREVEEAMqyAEKC0hpc3RvcnlLaW5kEhwKGEhJU1RPUllfS0lORF9VTlNQRUNJRklFRBAAEhcKE0hJU1RPUllfS0lORF9VUERBVEUQARIXChNISVNUT1JZX0tJTkRfREVMRVRFEAISFwoTSElTVE9SWV9LSU5EX0JST0tFUhADEhcKE0hJU1RPUllfS0lORF9SRVBBSVIQBBIaChZISVNUT1JZX0tJTkRfVE9NQlNUT05FEAUSGwoXSElTVE9SWV9LSU5EX1VOUkVBREFCTEUQBirjAQoOSGlzdG9yeU91dGNvbWUSHwobSElTVE9SWV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXSElTVE9SWV9PVVRDT01FX0FQUExJRUQQARIcChhISVNUT1JZX09VVENPTUVfUkVKRUNURUQQAhIbChdISVNUT1JZX09VVENPTUVfU0tJUFBFRBADEh0KGUhJU1RPUllfT1VUQ09NRV9EVVBMSUNBVEUQBBIcChhISVNUT1JZX09VVENPTUVfUkVTVEFURUQQBRIbChdISVNUT1JZX09VVENPTUVfSUdOT1JFRBAGKm8KDUFjdG9yU3RhbmRpbmcSHgoaQUNUT1JfU1RBTkRJTkdfVU5TUEVDSUZJRUQQABIaChZBQ1RPUl9TVEFORElOR19VTktOT1dOEAESIgoeQUNUT1JfU1RBTkRJTkdfVU5BVVRIRU5USUNBVEVEEAIqvQEKEEhpc3RvcnlHYXBSZWFzb24SIgoeSElTVE9SWV9HQVBfUkVBU09OX1VOU1BFQ0lGSUVEEAASIAocSElTVE9SWV9HQVBfUkVBU09OX0NPTVBBQ1RFRBABEiMKH0hJU1RPUllfR0FQX1JFQVNPTl9MT0dfUkVQTEFDRUQQAhIeChpISVNUT1JZX0dBUF9SRUFTT05fT1ZFUlJVThADEh4KGkhJU1RPUllfR0FQX1JFQVNPTl9UUklNTUVEEAQysgUKFFRvcGljUG9saWNpZXNTZXJ2aWNlEl0KDFVwZGF0ZVBvbGljeRIlLnRvcGljcG9saWNpZXMudjEuVXBkYXRlUG9saWN5UmVxdWVzdBomLnRvcGljcG9saWNpZXMudjEuVXBkYXRlUG9saWN5UmVzcG9uc2USZwoOVXBkYXRlUG9saWNpZXMSJy50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljaWVzUmVxdWVzdBooLnRvcGljcG9saWNpZXMudjEuVXBkYXRlUG9saWNpZXNSZXNwb25zZSgBMAESXQoMRGVsZXRlUG9saWN5EiUudG9waWNwb2xpY2llcy52MS5EZWxldGVQb2xpY3lSZXF1ZXN0GiYudG9waWNwb2xpY2llcy52MS5EZWxldGVQb2xpY3lSZXNwb25zZRJUCglHZXRQb2xpY3kSIi50b3BpY3BvbGljaWVzLnYxLkdldFBvbGljeVJlcXVlc3QaIy50b3BpY3BvbGljaWVzLnYxLkdldFBvbGljeVJlc3BvbnNlEloKC0xpc3RIaXN0b3J5EiQudG9waWNwb2xpY2llcy52MS5MaXN0SGlzdG9yeVJlcXVlc3QaJS50b3BpY3BvbGljaWVzLnYxLkxpc3RIaXN0b3J5UmVzcG9uc2USXQoMTGlzdFBvbGljaWVzEiUudG9waWNwb2xpY2llcy52MS5MaXN0UG9saWNpZXNSZXF1ZXN0GiYudG9waWNwb2xpY2llcy52MS5MaXN0UG9saWNpZXNSZXNwb25zZRJiCg1XYXRjaFBvbGljaWVzEiYudG9waWNwb2xpY2llcy52MS5XYXRjaFBvbGljaWVzUmVxdWVzdBonLnRvcGljcG9saWNpZXMudjEuV2F0Y2hQb2xpY2llc1Jlc3BvbnNlMAFCXQoQdG9waWNwb2xpY2llcy52MUIMU2VydmljZVByb3RvUAFaOXRvcGljcG9saWNpZXMvY2xpZW50cy9nby90b3BpY3BvbGljaWVzL3YxO3RvcGljcG9saWNpZXN2MWIGcHJvdG8z", [file_google_protobuf_any, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_topicpolicies_v1_events, file_topicpolicies_v1_policies]);
+  fileDesc("Ch50b3BpY3BvbGljaWVzL3YxL3NlcnZpY2UucHJvdG8SEHRvcGljcG9saWNpZXMudjEi/gMKE1VwZGF0ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSJgoFc2NvcGUYAiABKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEjEKCHBvbGljaWVzGAMgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEi8KC3VwZGF0ZV9tYXNrGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxJSCg9saXN0X29wZXJhdGlvbnMYBSADKAsyOS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QuTGlzdE9wZXJhdGlvbnNFbnRyeRIMCgRldGFnGAYgASgJEhYKDm11c3Rfbm90X2V4aXN0GAcgASgIEhYKDnNraXBfaWZfYWJzZW50GAggASgIEhIKCnJlcXVlc3RfaWQYCSABKAkSFQoNdmFsaWRhdGVfb25seRgKIAEoCBINCgVhY3RvchgLIAEoCRIOCgZyZWFzb24YDCABKAkSGAoQaW5jbHVkZV9wcmV2aW91cxgNIAEoCBpWChNMaXN0T3BlcmF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRIuCgV2YWx1ZRgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuTGlzdE9wZXJhdGlvbjoCOAEigQIKFFVwZGF0ZVBvbGljeVJlc3BvbnNlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIPCgd2ZXJzaW9uGAcgASgJEhgKEHByZXZpb3VzX3ZlcnNpb24YAiABKAkSMgoIcHJldmlvdXMYAyABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EjAKB291dGNvbWUYBCABKA4yHy50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZU91dGNvbWUSEgoKcmVxdWVzdF9pZBgFIAEoCRIQCghyZXBsYXllZBgGIAEoCCJPChVVcGRhdGVQb2xpY2llc1JlcXVlc3QSNgoHY2hhbmdlcxgBIAMoCzIlLnRvcGljcG9saWNpZXMudjEuUG9saWN5Q2hhbmdlUmVxdWVzdCKjAQoTUG9saWN5Q2hhbmdlUmVxdWVzdBIQCghzZXF1ZW5jZRgBIAEoBBI3CgZ1cGRhdGUYAiABKAsyJS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3RIABI3CgZkZWxldGUYAyABKAsyJS50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZVBvbGljeVJlcXVlc3RIAEIICgZjaGFuZ2UiTwoWVXBkYXRlUG9saWNpZXNSZXNwb25zZRI1CgdyZXN1bHRzGAEgAygLMiQudG9waWNwb2xpY2llcy52MS5Qb2xpY3lDaGFuZ2VSZXN1bHQiywEKElBvbGljeUNoYW5nZVJlc3VsdBIQCghzZXF1ZW5jZRgBIAEoBBI5Cgd1cGRhdGVkGAIgASgLMiYudG9waWNwb2xpY2llcy52MS5VcGRhdGVQb2xpY3lSZXNwb25zZUgAEjkKB2RlbGV0ZWQYAyABKAsyJi50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZVBvbGljeVJlc3BvbnNlSAASIwoFZXJyb3IYBCABKAsyEi5nb29nbGUucnBjLlN0YXR1c0gAQggKBnJlc3VsdCK+AQoTRGVsZXRlUG9saWN5UmVxdWVzdBINCgV0b3BpYxgBIAEoCRImCgVzY29wZRgCIAEoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSDAoEZXRhZxgDIAEoCRISCgpyZXF1ZXN0X2lkGAQgASgJEhUKDXZhbGlkYXRlX29ubHkYBSABKAgSDQoFYWN0b3IYBiABKAkSDgoGcmVhc29uGAcgASgJEhgKEGluY2x1ZGVfcHJldmlvdXMYCCABKAgigQIKFERlbGV0ZVBvbGljeVJlc3BvbnNlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIPCgd2ZXJzaW9uGAcgASgJEhgKEHByZXZpb3VzX3ZlcnNpb24YAiABKAkSMgoIcHJldmlvdXMYAyABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EjAKB291dGNvbWUYBCABKA4yHy50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZU91dGNvbWUSEgoKcmVxdWVzdF9pZBgFIAEoCRIQCghyZXBsYXllZBgGIAEoCCK8AQoQR2V0UG9saWN5UmVxdWVzdBINCgV0b3BpYxgBIAEoCRInCgZzY29wZXMYAiADKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEhoKEGF0X2xlYXN0X3ZlcnNpb24YAyABKAlIABIwCgphc19vZl90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEhcKDWFzX29mX3ZlcnNpb24YBSABKAlIAEIJCgdyZWFkX2F0IkgKEUdldFBvbGljeVJlc3BvbnNlEjMKCWRvY3VtZW50cxgBIAMoCzIgLnRvcGljcG9saWNpZXMudjEuUG9saWN5RG9jdW1lbnQimgEKGUdldEVmZmVjdGl2ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSLQoEdmlldxgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuRWZmZWN0aXZlVmlldxIeChZhdF9sZWFzdF9sb2NhbF92ZXJzaW9uGAMgASgJEh8KF2F0X2xlYXN0X2dsb2JhbF92ZXJzaW9uGAQgASgJIs8BChpHZXRFZmZlY3RpdmVQb2xpY3lSZXNwb25zZRINCgV0b3BpYxgBIAEoCRIxCghwb2xpY2llcxgCIAEoCzIfLnRvcGljcG9saWNpZXMudjEuVG9waWNQb2xpY2llcxIuCgdzb3VyY2VzGAMgAygLMh0udG9waWNwb2xpY2llcy52MS5GaWVsZFNvdXJjZRIVCg1sb2NhbF92ZXJzaW9uGAQgASgJEhYKDmdsb2JhbF92ZXJzaW9uGAUgASgJEhAKCGRpc2FibGVkGAYgASgIIksKC0ZpZWxkU291cmNlEgwKBHBhdGgYASABKAkSLgoGc291cmNlGAIgASgOMh4udG9waWNwb2xpY2llcy52MS5Qb2xpY3lTb3VyY2UieAoTTGlzdFBvbGljaWVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSJwoGc2NvcGVzGAIgAygOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCSKRAQoUTGlzdFBvbGljaWVzUmVzcG9uc2USMwoJZG9jdW1lbnRzGAEgAygLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSKwoFdG9rZW4YAyABKAsyHC50b3BpY3BvbGljaWVzLnYxLldhdGNoVG9rZW4ioAMKFFdhdGNoUG9saWNpZXNSZXF1ZXN0Eg4KBnRvcGljcxgBIAMoCRISCgpuYW1lc3BhY2VzGAIgAygJEicKBnNjb3BlcxgDIAMoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSKQoEbW9kZRgEIAEoDjIbLnRvcGljcG9saWNpZXMudjEuV2F0Y2hNb2RlEkIKBnJlc3VtZRgFIAMoCzIyLnRvcGljcG9saWNpZXMudjEuV2F0Y2hQb2xpY2llc1JlcXVlc3QuUmVzdW1lRW50cnkSFgoOZnJvbV9iZWdpbm5pbmcYBiABKAgSFwoPZW5kX3doZW5fc3luY2VkGAcgASgIEjQKEWJvb2ttYXJrX2ludGVydmFsGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhgKEGluY2x1ZGVfcHJldmlvdXMYCSABKAgaSwoLUmVzdW1lRW50cnkSCwoDa2V5GAEgASgJEisKBXZhbHVlGAIgASgLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaFRva2VuOgI4ASJFChVXYXRjaFBvbGljaWVzUmVzcG9uc2USLAoGZXZlbnRzGAEgAygLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaEV2ZW50Is4CCgpXYXRjaEV2ZW50EhEKCW5hbWVzcGFjZRgBIAEoCRIwCgZjaGFuZ2UYAiABKAsyHi50b3BpY3BvbGljaWVzLnYxLlBvbGljeUNoYW5nZUgAEi8KBWVudHJ5GAMgASgLMh4udG9waWNwb2xpY2llcy52MS5IaXN0b3J5RW50cnlIABIuCghib29rbWFyaxgEIAEoCzIaLnRvcGljcG9saWNpZXMudjEuQm9va21hcmtIABIzCgZzdGF0dXMYBSABKAsyIS50b3BpY3BvbGljaWVzLnYxLk5hbWVzcGFjZVN0YXR1c0gAEi0KBXJlc2V0GAYgASgLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaFJlc2V0SAASKwoDZ2FwGAcgASgLMhwudG9waWNwb2xpY2llcy52MS5IaXN0b3J5R2FwSABCCQoHY29udGVudCLlAQoMUG9saWN5Q2hhbmdlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIYChBwcmV2aW91c192ZXJzaW9uGAIgASgJEjIKCHByZXZpb3VzGAMgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIRCglwYXJ0aXRpb24YBCABKAUSEAoIcG9zaXRpb24YBSABKAkSLgoGb3JpZ2luGAYgASgLMh4udG9waWNwb2xpY2llcy52MS5DaGFuZ2VPcmlnaW4iogIKDENoYW5nZU9yaWdpbhINCgVhY3RvchgBIAEoCRI3Cg5hY3Rvcl9zdGFuZGluZxgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuQWN0b3JTdGFuZGluZxIOCgZyZWFzb24YAyABKAkSEgoKcmVxdWVzdF9pZBgEIAEoCRIvCgt1cGRhdGVfbWFzaxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSFQoNcHJvZHVjZXJfbmFtZRgGIAEoCRIwCgxwdWJsaXNoX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKBWV2ZW50GAggASgLMh0udG9waWNwb2xpY2llcy52MS5QdWxzYXJFdmVudCKZAQoIQm9va21hcmsSLAoEa2luZBgBIAEoDjIeLnRvcGljcG9saWNpZXMudjEuQm9va21hcmtLaW5kEisKBXRva2VuGAIgASgLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaFRva2VuEjIKDmNvbmZpcm1lZF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI+CgpXYXRjaFRva2VuEgsKA2xvZxgBIAEoCRIRCglwb3NpdGlvbnMYAiADKAkSEAoIbGVmdF9vdXQYAyABKAkiggEKD05hbWVzcGFjZVN0YXR1cxIvCgVzdGF0ZRgBIAEoDjIgLnRvcGljcG9saWNpZXMudjEuTmFtZXNwYWNlU3RhdGUSLQoGcmVhc29uGAIgASgOMh0udG9waWNwb2xpY2llcy52MS5FcnJvclJlYXNvbhIPCgdtZXNzYWdlGAMgASgJIkwKCldhdGNoUmVzZXQSLQoGcmVhc29uGAEgASgOMh0udG9waWNwb2xpY2llcy52MS5FcnJvclJlYXNvbhIPCgdtZXNzYWdlGAIgASgJIrECChJMaXN0SGlzdG9yeVJlcXVlc3QSDQoFdG9waWMYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEicKBnNjb3BlcxgDIAMoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSLgoKc3RhcnRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKBWFjdG9yGAYgASgJSACIAQESLQoFb3JkZXIYByABKA4yHi50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlPcmRlchIRCglwYWdlX3NpemUYCCABKAUSEgoKcGFnZV90b2tlbhgJIAEoCUIICgZfYWN0b3IingEKE0xpc3RIaXN0b3J5UmVzcG9uc2USLwoHZW50cmllcxgBIAMoCzIeLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeUVudHJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIqCgRnYXBzGAMgAygLMhwudG9waWNwb2xpY2llcy52MS5IaXN0b3J5R2FwEhEKCWZvbGxvd2luZxgEIAEoCCLeAwoMSGlzdG9yeUVudHJ5EjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIyCghwcmV2aW91cxgCIAEoCzIgLnRvcGljcG9saWNpZXMudjEuUG9saWN5RG9jdW1lbnQSKwoEa2luZBgDIAEoDjIdLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeUtpbmQSMQoHb3V0Y29tZRgEIAEoDjIgLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeU91dGNvbWUSKAoEdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcGFydGl0aW9uGAYgASgFEhAKCHBvc2l0aW9uGAcgASgJEi4KBm9yaWdpbhgIIAEoCzIeLnRvcGljcG9saWNpZXMudjEuQ2hhbmdlT3JpZ2luEisKB2NoYW5nZWQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEg0KBXN0YWxlGAogASgIEhMKC3VuZXhwbGFpbmVkGAsgASgIEhEKCWFtYmlndW91cxgMIAEoCBISCgpyZXBsaWNhdGVkGA0gASgIEg8KB3Byb2JsZW0YDiABKAkingEKCkhpc3RvcnlHYXASLgoKc3RhcnRfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKBnJlYXNvbhgDIAEoDjIiLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeUdhcFJlYXNvbiIWChRHZXRTZXJ2ZXJJbmZvUmVxdWVzdCL3AQoVR2V0U2VydmVySW5mb1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSJgoDbG9nGAIgASgOMhkudG9waWNwb2xpY2llcy52MS5Mb2dLaW5kEg8KB2NsdXN0ZXIYAyABKAkSMQoLd3JpdGVyX21vZGUYBCABKA4yHC50b3BpY3BvbGljaWVzLnYxLldyaXRlck1vZGUSMQoIZmVhdHVyZXMYBSADKA4yHy50b3BpY3BvbGljaWVzLnYxLlNlcnZlckZlYXR1cmUSLgoGbGltaXRzGAYgASgLMh4udG9waWNwb2xpY2llcy52MS5TZXJ2ZXJMaW1pdHMingEKDFNlcnZlckxpbWl0cxIVCg1tZXNzYWdlX2J5dGVzGAEgASgDEhoKEmNoYW5nZXNfcGVyX3N0cmVhbRgCIAEoBRIXCg93YXRjaF9zZWxlY3RvcnMYAyABKAUSDwoHd2F0Y2hlcxgEIAEoBRIxCg51cGRhdGVfdGltZW91dBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiqCAQoNTGlzdE9wZXJhdGlvbhIeChpMSVNUX09QRVJBVElPTl9VTlNQRUNJRklFRBAAEhoKFkxJU1RfT1BFUkFUSU9OX1JFUExBQ0UQARIYChRMSVNUX09QRVJBVElPTl9VTklPThACEhsKF0xJU1RfT1BFUkFUSU9OX1NVQlRSQUNUEAMqpQEKDVVwZGF0ZU91dGNvbWUSHgoaVVBEQVRFX09VVENPTUVfVU5TUEVDSUZJRUQQABIaChZVUERBVEVfT1VUQ09NRV9BUFBMSUVEEAESHAoYVVBEQVRFX09VVENPTUVfVU5DSEFOR0VEEAISGgoWVVBEQVRFX09VVENPTUVfU0tJUFBFRBADEh4KGlVQREFURV9PVVRDT01FX1dPVUxEX0FQUExZEAQqhwEKDURlbGV0ZU91dGNvbWUSHgoaREVMRVRFX09VVENPTUVfVU5TUEVDSUZJRUQQABIaChZERUxFVEVfT1VUQ09NRV9ERUxFVEVEEAESGQoVREVMRVRFX09VVENPTUVfQUJTRU5UEAISHwobREVMRVRFX09VVENPTUVfV09VTERfREVMRVRFEAMqkQEKDUVmZmVjdGl2ZVZpZXcSHgoaRUZGRUNUSVZFX1ZJRVdfVU5TUEVDSUZJRUQQABIbChdFRkZFQ1RJVkVfVklFV19FTkZPUkNFRBABEiAKHEVGRkVDVElWRV9WSUVXX0FQUExJRURfTE9DQUwQAhIhCh1FRkZFQ1RJVkVfVklFV19BUFBMSUVEX0dMT0JBTBADKqMBCgxQb2xpY3lTb3VyY2USHQoZUE9MSUNZX1NPVVJDRV9VTlNQRUNJRklFRBAAEh0KGVBPTElDWV9TT1VSQ0VfVE9QSUNfTE9DQUwQARIeChpQT0xJQ1lfU09VUkNFX1RPUElDX0dMT0JBTBACEhsKF1BPTElDWV9TT1VSQ0VfTkFNRVNQQUNFEAMSGAoUUE9MSUNZX1NPVVJDRV9CUk9LRVIQBCpsCglXYXRjaE1vZGUSGgoWV0FUQ0hfTU9ERV9VTlNQRUNJRklFRBAAEhUKEVdBVENIX01PREVfTEFURVNUEAESFAoQV0FUQ0hfTU9ERV9FVkVSWRACEhYKEldBVENIX01PREVfRU5UUklFUxADKm8KDUFjdG9yU3RhbmRpbmcSHgoaQUNUT1JfU1RBTkRJTkdfVU5TUEVDSUZJRUQQABIaChZBQ1RPUl9TVEFORElOR19VTktOT1dOEAESIgoeQUNUT1JfU1RBTkRJTkdfVU5BVVRIRU5USUNBVEVEEAIqYAoMQm9va21hcmtLaW5kEh0KGUJPT0tNQVJLX0tJTkRfVU5TUEVDSUZJRUQQABIYChRCT09LTUFSS19LSU5EX1NZTkNFRBABEhcKE0JPT0tNQVJLX0tJTkRfVElNRVIQAiqjAQoOTmFtZXNwYWNlU3RhdGUSHwobTkFNRVNQQUNFX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXTkFNRVNQQUNFX1NUQVRFX0xPQURJTkcQARIZChVOQU1FU1BBQ0VfU1RBVEVfUkVBRFkQAhIaChZOQU1FU1BBQ0VfU1RBVEVfRkFJTEVEEAMSHAoYTkFNRVNQQUNFX1NUQVRFX0RJU0FCTEVEEAQqbQoMSGlzdG9yeU9yZGVyEh0KGUhJU1RPUllfT1JERVJfVU5TUEVDSUZJRUQQABIeChpISVNUT1JZX09SREVSX05FV0VTVF9GSVJTVBABEh4KGkhJU1RPUllfT1JERVJfT0xERVNUX0ZJUlNUEAIqyAEKC0hpc3RvcnlLaW5kEhwKGEhJU1RPUllfS0lORF9VTlNQRUNJRklFRBAAEhcKE0hJU1RPUllfS0lORF9VUERBVEUQARIXChNISVNUT1JZX0tJTkRfREVMRVRFEAISFwoTSElTVE9SWV9LSU5EX0JST0tFUhADEhcKE0hJU1RPUllfS0lORF9SRVBBSVIQBBIaChZISVNUT1JZX0tJTkRfVE9NQlNUT05FEAUSGwoXSElTVE9SWV9LSU5EX1VOUkVBREFCTEUQBirjAQoOSGlzdG9yeU91dGNvbWUSHwobSElTVE9SWV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXSElTVE9SWV9PVVRDT01FX0FQUExJRUQQARIcChhISVNUT1JZX09VVENPTUVfUkVKRUNURUQQAhIbChdISVNUT1JZX09VVENPTUVfU0tJUFBFRBADEh0KGUhJU1RPUllfT1VUQ09NRV9EVVBMSUNBVEUQBBIcChhISVNUT1JZX09VVENPTUVfUkVTVEFURUQQBRIbChdISVNUT1JZX09VVENPTUVfSUdOT1JFRBAGKr0BChBIaXN0b3J5R2FwUmVhc29uEiIKHkhJU1RPUllfR0FQX1JFQVNPTl9VTlNQRUNJRklFRBAAEiAKHEhJU1RPUllfR0FQX1JFQVNPTl9DT01QQUNURUQQARIjCh9ISVNUT1JZX0dBUF9SRUFTT05fTE9HX1JFUExBQ0VEEAISHgoaSElTVE9SWV9HQVBfUkVBU09OX09WRVJSVU4QAxIeChpISVNUT1JZX0dBUF9SRUFTT05fVFJJTU1FRBAEKmQKB0xvZ0tpbmQSGAoUTE9HX0tJTkRfVU5TUEVDSUZJRUQQABIVChFMT0dfS0lORF9FTUJFRERFRBABEhMKD0xPR19LSU5EX1BVTFNBUhACEhMKD0xPR19LSU5EX01FTU9SWRADKo0BCgpXcml0ZXJNb2RlEhsKF1dSSVRFUl9NT0RFX1VOU1BFQ0lGSUVEEAASFAoQV1JJVEVSX01PREVfU09MRRABEhYKEldSSVRFUl9NT0RFX1NIQVJFRBACEhkKFVdSSVRFUl9NT0RFX0VYQ0xVU0lWRRADEhkKFVdSSVRFUl9NT0RFX1JFQURfT05MWRAEKp8BCg1TZXJ2ZXJGZWF0dXJlEh4KGlNFUlZFUl9GRUFUVVJFX1VOU1BFQ0lGSUVEEAASGgoWU0VSVkVSX0ZFQVRVUkVfSElTVE9SWRABEhwKGFNFUlZFUl9GRUFUVVJFX0VGRkVDVElWRRACEhgKFFNFUlZFUl9GRUFUVVJFX1JVTEVTEAMSGgoWU0VSVkVSX0ZFQVRVUkVfU0VDUkVUUxAEMoUHChRUb3BpY1BvbGljaWVzU2VydmljZRJdCgxVcGRhdGVQb2xpY3kSJS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QaJi50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlc3BvbnNlEmcKDlVwZGF0ZVBvbGljaWVzEicudG9waWNwb2xpY2llcy52MS5VcGRhdGVQb2xpY2llc1JlcXVlc3QaKC50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljaWVzUmVzcG9uc2UoATABEl0KDERlbGV0ZVBvbGljeRIlLnRvcGljcG9saWNpZXMudjEuRGVsZXRlUG9saWN5UmVxdWVzdBomLnRvcGljcG9saWNpZXMudjEuRGVsZXRlUG9saWN5UmVzcG9uc2USVAoJR2V0UG9saWN5EiIudG9waWNwb2xpY2llcy52MS5HZXRQb2xpY3lSZXF1ZXN0GiMudG9waWNwb2xpY2llcy52MS5HZXRQb2xpY3lSZXNwb25zZRJvChJHZXRFZmZlY3RpdmVQb2xpY3kSKy50b3BpY3BvbGljaWVzLnYxLkdldEVmZmVjdGl2ZVBvbGljeVJlcXVlc3QaLC50b3BpY3BvbGljaWVzLnYxLkdldEVmZmVjdGl2ZVBvbGljeVJlc3BvbnNlEl0KDExpc3RQb2xpY2llcxIlLnRvcGljcG9saWNpZXMudjEuTGlzdFBvbGljaWVzUmVxdWVzdBomLnRvcGljcG9saWNpZXMudjEuTGlzdFBvbGljaWVzUmVzcG9uc2USYgoNV2F0Y2hQb2xpY2llcxImLnRvcGljcG9saWNpZXMudjEuV2F0Y2hQb2xpY2llc1JlcXVlc3QaJy50b3BpY3BvbGljaWVzLnYxLldhdGNoUG9saWNpZXNSZXNwb25zZTABEloKC0xpc3RIaXN0b3J5EiQudG9waWNwb2xpY2llcy52MS5MaXN0SGlzdG9yeVJlcXVlc3QaJS50b3BpY3BvbGljaWVzLnYxLkxpc3RIaXN0b3J5UmVzcG9uc2USYAoNR2V0U2VydmVySW5mbxImLnRvcGljcG9saWNpZXMudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaJy50b3BpY3BvbGljaWVzLnYxLkdldFNlcnZlckluZm9SZXNwb25zZUJlChB0b3BpY3BvbGljaWVzLnYxQgxTZXJ2aWNlUHJvdG9QAVpBdG9waWNwb2xpY2llcy5leGFtcGxlL2NsaWVudHMvZ28vdG9waWNwb2xpY2llcy92MTt0b3BpY3BvbGljaWVzdjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_google_rpc_status, file_topicpolicies_v1_errors, file_topicpolicies_v1_events, file_topicpolicies_v1_policies]);
 
 /**
- * A masked change of one document.
+ * A masked change of one document. docs/masks.md has the whole of what a mask means.
  *
  * @generated from message topicpolicies.v1.UpdatePolicyRequest
  */
 export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"> & {
   /**
-   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+   * 1,024 characters.
    *
    * @generated from field: string topic = 1;
    */
   topic: string;
 
   /**
-   * The scope; unspecified means LOCAL.
+   * The scope. Unset: LOCAL.
    *
    * @generated from field: topicpolicies.v1.Scope scope = 2;
    */
   scope: Scope;
 
   /**
-   * The new values of the masked fields. A masked field that is not set here is cleared.
+   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+   * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
    *
    * @generated from field: topicpolicies.v1.TopicPolicies policies = 3;
    */
@@ -49,49 +55,84 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
 
   /**
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-   * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+   * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+   * where they are what is set.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 4;
    */
   updateMask?: FieldMask | undefined;
 
   /**
-   * Does nothing (outcome SKIPPED) when there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist).
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    *
-   * @generated from field: bool skip_if_absent = 5;
+   * @generated from field: map<string, topicpolicies.v1.ListOperation> list_operations = 5;
    */
-  skipIfAbsent: boolean;
+  listOperations: { [key: string]: ListOperation };
 
   /**
-   * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
+   * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+   * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
    *
    * @generated from field: string etag = 6;
    */
   etag: string;
 
   /**
-   * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-   * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
+   * Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
    *
-   * @generated from field: string request_id = 7;
+   * @generated from field: bool must_not_exist = 7;
+   */
+  mustNotExist: boolean;
+
+  /**
+   * Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
+   * with `must_not_exist`.
+   *
+   * @generated from field: bool skip_if_absent = 8;
+   */
+  skipIfAbsent: boolean;
+
+  /**
+   * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+   * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+   * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+   * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+   * the server makes one.
+   *
+   * @generated from field: string request_id = 9;
    */
   requestId: string;
 
   /**
-   * Checks everything and answers what would be, without writing.
+   * Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
    *
-   * @generated from field: bool validate_only = 8;
+   * @generated from field: bool validate_only = 10;
    */
   validateOnly: boolean;
 
   /**
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+   * any. At most 256 characters.
    *
-   * @generated from field: map<string, topicpolicies.v1.ListOperation> list_operations = 9;
+   * @generated from field: string actor = 11;
    */
-  listOperations: { [key: string]: ListOperation };
+  actor: string;
+
+  /**
+   * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+   *
+   * @generated from field: string reason = 12;
+   */
+  reason: string;
+
+  /**
+   * Whether the answer is to have the document before the change.
+   *
+   * @generated from field: bool include_previous = 13;
+   */
+  includePrevious: boolean;
 };
 
 /**
@@ -108,61 +149,55 @@ export const UpdatePolicyRequestSchema: GenMessage<UpdatePolicyRequest> = /*@__P
  */
 export type UpdatePolicyResponse = Message<"topicpolicies.v1.UpdatePolicyResponse"> & {
   /**
-   * The topic's full name.
+   * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+   * and the document is not known any more, because there were changes since.
    *
-   * @generated from field: string topic = 1;
+   * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
-  topic: string;
+  document?: PolicyDocument | undefined;
 
   /**
-   * The scope.
+   * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
    *
-   * @generated from field: topicpolicies.v1.Scope scope = 2;
-   */
-  scope: Scope;
-
-  /**
-   * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
-   *
-   * @generated from field: topicpolicies.v1.TopicPolicies policies = 3;
-   */
-  policies?: TopicPolicies | undefined;
-
-  /**
-   * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
-   *
-   * @generated from field: string version = 4;
+   * @generated from field: string version = 7;
    */
   version: string;
 
   /**
-   * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+   * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+   * only if this answers a repeat of which it is no longer known.
    *
-   * @generated from field: string previous_version = 5;
+   * @generated from field: string previous_version = 2;
    */
   previousVersion: string;
 
   /**
+   * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+   *
+   * @generated from field: topicpolicies.v1.PolicyDocument previous = 3;
+   */
+  previous?: PolicyDocument | undefined;
+
+  /**
    * What became of it.
    *
-   * @generated from field: topicpolicies.v1.UpdateOutcome outcome = 6;
+   * @generated from field: topicpolicies.v1.UpdateOutcome outcome = 4;
    */
   outcome: UpdateOutcome;
 
   /**
-   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-   * history.
+   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
    *
-   * @generated from field: string request_id = 7;
+   * @generated from field: string request_id = 5;
    */
   requestId: string;
 
   /**
    * Whether this is the answer to an earlier request of the same id, given again.
    *
-   * @generated from field: bool repeated = 8;
+   * @generated from field: bool replayed = 6;
    */
-  repeated: boolean;
+  replayed: boolean;
 };
 
 /**
@@ -173,24 +208,17 @@ export const UpdatePolicyResponseSchema: GenMessage<UpdatePolicyResponse> = /*@_
   messageDesc(file_topicpolicies_v1_service, 1);
 
 /**
- * One request of a stream of updates.
+ * A batch of changes. A stream has any number of them; how changes are spread over batches means nothing.
  *
  * @generated from message topicpolicies.v1.UpdatePoliciesRequest
  */
 export type UpdatePoliciesRequest = Message<"topicpolicies.v1.UpdatePoliciesRequest"> & {
   /**
-   * The update.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    *
-   * @generated from field: topicpolicies.v1.UpdatePolicyRequest update = 1;
+   * @generated from field: repeated topicpolicies.v1.PolicyChangeRequest changes = 1;
    */
-  update?: UpdatePolicyRequest | undefined;
-
-  /**
-   * Chosen by the caller, to tell the answers apart.
-   *
-   * @generated from field: uint64 sequence = 2;
-   */
-  sequence: bigint;
+  changes: PolicyChangeRequest[];
 };
 
 /**
@@ -201,13 +229,78 @@ export const UpdatePoliciesRequestSchema: GenMessage<UpdatePoliciesRequest> = /*
   messageDesc(file_topicpolicies_v1_service, 2);
 
 /**
- * One answer of a stream of updates.
+ * One change of a batch.
+ *
+ * @generated from message topicpolicies.v1.PolicyChangeRequest
+ */
+export type PolicyChangeRequest = Message<"topicpolicies.v1.PolicyChangeRequest"> & {
+  /**
+   * Chosen by the caller, to tell the results apart. Unset: 0, a number like any other.
+   *
+   * @generated from field: uint64 sequence = 1;
+   */
+  sequence: bigint;
+
+  /**
+   * What is to be done. Needed: exactly one of these.
+   *
+   * @generated from oneof topicpolicies.v1.PolicyChangeRequest.change
+   */
+  change: {
+    /**
+     * An update.
+     *
+     * @generated from field: topicpolicies.v1.UpdatePolicyRequest update = 2;
+     */
+    value: UpdatePolicyRequest;
+    case: "update";
+  } | {
+    /**
+     * A deletion.
+     *
+     * @generated from field: topicpolicies.v1.DeletePolicyRequest delete = 3;
+     */
+    value: DeletePolicyRequest;
+    case: "delete";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message topicpolicies.v1.PolicyChangeRequest.
+ * Use `create(PolicyChangeRequestSchema)` to create a new message.
+ */
+export const PolicyChangeRequestSchema: GenMessage<PolicyChangeRequest> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 3);
+
+/**
+ * A batch of results: those that were settled together.
  *
  * @generated from message topicpolicies.v1.UpdatePoliciesResponse
  */
 export type UpdatePoliciesResponse = Message<"topicpolicies.v1.UpdatePoliciesResponse"> & {
   /**
-   * The request's sequence.
+   * The results, in the order in which they were settled.
+   *
+   * @generated from field: repeated topicpolicies.v1.PolicyChangeResult results = 1;
+   */
+  results: PolicyChangeResult[];
+};
+
+/**
+ * Describes the message topicpolicies.v1.UpdatePoliciesResponse.
+ * Use `create(UpdatePoliciesResponseSchema)` to create a new message.
+ */
+export const UpdatePoliciesResponseSchema: GenMessage<UpdatePoliciesResponse> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 4);
+
+/**
+ * What became of one change of a batch.
+ *
+ * @generated from message topicpolicies.v1.PolicyChangeResult
+ */
+export type PolicyChangeResult = Message<"topicpolicies.v1.PolicyChangeResult"> & {
+  /**
+   * The change's sequence.
    *
    * @generated from field: uint64 sequence = 1;
    */
@@ -216,21 +309,29 @@ export type UpdatePoliciesResponse = Message<"topicpolicies.v1.UpdatePoliciesRes
   /**
    * What became of it.
    *
-   * @generated from oneof topicpolicies.v1.UpdatePoliciesResponse.result
+   * @generated from oneof topicpolicies.v1.PolicyChangeResult.result
    */
   result: {
     /**
-     * It succeeded.
+     * The update succeeded.
      *
-     * @generated from field: topicpolicies.v1.UpdatePolicyResponse response = 2;
+     * @generated from field: topicpolicies.v1.UpdatePolicyResponse updated = 2;
      */
     value: UpdatePolicyResponse;
-    case: "response";
+    case: "updated";
   } | {
     /**
-     * It failed, alone: the requests around it are not concerned.
+     * The deletion succeeded.
      *
-     * @generated from field: topicpolicies.v1.Status error = 3;
+     * @generated from field: topicpolicies.v1.DeletePolicyResponse deleted = 3;
+     */
+    value: DeletePolicyResponse;
+    case: "deleted";
+  } | {
+    /**
+     * It failed, alone. The details are those of a call's status.
+     *
+     * @generated from field: google.rpc.Status error = 4;
      */
     value: Status;
     case: "error";
@@ -238,73 +339,74 @@ export type UpdatePoliciesResponse = Message<"topicpolicies.v1.UpdatePoliciesRes
 };
 
 /**
- * Describes the message topicpolicies.v1.UpdatePoliciesResponse.
- * Use `create(UpdatePoliciesResponseSchema)` to create a new message.
+ * Describes the message topicpolicies.v1.PolicyChangeResult.
+ * Use `create(PolicyChangeResultSchema)` to create a new message.
  */
-export const UpdatePoliciesResponseSchema: GenMessage<UpdatePoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 3);
+export const PolicyChangeResultSchema: GenMessage<PolicyChangeResult> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 5);
 
 /**
- * An error inside an answer; on the wire the same as google.rpc.Status.
- *
- * @generated from message topicpolicies.v1.Status
- */
-export type Status = Message<"topicpolicies.v1.Status"> & {
-  /**
-   * A google.rpc.Code.
-   *
-   * @generated from field: int32 code = 1;
-   */
-  code: number;
-
-  /**
-   * A sentence for people.
-   *
-   * @generated from field: string message = 2;
-   */
-  message: string;
-
-  /**
-   * google.rpc.ErrorInfo and, where the request is at fault, google.rpc.BadRequest.
-   *
-   * @generated from field: repeated google.protobuf.Any details = 3;
-   */
-  details: Any[];
-};
-
-/**
- * Describes the message topicpolicies.v1.Status.
- * Use `create(StatusSchema)` to create a new message.
- */
-export const StatusSchema: GenMessage<Status> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 4);
-
-/**
- * Deletes documents of one topic.
+ * Deletes one document.
  *
  * @generated from message topicpolicies.v1.DeletePolicyRequest
  */
 export type DeletePolicyRequest = Message<"topicpolicies.v1.DeletePolicyRequest"> & {
   /**
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    *
    * @generated from field: string topic = 1;
    */
   topic: string;
 
   /**
-   * What to delete, scope by scope; empty means the LOCAL document.
+   * The scope. Unset: LOCAL.
    *
-   * @generated from field: repeated topicpolicies.v1.ScopedDelete deletes = 2;
+   * @generated from field: topicpolicies.v1.Scope scope = 2;
    */
-  deletes: ScopedDelete[];
+  scope: Scope;
 
   /**
-   * As in UpdatePolicyRequest; it holds for each scope.
+   * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+   * characters.
    *
-   * @generated from field: string request_id = 3;
+   * @generated from field: string etag = 3;
+   */
+  etag: string;
+
+  /**
+   * As in UpdatePolicyRequest.
+   *
+   * @generated from field: string request_id = 4;
    */
   requestId: string;
+
+  /**
+   * As in UpdatePolicyRequest.
+   *
+   * @generated from field: bool validate_only = 5;
+   */
+  validateOnly: boolean;
+
+  /**
+   * As in UpdatePolicyRequest.
+   *
+   * @generated from field: string actor = 6;
+   */
+  actor: string;
+
+  /**
+   * As in UpdatePolicyRequest.
+   *
+   * @generated from field: string reason = 7;
+   */
+  reason: string;
+
+  /**
+   * As in UpdatePolicyRequest.
+   *
+   * @generated from field: bool include_previous = 8;
+   */
+  includePrevious: boolean;
 };
 
 /**
@@ -312,62 +414,62 @@ export type DeletePolicyRequest = Message<"topicpolicies.v1.DeletePolicyRequest"
  * Use `create(DeletePolicyRequestSchema)` to create a new message.
  */
 export const DeletePolicyRequestSchema: GenMessage<DeletePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 5);
-
-/**
- * The deletion of one scope's document.
- *
- * @generated from message topicpolicies.v1.ScopedDelete
- */
-export type ScopedDelete = Message<"topicpolicies.v1.ScopedDelete"> & {
-  /**
-   * The scope; unspecified means LOCAL.
-   *
-   * @generated from field: topicpolicies.v1.Scope scope = 1;
-   */
-  scope: Scope;
-
-  /**
-   * The version that the document must have. Empty: any.
-   *
-   * @generated from field: string etag = 2;
-   */
-  etag: string;
-};
-
-/**
- * Describes the message topicpolicies.v1.ScopedDelete.
- * Use `create(ScopedDeleteSchema)` to create a new message.
- */
-export const ScopedDeleteSchema: GenMessage<ScopedDelete> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 6);
 
 /**
- * The answer to a deletion, one result per scope, in the request's order.
+ * The answer to a deletion.
  *
  * @generated from message topicpolicies.v1.DeletePolicyResponse
  */
 export type DeletePolicyResponse = Message<"topicpolicies.v1.DeletePolicyResponse"> & {
   /**
-   * The topic's full name.
+   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
    *
-   * @generated from field: string topic = 1;
+   * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
-  topic: string;
+  document?: PolicyDocument | undefined;
 
   /**
-   * The results.
+   * The version after the deletion, as in UpdatePolicyResponse.
    *
-   * @generated from field: repeated topicpolicies.v1.ScopedDeleteResult results = 2;
+   * @generated from field: string version = 7;
    */
-  results: ScopedDeleteResult[];
+  version: string;
 
   /**
-   * The request's id, as in UpdatePolicyResponse.
+   * The version that was deleted, as in UpdatePolicyResponse.
    *
-   * @generated from field: string request_id = 3;
+   * @generated from field: string previous_version = 2;
+   */
+  previousVersion: string;
+
+  /**
+   * The document that was deleted, as in UpdatePolicyResponse.
+   *
+   * @generated from field: topicpolicies.v1.PolicyDocument previous = 3;
+   */
+  previous?: PolicyDocument | undefined;
+
+  /**
+   * What became of it.
+   *
+   * @generated from field: topicpolicies.v1.DeleteOutcome outcome = 4;
+   */
+  outcome: DeleteOutcome;
+
+  /**
+   * As in UpdatePolicyResponse.
+   *
+   * @generated from field: string request_id = 5;
    */
   requestId: string;
+
+  /**
+   * As in UpdatePolicyResponse.
+   *
+   * @generated from field: bool replayed = 6;
+   */
+  replayed: boolean;
 };
 
 /**
@@ -378,108 +480,56 @@ export const DeletePolicyResponseSchema: GenMessage<DeletePolicyResponse> = /*@_
   messageDesc(file_topicpolicies_v1_service, 7);
 
 /**
- * What became of one scope.
- *
- * @generated from message topicpolicies.v1.ScopedDeleteResult
- */
-export type ScopedDeleteResult = Message<"topicpolicies.v1.ScopedDeleteResult"> & {
-  /**
-   * The scope.
-   *
-   * @generated from field: topicpolicies.v1.Scope scope = 1;
-   */
-  scope: Scope;
-
-  /**
-   * What became of it.
-   *
-   * @generated from field: topicpolicies.v1.DeleteOutcome outcome = 2;
-   */
-  outcome: DeleteOutcome;
-
-  /**
-   * The version of the absence.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
-
-  /**
-   * The version that was deleted.
-   *
-   * @generated from field: string previous_version = 4;
-   */
-  previousVersion: string;
-
-  /**
-   * Set if this scope failed; the others are not concerned.
-   *
-   * @generated from field: optional topicpolicies.v1.Status error = 5;
-   */
-  error?: Status | undefined;
-
-  /**
-   * Whether this is the answer to an earlier request of the same id, given again.
-   *
-   * @generated from field: bool repeated = 6;
-   */
-  repeated: boolean;
-};
-
-/**
- * Describes the message topicpolicies.v1.ScopedDeleteResult.
- * Use `create(ScopedDeleteResultSchema)` to create a new message.
- */
-export const ScopedDeleteResultSchema: GenMessage<ScopedDeleteResult> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 8);
-
-/**
- * Reads one document.
+ * Reads the documents of one topic.
  *
  * @generated from message topicpolicies.v1.GetPolicyRequest
  */
 export type GetPolicyRequest = Message<"topicpolicies.v1.GetPolicyRequest"> & {
   /**
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    *
    * @generated from field: string topic = 1;
    */
   topic: string;
 
   /**
-   * The scope; unspecified means LOCAL.
+   * The scopes to read, each once. Unset: both.
    *
-   * @generated from field: topicpolicies.v1.Scope scope = 2;
+   * @generated from field: repeated topicpolicies.v1.Scope scopes = 2;
    */
-  scope: Scope;
+  scopes: Scope[];
 
   /**
-   * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+   * When. Unset: now, as far as this server knows.
    *
-   * @generated from field: string at_least = 3;
+   * @generated from oneof topicpolicies.v1.GetPolicyRequest.read_at
    */
-  atLeast: string;
-
-  /**
-   * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
-   *
-   * @generated from field: google.protobuf.Timestamp as_of = 7;
-   */
-  asOf?: Timestamp | undefined;
-
-  /**
-   * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
-   *
-   * @generated from field: string as_of_version = 8;
-   */
-  asOfVersion: string;
-
-  /**
-   * What is to be read of the topic; unspecified means DOCUMENT.
-   *
-   * @generated from field: topicpolicies.v1.PolicyView view = 5;
-   */
-  view: PolicyView;
+  readAt: {
+    /**
+     * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+     *
+     * @generated from field: string at_least_version = 3;
+     */
+    value: string;
+    case: "atLeastVersion";
+  } | {
+    /**
+     * A time that is over: the documents as they were then, by the history.
+     *
+     * @generated from field: google.protobuf.Timestamp as_of_time = 4;
+     */
+    value: Timestamp;
+    case: "asOfTime";
+  } | {
+    /**
+     * A version: the document that it is, by the history. One scope only. At most 256 characters.
+     *
+     * @generated from field: string as_of_version = 5;
+     */
+    value: string;
+    case: "asOfVersion";
+  } | { case: undefined; value?: undefined };
 };
 
 /**
@@ -487,7 +537,126 @@ export type GetPolicyRequest = Message<"topicpolicies.v1.GetPolicyRequest"> & {
  * Use `create(GetPolicyRequestSchema)` to create a new message.
  */
 export const GetPolicyRequestSchema: GenMessage<GetPolicyRequest> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 8);
+
+/**
+ * The documents of one topic.
+ *
+ * @generated from message topicpolicies.v1.GetPolicyResponse
+ */
+export type GetPolicyResponse = Message<"topicpolicies.v1.GetPolicyResponse"> & {
+  /**
+   * One for each scope that was asked for, the LOCAL one first.
+   *
+   * @generated from field: repeated topicpolicies.v1.PolicyDocument documents = 1;
+   */
+  documents: PolicyDocument[];
+};
+
+/**
+ * Describes the message topicpolicies.v1.GetPolicyResponse.
+ * Use `create(GetPolicyResponseSchema)` to create a new message.
+ */
+export const GetPolicyResponseSchema: GenMessage<GetPolicyResponse> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 9);
+
+/**
+ * Reads what holds for one topic.
+ *
+ * @generated from message topicpolicies.v1.GetEffectivePolicyRequest
+ */
+export type GetEffectivePolicyRequest = Message<"topicpolicies.v1.GetEffectivePolicyRequest"> & {
+  /**
+   * The topic, as in UpdatePolicyRequest.
+   *
+   * @generated from field: string topic = 1;
+   */
+  topic: string;
+
+  /**
+   * Whose reading. Unset: ENFORCED.
+   *
+   * @generated from field: topicpolicies.v1.EffectiveView view = 2;
+   */
+  view: EffectiveView;
+
+  /**
+   * A version that the LOCAL document must have reached, as in GetPolicyRequest. Unset: any. At most 256 characters.
+   *
+   * @generated from field: string at_least_local_version = 3;
+   */
+  atLeastLocalVersion: string;
+
+  /**
+   * A version that the GLOBAL document must have reached. Unset: any. At most 256 characters.
+   *
+   * @generated from field: string at_least_global_version = 4;
+   */
+  atLeastGlobalVersion: string;
+};
+
+/**
+ * Describes the message topicpolicies.v1.GetEffectivePolicyRequest.
+ * Use `create(GetEffectivePolicyRequestSchema)` to create a new message.
+ */
+export const GetEffectivePolicyRequestSchema: GenMessage<GetEffectivePolicyRequest> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 10);
+
+/**
+ * What holds for one topic.
+ *
+ * @generated from message topicpolicies.v1.GetEffectivePolicyResponse
+ */
+export type GetEffectivePolicyResponse = Message<"topicpolicies.v1.GetEffectivePolicyResponse"> & {
+  /**
+   * The topic's full name.
+   *
+   * @generated from field: string topic = 1;
+   */
+  topic: string;
+
+  /**
+   * What holds. A field that is unset has no value on any level.
+   *
+   * @generated from field: topicpolicies.v1.TopicPolicies policies = 2;
+   */
+  policies?: TopicPolicies | undefined;
+
+  /**
+   * Where each value comes from, by path, in the order of the paths.
+   *
+   * @generated from field: repeated topicpolicies.v1.FieldSource sources = 3;
+   */
+  sources: FieldSource[];
+
+  /**
+   * The LOCAL document's version.
+   *
+   * @generated from field: string local_version = 4;
+   */
+  localVersion: string;
+
+  /**
+   * The GLOBAL document's version.
+   *
+   * @generated from field: string global_version = 5;
+   */
+  globalVersion: string;
+
+  /**
+   * Whether topic policies are disabled for this topic: then its documents do not count, and their versions are "0".
+   *
+   * @generated from field: bool disabled = 6;
+   */
+  disabled: boolean;
+};
+
+/**
+ * Describes the message topicpolicies.v1.GetEffectivePolicyResponse.
+ * Use `create(GetEffectivePolicyResponseSchema)` to create a new message.
+ */
+export const GetEffectivePolicyResponseSchema: GenMessage<GetEffectivePolicyResponse> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 11);
 
 /**
  * Where one effective value comes from.
@@ -515,78 +684,7 @@ export type FieldSource = Message<"topicpolicies.v1.FieldSource"> & {
  * Use `create(FieldSourceSchema)` to create a new message.
  */
 export const FieldSourceSchema: GenMessage<FieldSource> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 10);
-
-/**
- * One document.
- *
- * @generated from message topicpolicies.v1.GetPolicyResponse
- */
-export type GetPolicyResponse = Message<"topicpolicies.v1.GetPolicyResponse"> & {
-  /**
-   * The topic's full name.
-   *
-   * @generated from field: string topic = 1;
-   */
-  topic: string;
-
-  /**
-   * The scope.
-   *
-   * @generated from field: topicpolicies.v1.Scope scope = 2;
-   */
-  scope: Scope;
-
-  /**
-   * Whether there is a document.
-   *
-   * @generated from field: bool exists = 3;
-   */
-  exists: boolean;
-
-  /**
-   * The document; unset if there is none.
-   *
-   * @generated from field: topicpolicies.v1.TopicPolicies policies = 4;
-   */
-  policies?: TopicPolicies | undefined;
-
-  /**
-   * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-   *
-   * @generated from field: string version = 5;
-   */
-  version: string;
-
-  /**
-   * Of the effective policies: where each value comes from, by path.
-   *
-   * @generated from field: repeated topicpolicies.v1.FieldSource sources = 6;
-   */
-  sources: FieldSource[];
-
-  /**
-   * Of the effective policies: the GLOBAL document's version.
-   *
-   * @generated from field: string global_version = 7;
-   */
-  globalVersion: string;
-
-  /**
-   * Whether the topic's policies are disabled (property "__topic_policies_disabled" of it or its namespace): then its documents are not
-   * told of, and do not count.
-   *
-   * @generated from field: bool disabled = 8;
-   */
-  disabled: boolean;
-};
-
-/**
- * Describes the message topicpolicies.v1.GetPolicyResponse.
- * Use `create(GetPolicyResponseSchema)` to create a new message.
- */
-export const GetPolicyResponseSchema: GenMessage<GetPolicyResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 11);
+  messageDesc(file_topicpolicies_v1_service, 12);
 
 /**
  * Lists the documents of a namespace.
@@ -595,28 +693,28 @@ export const GetPolicyResponseSchema: GenMessage<GetPolicyResponse> = /*@__PURE_
  */
 export type ListPoliciesRequest = Message<"topicpolicies.v1.ListPoliciesRequest"> & {
   /**
-   * The namespace: "tenant/namespace".
+   * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
    *
    * @generated from field: string namespace = 1;
    */
   namespace: string;
 
   /**
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    *
    * @generated from field: repeated topicpolicies.v1.Scope scopes = 2;
    */
   scopes: Scope[];
 
   /**
-   * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+   * Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
    *
    * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * From the answer before; empty for the first page.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    *
    * @generated from field: string page_token = 4;
    */
@@ -628,7 +726,7 @@ export type ListPoliciesRequest = Message<"topicpolicies.v1.ListPoliciesRequest"
  * Use `create(ListPoliciesRequestSchema)` to create a new message.
  */
 export const ListPoliciesRequestSchema: GenMessage<ListPoliciesRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 12);
+  messageDesc(file_topicpolicies_v1_service, 13);
 
 /**
  * A page of documents.
@@ -637,21 +735,22 @@ export const ListPoliciesRequestSchema: GenMessage<ListPoliciesRequest> = /*@__P
  */
 export type ListPoliciesResponse = Message<"topicpolicies.v1.ListPoliciesResponse"> & {
   /**
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    *
-   * @generated from field: repeated topicpolicies.v1.GetPolicyResponse entries = 1;
+   * @generated from field: repeated topicpolicies.v1.PolicyDocument documents = 1;
    */
-  entries: GetPolicyResponse[];
+  documents: PolicyDocument[];
 
   /**
-   * For the next page; empty if this was the last.
+   * For the next page. Unset: this was the last.
    *
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
 
   /**
-   * Where this page was read. A watch that resumes from the first page's token misses nothing.
+   * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
    *
    * @generated from field: topicpolicies.v1.WatchToken token = 3;
    */
@@ -663,60 +762,83 @@ export type ListPoliciesResponse = Message<"topicpolicies.v1.ListPoliciesRespons
  * Use `create(ListPoliciesResponseSchema)` to create a new message.
  */
 export const ListPoliciesResponseSchema: GenMessage<ListPoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 13);
+  messageDesc(file_topicpolicies_v1_service, 14);
 
 /**
  * What to watch.
  *
- * Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named, and not all that is named
- * is disabled, they are said to be absent. A namespace of which everything that is watched is disabled is not read: its status says so, with
- * the reason TOPIC_POLICIES_DISABLED, and the stream goes on with it when that has changed. When topics are disabled or enabled in a
- * namespace that is being told of, the stream ends with OUT_OF_RANGE: start over without a token.
+ * Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named they are said to be absent. A
+ * namespace of which everything that is watched is disabled has the state DISABLED, until that has changed. When other topics of a
+ * namespace are disabled or enabled, a reset tells so.
  *
  * @generated from message topicpolicies.v1.WatchPoliciesRequest
  */
 export type WatchPoliciesRequest = Message<"topicpolicies.v1.WatchPoliciesRequest"> & {
   /**
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    *
    * @generated from field: repeated string topics = 1;
    */
   topics: string[];
 
   /**
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    *
    * @generated from field: repeated string namespaces = 2;
    */
   namespaces: string[];
 
   /**
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    *
    * @generated from field: repeated topicpolicies.v1.Scope scopes = 3;
    */
   scopes: Scope[];
 
   /**
-   * What is owed to a reader that falls behind.
+   * What is told. Unset: LATEST.
    *
    * @generated from field: topicpolicies.v1.WatchMode mode = 4;
    */
   mode: WatchMode;
 
   /**
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    *
    * @generated from field: map<string, topicpolicies.v1.WatchToken> resume = 5;
    */
   resume: { [key: string]: WatchToken };
 
   /**
-   * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+   * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
+   * always do. Not with LATEST.
    *
-   * @generated from field: google.protobuf.Duration bookmark_interval = 6;
+   * @generated from field: bool from_beginning = 6;
+   */
+  fromBeginning: boolean;
+
+  /**
+   * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+   *
+   * @generated from field: bool end_when_synced = 7;
+   */
+  endWhenSynced: boolean;
+
+  /**
+   * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
+   *
+   * @generated from field: google.protobuf.Duration bookmark_interval = 8;
    */
   bookmarkInterval?: Duration | undefined;
+
+  /**
+   * Whether changes are to have the document before.
+   *
+   * @generated from field: bool include_previous = 9;
+   */
+  includePrevious: boolean;
 };
 
 /**
@@ -724,44 +846,20 @@ export type WatchPoliciesRequest = Message<"topicpolicies.v1.WatchPoliciesReques
  * Use `create(WatchPoliciesRequestSchema)` to create a new message.
  */
 export const WatchPoliciesRequestSchema: GenMessage<WatchPoliciesRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 14);
+  messageDesc(file_topicpolicies_v1_service, 15);
 
 /**
- * One message of a watch.
+ * A batch of what a watch tells. How it is spread over batches means nothing.
  *
  * @generated from message topicpolicies.v1.WatchPoliciesResponse
  */
 export type WatchPoliciesResponse = Message<"topicpolicies.v1.WatchPoliciesResponse"> & {
   /**
-   * Its content.
+   * What is told, in order.
    *
-   * @generated from oneof topicpolicies.v1.WatchPoliciesResponse.content
+   * @generated from field: repeated topicpolicies.v1.WatchEvent events = 1;
    */
-  content: {
-    /**
-     * A document: of the snapshot before SYNCED, a change after it.
-     *
-     * @generated from field: topicpolicies.v1.PolicyChange change = 1;
-     */
-    value: PolicyChange;
-    case: "change";
-  } | {
-    /**
-     * A place to resume from.
-     *
-     * @generated from field: topicpolicies.v1.Bookmark bookmark = 2;
-     */
-    value: Bookmark;
-    case: "bookmark";
-  } | {
-    /**
-     * A namespace that can't be followed for now.
-     *
-     * @generated from field: topicpolicies.v1.NamespaceStatus status = 3;
-     */
-    value: NamespaceStatus;
-    case: "status";
-  } | { case: undefined; value?: undefined };
+  events: WatchEvent[];
 };
 
 /**
@@ -769,14 +867,14 @@ export type WatchPoliciesResponse = Message<"topicpolicies.v1.WatchPoliciesRespo
  * Use `create(WatchPoliciesResponseSchema)` to create a new message.
  */
 export const WatchPoliciesResponseSchema: GenMessage<WatchPoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 15);
+  messageDesc(file_topicpolicies_v1_service, 16);
 
 /**
- * A document, and the event that produced it.
+ * One thing that a watch tells of a namespace.
  *
- * @generated from message topicpolicies.v1.PolicyChange
+ * @generated from message topicpolicies.v1.WatchEvent
  */
-export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
+export type WatchEvent = Message<"topicpolicies.v1.WatchEvent"> & {
   /**
    * The namespace: "tenant/namespace".
    *
@@ -785,65 +883,114 @@ export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
   namespace: string;
 
   /**
-   * The topic's full name.
+   * What is told. A reader skips what it does not know.
    *
-   * @generated from field: string topic = 2;
+   * @generated from oneof topicpolicies.v1.WatchEvent.content
    */
-  topic: string;
+  content: {
+    /**
+     * A document: of a snapshot before SYNCED, a change after it.
+     *
+     * @generated from field: topicpolicies.v1.PolicyChange change = 2;
+     */
+    value: PolicyChange;
+    case: "change";
+  } | {
+    /**
+     * An event of the log (mode ENTRIES).
+     *
+     * @generated from field: topicpolicies.v1.HistoryEntry entry = 3;
+     */
+    value: HistoryEntry;
+    case: "entry";
+  } | {
+    /**
+     * A place to resume from.
+     *
+     * @generated from field: topicpolicies.v1.Bookmark bookmark = 4;
+     */
+    value: Bookmark;
+    case: "bookmark";
+  } | {
+    /**
+     * The namespace's state has changed.
+     *
+     * @generated from field: topicpolicies.v1.NamespaceStatus status = 5;
+     */
+    value: NamespaceStatus;
+    case: "status";
+  } | {
+    /**
+     * What was told of the namespace before counts no more.
+     *
+     * @generated from field: topicpolicies.v1.WatchReset reset = 6;
+     */
+    value: WatchReset;
+    case: "reset";
+  } | {
+    /**
+     * Events may be missing from the history here, before what follows.
+     *
+     * @generated from field: topicpolicies.v1.HistoryGap gap = 7;
+     */
+    value: HistoryGap;
+    case: "gap";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message topicpolicies.v1.WatchEvent.
+ * Use `create(WatchEventSchema)` to create a new message.
+ */
+export const WatchEventSchema: GenMessage<WatchEvent> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 17);
+
+/**
+ * A document, and the event that produced it.
+ *
+ * @generated from message topicpolicies.v1.PolicyChange
+ */
+export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
+  /**
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
+   *
+   * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
+   */
+  document?: PolicyDocument | undefined;
 
   /**
-   * The scope.
+   * The version before. Unset: it is not known, as in most of a snapshot.
    *
-   * @generated from field: topicpolicies.v1.Scope scope = 3;
-   */
-  scope: Scope;
-
-  /**
-   * Whether there is a document; false is a delete, or, in a snapshot, an absent topic that was asked for.
-   *
-   * @generated from field: bool exists = 4;
-   */
-  exists: boolean;
-
-  /**
-   * The document; unset if there is none.
-   *
-   * @generated from field: topicpolicies.v1.TopicPolicies policies = 5;
-   */
-  policies?: TopicPolicies | undefined;
-
-  /**
-   * Its version.
-   *
-   * @generated from field: string version = 6;
-   */
-  version: string;
-
-  /**
-   * The version before; empty in what was loaded from the log.
-   *
-   * @generated from field: string previous_version = 7;
+   * @generated from field: string previous_version = 2;
    */
   previousVersion: string;
 
   /**
+   * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+   *
+   * @generated from field: topicpolicies.v1.PolicyDocument previous = 3;
+   */
+  previous?: PolicyDocument | undefined;
+
+  /**
    * The partition of the change log.
    *
-   * @generated from field: int32 partition = 8;
+   * @generated from field: int32 partition = 4;
    */
   partition: number;
 
   /**
-   * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+   * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+   * Unset: the log has no event of it, so there is nothing to fold.
    *
-   * @generated from field: string position = 9;
+   * @generated from field: string position = 5;
    */
   position: string;
 
   /**
-   * Where the change came from.
+   * Where the change came from. Unset: not known.
    *
-   * @generated from field: topicpolicies.v1.ChangeOrigin origin = 10;
+   * @generated from field: topicpolicies.v1.ChangeOrigin origin = 6;
    */
   origin?: ChangeOrigin | undefined;
 };
@@ -853,53 +1000,68 @@ export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
  * Use `create(PolicyChangeSchema)` to create a new message.
  */
 export const PolicyChangeSchema: GenMessage<PolicyChange> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 16);
+  messageDesc(file_topicpolicies_v1_service, 18);
 
 /**
- * Who changed a document, as far as the log tells.
+ * Where an event came from, as far as the log tells.
  *
  * @generated from message topicpolicies.v1.ChangeOrigin
  */
 export type ChangeOrigin = Message<"topicpolicies.v1.ChangeOrigin"> & {
   /**
-   * Who asked for it; empty if nobody said.
+   * Who asked for it. Unset: nobody said.
    *
    * @generated from field: string actor = 1;
    */
   actor: string;
 
   /**
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+   * What is known of the actor.
    *
-   * @generated from field: string request_id = 2;
+   * @generated from field: topicpolicies.v1.ActorStanding actor_standing = 2;
+   */
+  actorStanding: ActorStanding;
+
+  /**
+   * Why. Unset: nobody said.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
+   *
+   * @generated from field: string request_id = 4;
    */
   requestId: string;
 
   /**
-   * The mask of the request; unset for a broker's event.
+   * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
    *
-   * @generated from field: google.protobuf.FieldMask update_mask = 3;
+   * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
   updateMask?: FieldMask | undefined;
 
   /**
-   * The name of the producer that wrote the event.
+   * The name of the producer that wrote the event. Unset: the embedded log, which has none.
    *
-   * @generated from field: string producer_name = 4;
+   * @generated from field: string producer_name = 6;
    */
   producerName: string;
 
   /**
-   * When it was published, by the log's clock.
+   * When it was published, by its writer's word.
    *
-   * @generated from field: google.protobuf.Timestamp publish_time = 5;
+   * @generated from field: google.protobuf.Timestamp publish_time = 7;
    */
   publishTime?: Timestamp | undefined;
 
   /**
-   * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+   * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+   * document, and left out where they are the change's own.
    *
-   * @generated from field: topicpolicies.v1.PulsarEvent event = 6;
+   * @generated from field: topicpolicies.v1.PulsarEvent event = 8;
    */
   event?: PulsarEvent | undefined;
 };
@@ -909,34 +1071,35 @@ export type ChangeOrigin = Message<"topicpolicies.v1.ChangeOrigin"> & {
  * Use `create(ChangeOriginSchema)` to create a new message.
  */
 export const ChangeOriginSchema: GenMessage<ChangeOrigin> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 17);
+  messageDesc(file_topicpolicies_v1_service, 19);
 
 /**
- * A place to resume from.
+ * A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent.
  *
  * @generated from message topicpolicies.v1.Bookmark
  */
 export type Bookmark = Message<"topicpolicies.v1.Bookmark"> & {
   /**
-   * The namespace.
-   *
-   * @generated from field: string namespace = 1;
-   */
-  namespace: string;
-
-  /**
    * Why it was sent.
    *
-   * @generated from field: topicpolicies.v1.BookmarkKind kind = 2;
+   * @generated from field: topicpolicies.v1.BookmarkKind kind = 1;
    */
   kind: BookmarkKind;
 
   /**
    * The place.
    *
-   * @generated from field: topicpolicies.v1.WatchToken token = 3;
+   * @generated from field: topicpolicies.v1.WatchToken token = 2;
    */
   token?: WatchToken | undefined;
+
+  /**
+   * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+   * log nothing is: 1970.
+   *
+   * @generated from field: google.protobuf.Timestamp confirmed_time = 3;
+   */
+  confirmedTime?: Timestamp | undefined;
 };
 
 /**
@@ -944,27 +1107,34 @@ export type Bookmark = Message<"topicpolicies.v1.Bookmark"> & {
  * Use `create(BookmarkSchema)` to create a new message.
  */
 export const BookmarkSchema: GenMessage<Bookmark> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 18);
+  messageDesc(file_topicpolicies_v1_service, 20);
 
 /**
- * A place in a namespace's change log.
+ * A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; nothing else in it means anything to them.
  *
  * @generated from message topicpolicies.v1.WatchToken
  */
 export type WatchToken = Message<"topicpolicies.v1.WatchToken"> & {
   /**
-   * The log's identity.
+   * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
    *
    * @generated from field: string log = 1;
    */
   log: string;
 
   /**
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    *
    * @generated from field: repeated string positions = 2;
    */
   positions: string[];
+
+  /**
+   * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+   *
+   * @generated from field: string left_out = 3;
+   */
+  leftOut: string;
 };
 
 /**
@@ -972,41 +1142,34 @@ export type WatchToken = Message<"topicpolicies.v1.WatchToken"> & {
  * Use `create(WatchTokenSchema)` to create a new message.
  */
 export const WatchTokenSchema: GenMessage<WatchToken> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 19);
+  messageDesc(file_topicpolicies_v1_service, 21);
 
 /**
- * A namespace that can't be followed for now.
+ * The state of a namespace of a watch. Sent when it is not READY, and when it has become so.
  *
  * @generated from message topicpolicies.v1.NamespaceStatus
  */
 export type NamespaceStatus = Message<"topicpolicies.v1.NamespaceStatus"> & {
   /**
-   * The namespace.
-   *
-   * @generated from field: string namespace = 1;
-   */
-  namespace: string;
-
-  /**
    * Its state.
    *
-   * @generated from field: topicpolicies.v1.NamespaceState state = 2;
+   * @generated from field: topicpolicies.v1.NamespaceState state = 1;
    */
   state: NamespaceState;
 
   /**
-   * A sentence for people.
+   * Why. Always set, but for READY.
+   *
+   * @generated from field: topicpolicies.v1.ErrorReason reason = 2;
+   */
+  reason: ErrorReason;
+
+  /**
+   * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
    *
    * @generated from field: string message = 3;
    */
   message: string;
-
-  /**
-   * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-   *
-   * @generated from field: string reason = 4;
-   */
-  reason: string;
 };
 
 /**
@@ -1014,30 +1177,59 @@ export type NamespaceStatus = Message<"topicpolicies.v1.NamespaceStatus"> & {
  * Use `create(NamespaceStatusSchema)` to create a new message.
  */
 export const NamespaceStatusSchema: GenMessage<NamespaceStatus> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 20);
+  messageDesc(file_topicpolicies_v1_service, 22);
 
 /**
- * Which part of the history is to be listed.
+ * A namespace begins anew: its token counts no more, nor does what was told of it. A snapshot follows, then SYNCED; documents that the
+ * snapshot does not have are gone. In the mode ENTRIES what the history has follows from its beginning, then SYNCED.
+ *
+ * @generated from message topicpolicies.v1.WatchReset
+ */
+export type WatchReset = Message<"topicpolicies.v1.WatchReset"> & {
+  /**
+   * Why.
+   *
+   * @generated from field: topicpolicies.v1.ErrorReason reason = 1;
+   */
+  reason: ErrorReason;
+
+  /**
+   * A sentence for people, at most 4,096 characters.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message topicpolicies.v1.WatchReset.
+ * Use `create(WatchResetSchema)` to create a new message.
+ */
+export const WatchResetSchema: GenMessage<WatchReset> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 23);
+
+/**
+ * Which part of the history is to be listed. To copy the history, watch it in the mode ENTRIES.
  *
  * @generated from message topicpolicies.v1.ListHistoryRequest
  */
 export type ListHistoryRequest = Message<"topicpolicies.v1.ListHistoryRequest"> & {
   /**
-   * The topic whose history is listed. Either this or `namespace`.
+   * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
    *
    * @generated from field: string topic = 1;
    */
   topic: string;
 
   /**
-   * The namespace whose history is listed: "tenant/namespace".
+   * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
    *
    * @generated from field: string namespace = 2;
    */
   namespace: string;
 
   /**
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    *
    * @generated from field: repeated topicpolicies.v1.Scope scopes = 3;
    */
@@ -1058,39 +1250,33 @@ export type ListHistoryRequest = Message<"topicpolicies.v1.ListHistoryRequest"> 
   endTime?: Timestamp | undefined;
 
   /**
-   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+   * 256 characters.
    *
    * @generated from field: optional string actor = 6;
    */
   actor?: string | undefined;
 
   /**
-   * In which order.
+   * In which order. Unset: NEWEST_FIRST.
    *
    * @generated from field: topicpolicies.v1.HistoryOrder order = 7;
    */
   order: HistoryOrder;
 
   /**
-   * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+   * Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
    *
    * @generated from field: int32 page_size = 8;
    */
   pageSize: number;
 
   /**
-   * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    *
    * @generated from field: string page_token = 9;
    */
   pageToken: string;
-
-  /**
-   * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-   *
-   * @generated from field: string until_token = 10;
-   */
-  untilToken: string;
 };
 
 /**
@@ -1098,7 +1284,7 @@ export type ListHistoryRequest = Message<"topicpolicies.v1.ListHistoryRequest"> 
  * Use `create(ListHistoryRequestSchema)` to create a new message.
  */
 export const ListHistoryRequestSchema: GenMessage<ListHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 21);
+  messageDesc(file_topicpolicies_v1_service, 24);
 
 /**
  * A page of history. The events of one topic and scope stand in the order of the log, or in the contrary one.
@@ -1107,14 +1293,14 @@ export const ListHistoryRequestSchema: GenMessage<ListHistoryRequest> = /*@__PUR
  */
 export type ListHistoryResponse = Message<"topicpolicies.v1.ListHistoryResponse"> & {
   /**
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    *
    * @generated from field: repeated topicpolicies.v1.HistoryEntry entries = 1;
    */
   entries: HistoryEntry[];
 
   /**
-   * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+   * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -1133,14 +1319,6 @@ export type ListHistoryResponse = Message<"topicpolicies.v1.ListHistoryResponse"
    * @generated from field: bool following = 4;
    */
   following: boolean;
-
-  /**
-   * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-   * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-   *
-   * @generated from field: string end_token = 5;
-   */
-  endToken: string;
 };
 
 /**
@@ -1148,7 +1326,7 @@ export type ListHistoryResponse = Message<"topicpolicies.v1.ListHistoryResponse"
  * Use `create(ListHistoryResponseSchema)` to create a new message.
  */
 export const ListHistoryResponseSchema: GenMessage<ListHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 22);
+  messageDesc(file_topicpolicies_v1_service, 25);
 
 /**
  * One event of the change log, as this server read it, and what it did.
@@ -1157,18 +1335,19 @@ export const ListHistoryResponseSchema: GenMessage<ListHistoryResponse> = /*@__P
  */
 export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
   /**
-   * The topic's full name; empty if the event could not be read.
+   * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+   * kept in no history: it has "********" for them.
    *
-   * @generated from field: string topic = 1;
+   * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
-  topic: string;
+  document?: PolicyDocument | undefined;
 
   /**
-   * The scope.
+   * The document before the event. Unset: it is not known.
    *
-   * @generated from field: topicpolicies.v1.Scope scope = 2;
+   * @generated from field: topicpolicies.v1.PolicyDocument previous = 2;
    */
-  scope: Scope;
+  previous?: PolicyDocument | undefined;
 
   /**
    * What kind of event it is.
@@ -1185,142 +1364,74 @@ export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
   outcome: HistoryOutcome;
 
   /**
-   * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+   * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+   * this.
    *
    * @generated from field: google.protobuf.Timestamp time = 5;
    */
   time?: Timestamp | undefined;
 
   /**
-   * When it was published, by its writer's word.
-   *
-   * @generated from field: google.protobuf.Timestamp publish_time = 6;
-   */
-  publishTime?: Timestamp | undefined;
-
-  /**
-   * Who asked for it; empty if that is not known.
-   *
-   * @generated from field: string actor = 7;
-   */
-  actor: string;
-
-  /**
-   * What is known of the actor.
-   *
-   * @generated from field: topicpolicies.v1.ActorStanding actor_standing = 8;
-   */
-  actorStanding: ActorStanding;
-
-  /**
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-   *
-   * @generated from field: string request_id = 9;
-   */
-  requestId: string;
-
-  /**
-   * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-   *
-   * @generated from field: google.protobuf.FieldMask update_mask = 10;
-   */
-  updateMask?: FieldMask | undefined;
-
-  /**
-   * The name of the producer that wrote the event; empty on the embedded log.
-   *
-   * @generated from field: string producer_name = 11;
-   */
-  producerName: string;
-
-  /**
    * The partition of the change log.
    *
-   * @generated from field: int32 partition = 12;
+   * @generated from field: int32 partition = 6;
    */
   partition: number;
 
   /**
-   * The position in that partition.
+   * The position in that partition, as in PolicyChange.
    *
-   * @generated from field: string position = 13;
+   * @generated from field: string position = 7;
    */
   position: string;
 
   /**
-   * The document's version after the event; if it was the event that changed it, its position.
+   * Where it came from.
    *
-   * @generated from field: string version = 14;
+   * @generated from field: topicpolicies.v1.ChangeOrigin origin = 8;
    */
-  version: string;
+  origin?: ChangeOrigin | undefined;
 
   /**
-   * The version before; empty if the log did not tell.
+   * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+   * the fields. Unset: nothing does.
    *
-   * @generated from field: string previous_version = 15;
-   */
-  previousVersion: string;
-
-  /**
-   * The document before the event; unset if there was none, or if it is not known.
-   *
-   * @generated from field: topicpolicies.v1.TopicPolicies before = 16;
-   */
-  before?: TopicPolicies | undefined;
-
-  /**
-   * Whether it is known what was before.
-   *
-   * @generated from field: bool before_known = 17;
-   */
-  beforeKnown: boolean;
-
-  /**
-   * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-   *
-   * @generated from field: topicpolicies.v1.TopicPolicies after = 18;
-   */
-  after?: TopicPolicies | undefined;
-
-  /**
-   * Fields and entries of maps that differ between the two, also where that is a secret.
-   *
-   * @generated from field: google.protobuf.FieldMask changed = 19;
+   * @generated from field: google.protobuf.FieldMask changed = 9;
    */
   changed?: FieldMask | undefined;
 
   /**
    * Whether the event was computed from something else than the document that it met.
    *
-   * @generated from field: bool stale = 20;
+   * @generated from field: bool stale = 10;
    */
   stale: boolean;
 
   /**
    * A broker's event that no recent document explains: applying its difference from the newest may have undone something.
    *
-   * @generated from field: bool unexplained = 21;
+   * @generated from field: bool unexplained = 11;
    */
   unexplained: boolean;
 
   /**
    * A broker's event that two recent documents explain differently: the newer was believed.
    *
-   * @generated from field: bool ambiguous = 22;
+   * @generated from field: bool ambiguous = 12;
    */
   ambiguous: boolean;
 
   /**
    * Whether it came from another cluster.
    *
-   * @generated from field: bool replicated = 23;
+   * @generated from field: bool replicated = 13;
    */
   replicated: boolean;
 
   /**
-   * Why it could not be read; empty if it could.
+   * Why it could not be read. Unset: it could.
    *
-   * @generated from field: string problem = 24;
+   * @generated from field: string problem = 14;
    */
   problem: string;
 };
@@ -1330,7 +1441,7 @@ export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
  * Use `create(HistoryEntrySchema)` to create a new message.
  */
 export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 23);
+  messageDesc(file_topicpolicies_v1_service, 26);
 
 /**
  * A time in which the record of a namespace may miss events.
@@ -1339,7 +1450,7 @@ export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
  */
 export type HistoryGap = Message<"topicpolicies.v1.HistoryGap"> & {
   /**
-   * Its beginning; unset: from the beginning of the log.
+   * Its beginning. Unset: from the beginning of the log.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 1;
    */
@@ -1365,7 +1476,127 @@ export type HistoryGap = Message<"topicpolicies.v1.HistoryGap"> & {
  * Use `create(HistoryGapSchema)` to create a new message.
  */
 export const HistoryGapSchema: GenMessage<HistoryGap> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 24);
+  messageDesc(file_topicpolicies_v1_service, 27);
+
+/**
+ * Asks what this server is.
+ *
+ * @generated from message topicpolicies.v1.GetServerInfoRequest
+ */
+export type GetServerInfoRequest = Message<"topicpolicies.v1.GetServerInfoRequest"> & {
+};
+
+/**
+ * Describes the message topicpolicies.v1.GetServerInfoRequest.
+ * Use `create(GetServerInfoRequestSchema)` to create a new message.
+ */
+export const GetServerInfoRequestSchema: GenMessage<GetServerInfoRequest> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 28);
+
+/**
+ * What this server is.
+ *
+ * @generated from message topicpolicies.v1.GetServerInfoResponse
+ */
+export type GetServerInfoResponse = Message<"topicpolicies.v1.GetServerInfoResponse"> & {
+  /**
+   * The version of its program, such as "0.1.0".
+   *
+   * @generated from field: string version = 1;
+   */
+  version: string;
+
+  /**
+   * Where it keeps change logs.
+   *
+   * @generated from field: topicpolicies.v1.LogKind log = 2;
+   */
+  log: LogKind;
+
+  /**
+   * The name of its Pulsar cluster. Unset: it has none, or has not asked for it yet.
+   *
+   * @generated from field: string cluster = 3;
+   */
+  cluster: string;
+
+  /**
+   * Who else may write.
+   *
+   * @generated from field: topicpolicies.v1.WriterMode writer_mode = 4;
+   */
+  writerMode: WriterMode;
+
+  /**
+   * What it can do beyond the minimum.
+   *
+   * @generated from field: repeated topicpolicies.v1.ServerFeature features = 5;
+   */
+  features: ServerFeature[];
+
+  /**
+   * Its limits.
+   *
+   * @generated from field: topicpolicies.v1.ServerLimits limits = 6;
+   */
+  limits?: ServerLimits | undefined;
+};
+
+/**
+ * Describes the message topicpolicies.v1.GetServerInfoResponse.
+ * Use `create(GetServerInfoResponseSchema)` to create a new message.
+ */
+export const GetServerInfoResponseSchema: GenMessage<GetServerInfoResponse> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 29);
+
+/**
+ * The limits of a server that differ from one to another.
+ *
+ * @generated from message topicpolicies.v1.ServerLimits
+ */
+export type ServerLimits = Message<"topicpolicies.v1.ServerLimits"> & {
+  /**
+   * Most bytes of a message that it takes.
+   *
+   * @generated from field: int64 message_bytes = 1;
+   */
+  messageBytes: bigint;
+
+  /**
+   * Most changes of one stream of updates that are under way; it reads no further until some are settled.
+   *
+   * @generated from field: int32 changes_per_stream = 2;
+   */
+  changesPerStream: number;
+
+  /**
+   * Most topics and namespaces of one watch.
+   *
+   * @generated from field: int32 watch_selectors = 3;
+   */
+  watchSelectors: number;
+
+  /**
+   * Most watches at once.
+   *
+   * @generated from field: int32 watches = 4;
+   */
+  watches: number;
+
+  /**
+   * Longest time until an update is answered, one way or the other.
+   *
+   * @generated from field: google.protobuf.Duration update_timeout = 5;
+   */
+  updateTimeout?: Duration | undefined;
+};
+
+/**
+ * Describes the message topicpolicies.v1.ServerLimits.
+ * Use `create(ServerLimitsSchema)` to create a new message.
+ */
+export const ServerLimitsSchema: GenMessage<ServerLimits> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 30);
 
 /**
  * What happens to a list field.
@@ -1441,6 +1672,13 @@ export enum UpdateOutcome {
    * @generated from enum value: UPDATE_OUTCOME_SKIPPED = 3;
    */
   SKIPPED = 3,
+
+  /**
+   * `validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above.
+   *
+   * @generated from enum value: UPDATE_OUTCOME_WOULD_APPLY = 4;
+   */
+  WOULD_APPLY = 4,
 }
 
 /**
@@ -1456,25 +1694,32 @@ export const UpdateOutcomeSchema: GenEnum<UpdateOutcome> = /*@__PURE__*/
  */
 export enum DeleteOutcome {
   /**
-   * Not said: see the error.
+   * Not said.
    *
    * @generated from enum value: DELETE_OUTCOME_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * The document is deleted.
+   * The deletion is in the log.
    *
    * @generated from enum value: DELETE_OUTCOME_DELETED = 1;
    */
   DELETED = 1,
 
   /**
-   * There was none; nothing was written.
+   * There was no document; nothing was written.
    *
    * @generated from enum value: DELETE_OUTCOME_ABSENT = 2;
    */
   ABSENT = 2,
+
+  /**
+   * `validate_only` was set, and there is a document to delete; nothing was written.
+   *
+   * @generated from enum value: DELETE_OUTCOME_WOULD_DELETE = 3;
+   */
+  WOULD_DELETE = 3,
 }
 
 /**
@@ -1484,44 +1729,44 @@ export const DeleteOutcomeSchema: GenEnum<DeleteOutcome> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 2);
 
 /**
- * What is read of a topic.
+ * Whose reading of all levels.
  *
- * @generated from enum topicpolicies.v1.PolicyView
+ * @generated from enum topicpolicies.v1.EffectiveView
  */
-export enum PolicyView {
+export enum EffectiveView {
   /**
-   * DOCUMENT.
+   * ENFORCED.
    *
-   * @generated from enum value: POLICY_VIEW_UNSPECIFIED = 0;
+   * @generated from enum value: EFFECTIVE_VIEW_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * One scope's document, as it was set.
+   * What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something.
    *
-   * @generated from enum value: POLICY_VIEW_DOCUMENT = 1;
+   * @generated from enum value: EFFECTIVE_VIEW_ENFORCED = 1;
    */
-  DOCUMENT = 1,
+  ENFORCED = 1,
 
   /**
-   * What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something. Whatever the scope.
+   * What the brokers' admin API answers with applied=true: it looks at the LOCAL document only, and reads values raw.
    *
-   * @generated from enum value: POLICY_VIEW_EFFECTIVE = 2;
+   * @generated from enum value: EFFECTIVE_VIEW_APPLIED_LOCAL = 2;
    */
-  EFFECTIVE = 2,
+  APPLIED_LOCAL = 2,
 
   /**
-   * What the brokers' admin API answers with applied=true: it looks at one scope's document, and reads values raw.
+   * What it answers with applied=true and isGlobal=true: it looks at the GLOBAL document only.
    *
-   * @generated from enum value: POLICY_VIEW_APPLIED = 3;
+   * @generated from enum value: EFFECTIVE_VIEW_APPLIED_GLOBAL = 3;
    */
-  APPLIED = 3,
+  APPLIED_GLOBAL = 3,
 }
 
 /**
- * Describes the enum topicpolicies.v1.PolicyView.
+ * Describes the enum topicpolicies.v1.EffectiveView.
  */
-export const PolicyViewSchema: GenEnum<PolicyView> = /*@__PURE__*/
+export const EffectiveViewSchema: GenEnum<EffectiveView> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 3);
 
 /**
@@ -1573,7 +1818,7 @@ export const PolicySourceSchema: GenEnum<PolicySource> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 4);
 
 /**
- * What is owed to a reader that falls behind.
+ * What a watch tells.
  *
  * @generated from enum topicpolicies.v1.WatchMode
  */
@@ -1593,11 +1838,18 @@ export enum WatchMode {
   LATEST = 1,
 
   /**
-   * Every change. A reader that can't keep up is ended with RESOURCE_EXHAUSTED and its token.
+   * Every change, in the log's order. A reader that falls behind is served from the history.
    *
    * @generated from enum value: WATCH_MODE_EVERY = 2;
    */
   EVERY = 2,
+
+  /**
+   * Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history.
+   *
+   * @generated from enum value: WATCH_MODE_ENTRIES = 3;
+   */
+  ENTRIES = 3,
 }
 
 /**
@@ -1605,6 +1857,40 @@ export enum WatchMode {
  */
 export const WatchModeSchema: GenEnum<WatchMode> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 5);
+
+/**
+ * What is known of an actor.
+ *
+ * @generated from enum topicpolicies.v1.ActorStanding
+ */
+export enum ActorStanding {
+  /**
+   * Not said.
+   *
+   * @generated from enum value: ACTOR_STANDING_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Nobody said who it was.
+   *
+   * @generated from enum value: ACTOR_STANDING_UNKNOWN = 1;
+   */
+  UNKNOWN = 1,
+
+  /**
+   * The caller gave this name, and nobody checked it.
+   *
+   * @generated from enum value: ACTOR_STANDING_UNAUTHENTICATED = 2;
+   */
+  UNAUTHENTICATED = 2,
+}
+
+/**
+ * Describes the enum topicpolicies.v1.ActorStanding.
+ */
+export const ActorStandingSchema: GenEnum<ActorStanding> = /*@__PURE__*/
+  enumDesc(file_topicpolicies_v1_service, 6);
 
 /**
  * Why a bookmark was sent.
@@ -1620,14 +1906,14 @@ export enum BookmarkKind {
   UNSPECIFIED = 0,
 
   /**
-   * The snapshot is complete, or the resumed stream has caught up; exactly one per namespace.
+   * The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
    *
    * @generated from enum value: BOOKMARK_KIND_SYNCED = 1;
    */
   SYNCED = 1,
 
   /**
-   * Time has passed.
+   * Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning.
    *
    * @generated from enum value: BOOKMARK_KIND_TIMER = 2;
    */
@@ -1638,7 +1924,7 @@ export enum BookmarkKind {
  * Describes the enum topicpolicies.v1.BookmarkKind.
  */
 export const BookmarkKindSchema: GenEnum<BookmarkKind> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 6);
+  enumDesc(file_topicpolicies_v1_service, 7);
 
 /**
  * The state of a namespace.
@@ -1654,25 +1940,39 @@ export enum NamespaceState {
   UNSPECIFIED = 0,
 
   /**
-   * Its change log is being read: a snapshot follows, or, after SYNCED, what changed meanwhile.
+   * Its change log is being read: what is told may be old until SYNCED, or until READY.
    *
    * @generated from enum value: NAMESPACE_STATE_LOADING = 1;
    */
   LOADING = 1,
 
   /**
-   * Its change log can't be read, or is not, because topic policies are disabled; it is tried again.
+   * Its change log is followed: what is told is the newest.
    *
-   * @generated from enum value: NAMESPACE_STATE_FAILED = 2;
+   * @generated from enum value: NAMESPACE_STATE_READY = 2;
    */
-  FAILED = 2,
+  READY = 2,
+
+  /**
+   * Its change log can't be read; it is tried again.
+   *
+   * @generated from enum value: NAMESPACE_STATE_FAILED = 3;
+   */
+  FAILED = 3,
+
+  /**
+   * Topic policies are disabled for all that is watched of it; it is looked at again.
+   *
+   * @generated from enum value: NAMESPACE_STATE_DISABLED = 4;
+   */
+  DISABLED = 4,
 }
 
 /**
  * Describes the enum topicpolicies.v1.NamespaceState.
  */
 export const NamespaceStateSchema: GenEnum<NamespaceState> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 7);
+  enumDesc(file_topicpolicies_v1_service, 8);
 
 /**
  * The order of a history.
@@ -1700,21 +2000,13 @@ export enum HistoryOrder {
    * @generated from enum value: HISTORY_ORDER_OLDEST_FIRST = 2;
    */
   OLDEST_FIRST = 2,
-
-  /**
-   * As this server recorded them, the first one first. Whoever goes on from the `end_token` of an answer misses and repeats nothing, also where
-   * events of several partitions come in another order than their times. For whoever copies the history.
-   *
-   * @generated from enum value: HISTORY_ORDER_RECORDED = 3;
-   */
-  RECORDED = 3,
 }
 
 /**
  * Describes the enum topicpolicies.v1.HistoryOrder.
  */
 export const HistoryOrderSchema: GenEnum<HistoryOrder> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 8);
+  enumDesc(file_topicpolicies_v1_service, 9);
 
 /**
  * What kind of event it is.
@@ -1776,7 +2068,7 @@ export enum HistoryKind {
  * Describes the enum topicpolicies.v1.HistoryKind.
  */
 export const HistoryKindSchema: GenEnum<HistoryKind> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 9);
+  enumDesc(file_topicpolicies_v1_service, 10);
 
 /**
  * What became of an event.
@@ -1838,40 +2130,6 @@ export enum HistoryOutcome {
  * Describes the enum topicpolicies.v1.HistoryOutcome.
  */
 export const HistoryOutcomeSchema: GenEnum<HistoryOutcome> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 10);
-
-/**
- * What is known of an actor.
- *
- * @generated from enum topicpolicies.v1.ActorStanding
- */
-export enum ActorStanding {
-  /**
-   * Not said.
-   *
-   * @generated from enum value: ACTOR_STANDING_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * Nobody said who it was.
-   *
-   * @generated from enum value: ACTOR_STANDING_UNKNOWN = 1;
-   */
-  UNKNOWN = 1,
-
-  /**
-   * The caller gave this name, and nobody checked it.
-   *
-   * @generated from enum value: ACTOR_STANDING_UNAUTHENTICATED = 2;
-   */
-  UNAUTHENTICATED = 2,
-}
-
-/**
- * Describes the enum topicpolicies.v1.ActorStanding.
- */
-export const ActorStandingSchema: GenEnum<ActorStanding> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 11);
 
 /**
@@ -1923,21 +2181,162 @@ export const HistoryGapReasonSchema: GenEnum<HistoryGapReason> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 12);
 
 /**
+ * Where change logs are kept.
+ *
+ * @generated from enum topicpolicies.v1.LogKind
+ */
+export enum LogKind {
+  /**
+   * Not said.
+   *
+   * @generated from enum value: LOG_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * In a file of the server.
+   *
+   * @generated from enum value: LOG_KIND_EMBEDDED = 1;
+   */
+  EMBEDDED = 1,
+
+  /**
+   * In Pulsar, in each namespace's "__change_events".
+   *
+   * @generated from enum value: LOG_KIND_PULSAR = 2;
+   */
+  PULSAR = 2,
+
+  /**
+   * In memory: what is written is gone when the server ends.
+   *
+   * @generated from enum value: LOG_KIND_MEMORY = 3;
+   */
+  MEMORY = 3,
+}
+
+/**
+ * Describes the enum topicpolicies.v1.LogKind.
+ */
+export const LogKindSchema: GenEnum<LogKind> = /*@__PURE__*/
+  enumDesc(file_topicpolicies_v1_service, 13);
+
+/**
+ * Who writes change logs beside this server.
+ *
+ * @generated from enum topicpolicies.v1.WriterMode
+ */
+export enum WriterMode {
+  /**
+   * Not said.
+   *
+   * @generated from enum value: WRITER_MODE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Nobody.
+   *
+   * @generated from enum value: WRITER_MODE_SOLE = 1;
+   */
+  SOLE = 1,
+
+  /**
+   * Brokers and other servers.
+   *
+   * @generated from enum value: WRITER_MODE_SHARED = 2;
+   */
+  SHARED = 2,
+
+  /**
+   * One server at a time; the others name it (NOT_LEADER).
+   *
+   * @generated from enum value: WRITER_MODE_EXCLUSIVE = 3;
+   */
+  EXCLUSIVE = 3,
+
+  /**
+   * This server writes nothing (READ_ONLY).
+   *
+   * @generated from enum value: WRITER_MODE_READ_ONLY = 4;
+   */
+  READ_ONLY = 4,
+}
+
+/**
+ * Describes the enum topicpolicies.v1.WriterMode.
+ */
+export const WriterModeSchema: GenEnum<WriterMode> = /*@__PURE__*/
+  enumDesc(file_topicpolicies_v1_service, 14);
+
+/**
+ * What a server can do beyond the minimum.
+ *
+ * @generated from enum topicpolicies.v1.ServerFeature
+ */
+export enum ServerFeature {
+  /**
+   * Not said.
+   *
+   * @generated from enum value: SERVER_FEATURE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * It keeps a history: ListHistory, GetPolicy as of then, and watches from the beginning.
+   *
+   * @generated from enum value: SERVER_FEATURE_HISTORY = 1;
+   */
+  HISTORY = 1,
+
+  /**
+   * It knows the namespaces' and brokers' policies: GetEffectivePolicy.
+   *
+   * @generated from enum value: SERVER_FEATURE_EFFECTIVE = 2;
+   */
+  EFFECTIVE = 2,
+
+  /**
+   * It judges updates by the rules of Pulsar's admin API.
+   *
+   * @generated from enum value: SERVER_FEATURE_RULES = 3;
+   */
+  RULES = 3,
+
+  /**
+   * It shows the secrets of object storages.
+   *
+   * @generated from enum value: SERVER_FEATURE_SECRETS = 4;
+   */
+  SECRETS = 4,
+}
+
+/**
+ * Describes the enum topicpolicies.v1.ServerFeature.
+ */
+export const ServerFeatureSchema: GenEnum<ServerFeature> = /*@__PURE__*/
+  enumDesc(file_topicpolicies_v1_service, 15);
+
+/**
  * Topic policies, one document per topic and scope (a policy key).
  *
  * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
  * log order. It is the etag too. A document that is not there has a version as well.
  *
- * Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
- * where the request is at fault.
+ * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+ * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
  *
- * The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+ * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+ * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+ *
+ * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+ * unless its comment says when it is not: 0, an empty text and false are values then.
  *
  * @generated from service topicpolicies.v1.TopicPoliciesService
  */
 export const TopicPoliciesService: GenService<{
   /**
-   * Applies a masked change to one document and answers when its place in the log is known.
+   * Applies a masked change to one document, and answers when its place in the log is known.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.UpdatePolicy
    */
@@ -1947,8 +2346,9 @@ export const TopicPoliciesService: GenService<{
     output: typeof UpdatePolicyResponseSchema;
   },
   /**
-   * The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-   * answer, in the order in which they are settled. Not atomic across policy keys.
+   * The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+   * result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+   * not read from either.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.UpdatePolicies
    */
@@ -1958,7 +2358,8 @@ export const TopicPoliciesService: GenService<{
     output: typeof UpdatePoliciesResponseSchema;
   },
   /**
-   * Deletes the documents of a topic, scope by scope.
+   * Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+   * unless an etag says otherwise.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.DeletePolicy
    */
@@ -1968,7 +2369,7 @@ export const TopicPoliciesService: GenService<{
     output: typeof DeletePolicyResponseSchema;
   },
   /**
-   * Reads one document, or what is in effect.
+   * Reads the documents of one topic.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.GetPolicy
    */
@@ -1978,14 +2379,14 @@ export const TopicPoliciesService: GenService<{
     output: typeof GetPolicyResponseSchema;
   },
   /**
-   * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+   * Reads what holds for one topic, and which level says so.
    *
-   * @generated from rpc topicpolicies.v1.TopicPoliciesService.ListHistory
+   * @generated from rpc topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy
    */
-  listHistory: {
+  getEffectivePolicy: {
     methodKind: "unary";
-    input: typeof ListHistoryRequestSchema;
-    output: typeof ListHistoryResponseSchema;
+    input: typeof GetEffectivePolicyRequestSchema;
+    output: typeof GetEffectivePolicyResponseSchema;
   },
   /**
    * Lists the documents of a namespace, in pages, ordered by topic and scope.
@@ -1998,7 +2399,7 @@ export const TopicPoliciesService: GenService<{
     output: typeof ListPoliciesResponseSchema;
   },
   /**
-   * Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes.
+   * Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.WatchPolicies
    */
@@ -2006,6 +2407,26 @@ export const TopicPoliciesService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchPoliciesRequestSchema;
     output: typeof WatchPoliciesResponseSchema;
+  },
+  /**
+   * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+   *
+   * @generated from rpc topicpolicies.v1.TopicPoliciesService.ListHistory
+   */
+  listHistory: {
+    methodKind: "unary";
+    input: typeof ListHistoryRequestSchema;
+    output: typeof ListHistoryResponseSchema;
+  },
+  /**
+   * Tells what this server is, and what its limits are.
+   *
+   * @generated from rpc topicpolicies.v1.TopicPoliciesService.GetServerInfo
+   */
+  getServerInfo: {
+    methodKind: "unary";
+    input: typeof GetServerInfoRequestSchema;
+    output: typeof GetServerInfoResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_topicpolicies_v1_service, 0);

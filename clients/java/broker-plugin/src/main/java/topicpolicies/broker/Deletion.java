@@ -1,24 +1,22 @@
 package topicpolicies.broker;
 
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import topicpolicies.client.DeleteResult;
+import topicpolicies.client.Delete;
 import topicpolicies.client.Document;
 import topicpolicies.client.Scope;
 import topicpolicies.client.TopicPoliciesClient;
 import topicpolicies.client.TopicPoliciesException;
 
 /**
- * The deletion of a topic's policies.
+ * The deletion of a topic's policies, one scope at a time.
  *
- * <p>Deleting what is gone succeeds. Where the sidecar's log is in the namespace that is being deleted, it goes at the same time as the topics:
- * a deletion can meet it in the middle, and fail in passing. What did is deleted again, until it is done, or gone, or the time is over. To
- * delete twice does no harm.
+ * <p>Deleting what is gone succeeds. Where the sidecar's log is in the namespace that is being deleted, it goes at the same time as the
+ * topics: a deletion can meet it in the middle, and fail in passing. What did is deleted again, until it is done, or gone, or the time is
+ * over. To delete twice does no harm.
  */
 final class Deletion {
     private static final long FIRST_PAUSE_MILLIS = 100;
@@ -30,7 +28,6 @@ final class Deletion {
     private final Consumer<Document> onDeleted;
     private final Runnable onGone;
     private final long endNanos;
-    private long pauseMillis = FIRST_PAUSE_MILLIS;
 
     /**
      * A deletion that has not begun.
@@ -51,40 +48,26 @@ final class Deletion {
         this.endNanos = System.nanoTime() + patience.toNanos();
     }
 
-    /** Deletes the documents of some scopes; fails with a {@link TopicPoliciesException}. */
-    CompletableFuture<Void> of(List<Scope> scopes) {
-        return client.deleteAsync(topic, scopes).thenCompose(this::again).exceptionallyCompose(failure -> {
-            TopicPoliciesException error = TopicPoliciesException.of(failure);
-            if (!Refusals.gone(error)) {
-                return CompletableFuture.failedFuture(error);
-            }
-            onGone.run();
-            return CompletableFuture.completedFuture(null);
-        });
+    /** Deletes the document of one scope; fails with a {@link TopicPoliciesException}. */
+    CompletableFuture<Void> of(Scope scope) {
+        return of(scope, FIRST_PAUSE_MILLIS);
     }
 
-    private CompletableFuture<Void> again(List<DeleteResult> results) {
-        List<Scope> left = new ArrayList<>();
-        TopicPoliciesException failed = null;
-        for (DeleteResult result : results) {
-            TopicPoliciesException error = result.error().orElse(null);
-            if (error == null) {
-                onDeleted.accept(result.document());
-            } else if (Refusals.gone(error)) {
-                onGone.run();
-            } else {
-                left.add(result.document().scope());
-                failed = failed == null || !Refusals.passing(error) ? error : failed;
-            }
-        }
-        if (failed == null) {
+    private CompletableFuture<Void> of(Scope scope, long pauseMillis) {
+        return client.deleteAsync(Delete.of(topic).scope(scope).build()).thenAccept(result -> result.document().ifPresent(onDeleted))
+                .exceptionallyCompose(failure -> failed(scope, TopicPoliciesException.of(failure), pauseMillis));
+    }
+
+    private CompletableFuture<Void> failed(Scope scope, TopicPoliciesException error, long pauseMillis) {
+        if (Refusals.gone(error)) {
+            onGone.run();
             return CompletableFuture.completedFuture(null);
         }
-        if (!Refusals.passing(failed) || System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pauseMillis) > endNanos) {
-            return CompletableFuture.failedFuture(failed);
+        if (!Refusals.passing(error) || System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pauseMillis) > endNanos) {
+            return CompletableFuture.failedFuture(error);
         }
         Executor later = CompletableFuture.delayedExecutor(pauseMillis, TimeUnit.MILLISECONDS, executor);
-        pauseMillis = Math.min(2 * pauseMillis, LONGEST_PAUSE_MILLIS);
-        return CompletableFuture.supplyAsync(() -> of(left), later).thenCompose(deleted -> deleted);
+        return CompletableFuture.supplyAsync(() -> of(scope, Math.min(2 * pauseMillis, LONGEST_PAUSE_MILLIS)), later)
+                .thenCompose(deleted -> deleted);
     }
 }

@@ -4,7 +4,6 @@ import java.time.Duration;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
-import topicpolicies.client.Document;
 import topicpolicies.client.PolicyCache;
 import topicpolicies.client.Selection;
 import topicpolicies.client.TopicPoliciesClient;
@@ -21,11 +20,11 @@ final class NamespaceCaches {
     }
 
     private final TopicPoliciesClient client;
-    private final Consumer<Document> listener;
+    private final Consumer<PolicyCache.Change> listener;
     private final ConcurrentHashMap<String, Used> open = new ConcurrentHashMap<>();
 
     /** {@code listener} is told of every document and every change of it, in order. */
-    NamespaceCaches(TopicPoliciesClient client, Consumer<Document> listener) {
+    NamespaceCaches(TopicPoliciesClient client, Consumer<PolicyCache.Change> listener) {
         this.client = client;
         this.listener = listener;
     }
@@ -62,14 +61,15 @@ final class NamespaceCaches {
         return open.size();
     }
 
-    /** Seconds since the copy that is worst off was last heard of; 0 if there is none. */
+    /** How old the copy is that is worst off, in seconds; infinite if one was never complete, and 0 if there is none. */
     double staleness() {
-        return open.values().stream().mapToDouble(used -> used.cache.staleness().toNanos() / 1e9).max().orElse(0);
+        return open.values().stream().mapToDouble(used -> used.cache.staleness()
+                .map(age -> age.toNanos() / 1e9).orElse(Double.POSITIVE_INFINITY)).max().orElse(0);
     }
 
     private PolicyCache opened(String namespace) {
-        PolicyCache cache = client.cache(Selection.ofNamespaces(namespace).relentlessly());
-        cache.addListener(listener);
+        PolicyCache cache = client.cache(Selection.ofNamespaces(namespace).relentless().build());
+        cache.listen(listener);
         return cache;
     }
 }

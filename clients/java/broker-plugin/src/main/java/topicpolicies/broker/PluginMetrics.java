@@ -12,7 +12,7 @@ final class PluginMetrics {
     static final Counter FAILURES = Counter.build("topicpolicies_sidecar_failures", "Updates and deletions that failed").register();
     private static final Gauge NAMESPACES = Gauge.build("topicpolicies_sidecar_namespaces", "Namespaces that are followed").register();
     private static final Gauge STALENESS =
-            Gauge.build("topicpolicies_sidecar_staleness_seconds", "Time since the sidecar was last heard of, of the worst namespace").register();
+            Gauge.build("topicpolicies_sidecar_staleness_seconds", "How old what is known is, of the namespace that is worst off").register();
 
     private PluginMetrics() {
     }

@@ -52,12 +52,10 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
                 problems.add(name + " is not known; there are " + String.join(", ", new TreeSet<>(KNOWN)));
             }
         }
-        ClientOptions client = ClientOptions.of(text(properties, ADDRESS).orElse(ClientOptions.DEFAULT_TARGET)).withActor(actor);
-        client = client.withTimeout(seconds(properties, REQUEST_TIMEOUT, 20, problems));
+        ClientOptions.Builder client = ClientOptions.of(text(properties, ADDRESS).orElse(ClientOptions.DEFAULT_TARGET)).actor(actor);
+        client.timeout(seconds(properties, REQUEST_TIMEOUT, 20, problems));
         Optional<Path> token = file(properties, TOKEN, problems);
-        if (token.isPresent()) {
-            client = client.withToken(fileContent(token.get()));
-        }
+        token.ifPresent(file -> client.token(fileContent(file)));
         boolean tls = flag(properties, TLS, problems);
         Optional<Path> certificate = file(properties, CERTIFICATE, problems);
         Optional<Path> key = file(properties, KEY, problems);
@@ -65,16 +63,31 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
         if (certificate.isPresent() != key.isPresent()) {
             problems.add(CERTIFICATE + " and " + KEY + " belong together: give both or none");
         } else if (tls) {
-            client = client.withTls(new Tls(trust, certificate, key, text(properties, SERVER_NAME)));
-        } else if (trust.isPresent() || certificate.isPresent()) {
-            problems.add("files for TLS are given, but " + TLS + " is not true");
+            client.tls(tls(trust, certificate, key, text(properties, SERVER_NAME)));
+        } else {
+            client.withoutTls();
+            if (trust.isPresent() || certificate.isPresent()) {
+                problems.add("files for TLS are given, but " + TLS + " is not true");
+            }
         }
         Duration load = seconds(properties, LOAD_TIMEOUT, 30, problems);
         Duration idle = seconds(properties, IDLE, 600, problems);
+        Optional<ClientOptions> options = Optional.empty();
+        try {
+            options = Optional.of(client.build());
+        } catch (IllegalArgumentException error) {
+            problems.add(error.getMessage() + "; set " + TLS);
+        }
         if (!problems.isEmpty()) {
             throw new IllegalArgumentException("The settings of the topic policies plug-in are wrong: " + String.join("; ", problems) + ".");
         }
-        return new PluginSettings(client, load, idle);
+        return new PluginSettings(options.orElseThrow(), load, idle);
+    }
+
+    private static Tls tls(Optional<Path> trust, Optional<Path> certificate, Optional<Path> key, Optional<String> serverName) {
+        Tls tls = trust.map(Tls::trusting).orElse(Tls.DEFAULT);
+        tls = certificate.isPresent() && key.isPresent() ? tls.certificate(certificate.get(), key.get()) : tls;
+        return serverName.isPresent() ? tls.serverName(serverName.get()) : tls;
     }
 
     private static Optional<String> text(Properties properties, String name) {

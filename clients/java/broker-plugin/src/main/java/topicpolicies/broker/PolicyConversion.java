@@ -205,14 +205,14 @@ final class PolicyConversion {
 
     private static BacklogQuotaImpl toPulsar(BacklogQuota from) {
         BacklogQuotaImpl quota = new BacklogQuotaImpl();
-        quota.setLimitSize(from.hasLimitSize() ? from.getLimitSize() : from.hasLimit() ? from.getLimit() : -1);
+        quota.setLimitSize(from.hasLimitSize() ? from.getLimitSize() : -1);
         quota.setLimitTime(from.hasLimitTime() ? from.getLimitTime() : -1);
         quota.setPolicy(EnumConversion.toPulsar(from.getPolicy()));
         return quota;
     }
 
     private static BacklogQuota fromPulsar(BacklogQuotaImpl from) {
-        BacklogQuota.Builder quota = BacklogQuota.newBuilder().setLimit(from.getLimitSize()).setLimitSize(from.getLimitSize())
+        BacklogQuota.Builder quota = BacklogQuota.newBuilder().setLimitSize(from.getLimitSize())
                 .setLimitTime(from.getLimitTime());
         set(from.getPolicy(), policy -> quota.setPolicy(EnumConversion.fromPulsar(policy)));
         return quota.build();

@@ -38,10 +38,10 @@ import topicpolicies.client.UpdateResult;
 /**
  * Topic policies of a Pulsar broker that are kept by the sidecar ({@code topicPoliciesServiceClassName} in {@code broker.conf}).
  *
- * <p>Reads come from copies of the namespaces in memory, which a watch keeps current; the broker goes on with them when the sidecar is away. A
- * topic's load waits until its namespace's copy is complete, with a time limit. An update runs the broker's closure on a copy of the
- * document and sends what differs as a field mask with the document's version as the etag; if somebody else was faster, it runs again. It
- * completes when it is in the sidecar's log and this broker reads it. No method blocks, and the broker's futures are completed on the
+ * <p>Reads come from copies of the namespaces in memory, which a watch keeps current; the broker goes on with them when the sidecar is
+ * away. A topic's load waits until its namespace's copy is complete, with a time limit. An update runs the broker's closure on a copy of
+ * the document and sends what differs as a field mask with the document's version as the etag; if somebody else was faster, it runs again.
+ * It completes when it is in the sidecar's log and this broker reads it. No method blocks, and the broker's futures are completed on the
  * broker's own executor.
  */
 public final class SidecarTopicPoliciesService implements TopicPoliciesService {
@@ -74,7 +74,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
             thread.setUncaughtExceptionHandler((where, error) -> LOG.error("A task of the topic policies plug-in failed", error));
             return thread;
         });
-        ClientOptions options = settings.client().withExecutor(threads);
+        ClientOptions options = settings.client().toBuilder().executor(threads).build();
         client = TopicPoliciesClient.open(options);
         listeners = new TopicListeners(service.getBrokerService());
         caches = new NamespaceCaches(client, listeners::tell);
@@ -190,15 +190,16 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
                 () -> chains.computeIfPresent(key, (same, chain) -> chain.idle() ? null : chain));
     }
 
+    /** What an update begins with. Not an absence: one of the namespace's last life has a version that the sidecar would wait for in vain. */
     private Optional<Document> known(Key key) {
         return Optional.ofNullable(caches.ifOpen(key.topic().getNamespace()))
-                .flatMap(cache -> cache.known(key.topic().toString(), key.scope()));
+                .flatMap(cache -> cache.get(key.topic().toString(), key.scope()));
     }
 
     private void took(Key key, UpdateResult result) {
         PluginMetrics.UPDATES.inc();
         PluginMetrics.CONFLICTS.inc(result.attempts() - 1.0);
-        offer(key.topic(), result.document());
+        result.document().ifPresent(document -> offer(key.topic(), document));
     }
 
     private void offer(TopicName topic, Document document) {
@@ -231,8 +232,9 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         Duration patience = settings.client().timeout();
         Deletion deletion = new Deletion(client, this::onTheBroker, topic.toString(), patience,
                 document -> offer(topic, document), () -> gone(topic));
-        // The last call begins within the time and takes as long at most. One that is on its way when this service is closed may never answer.
-        deletion.of(scopes).orTimeout(2 * patience.toMillis(), TimeUnit.MILLISECONDS).whenComplete((nothing, error) -> {
+        // The last calls begin within the time and take as long at most. One that is on its way when this service is closed may never answer.
+        CompletableFuture<Void> all = CompletableFuture.allOf(scopes.stream().map(deletion::of).toArray(CompletableFuture<?>[]::new));
+        all.orTimeout(2 * patience.toMillis(), TimeUnit.MILLISECONDS).whenComplete((nothing, error) -> {
             if (error != null) {
                 PluginMetrics.FAILURES.inc();
             }

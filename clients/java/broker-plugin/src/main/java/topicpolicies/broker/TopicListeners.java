@@ -1,16 +1,17 @@
 package topicpolicies.broker;
 
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.RejectedExecutionException;
 import org.apache.pulsar.broker.service.BrokerService;
 import org.apache.pulsar.broker.service.TopicPolicyListener;
 import org.apache.pulsar.common.naming.TopicName;
-import org.apache.pulsar.common.policies.data.TopicPolicies;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import topicpolicies.client.Document;
+import topicpolicies.client.PolicyCache;
 import topicpolicies.client.Scope;
 
 /** The loaded topics that want to know of their policies. They are told on the broker's own thread of that topic, in order. */
@@ -44,17 +45,18 @@ final class TopicListeners {
         return listeners.keySet().stream().anyMatch(topic -> topic.getNamespace().equals(namespace));
     }
 
-    /** Tells all listeners of the document's topic. */
-    void tell(Document document) {
-        TopicName topic = TopicName.get(document.topic());
+    /** Tells all listeners of the topic what its document is now. */
+    void tell(PolicyCache.Change change) {
+        TopicName topic = TopicName.get(change.topic());
         if (listeners.containsKey(topic)) {
-            onItsThread(topic, () -> listeners.getOrDefault(topic, List.of()).forEach(listener -> tell(listener, document)));
+            onItsThread(topic, () -> listeners.getOrDefault(topic, List.of())
+                    .forEach(listener -> tell(topic, listener, change.scope(), change.after())));
         }
     }
 
-    /** Tells one listener. */
+    /** Tells one listener of a document that there is. */
     void tell(TopicName topic, TopicPolicyListener listener, Document document) {
-        onItsThread(topic, () -> tell(listener, document));
+        onItsThread(topic, () -> tell(topic, listener, document.scope(), Optional.of(document)));
     }
 
     private void onItsThread(TopicName topic, Runnable task) {
@@ -66,12 +68,12 @@ final class TopicListeners {
     }
 
     /** A loaded topic ignores null (PersistentTopic.onUpdate), so an absent document is told as one with nothing set. */
-    private static void tell(TopicPolicyListener listener, Document document) {
+    private static void tell(TopicName topic, TopicPolicyListener listener, Scope scope, Optional<Document> document) {
         try {
-            TopicPolicies policies = PolicyConversion.toPulsar(document.policiesOrDefault(), document.scope() == Scope.GLOBAL);
-            listener.onUpdate(policies);
+            listener.onUpdate(PolicyConversion.toPulsar(document.map(Document::policiesOrDefault)
+                    .orElseGet(topicpolicies.v1.TopicPolicies::getDefaultInstance), scope == Scope.GLOBAL));
         } catch (Throwable error) {
-            LOG.error("[{}] A listener of topic policies failed", document.topic(), error);
+            LOG.error("[{}] A listener of topic policies failed", topic, error);
         }
     }
 }

@@ -120,11 +120,12 @@ final class UpdateChain {
 
     /** Sends a group. The future never fails: what became of each update is told to it alone. */
     private CompletableFuture<Void> send(List<Waiting> group) {
-        Edit edit = Edit.of(topic, document -> run(group, document)).in(scope).insistently();
-        edit = group.get(0).skipIfAbsent ? edit.ifPresent() : edit;
-        Optional<Document> start = known.get();
-        edit = start.isPresent() ? edit.from(start.get()) : edit;
-        return client.editAsync(edit).thenAccept(result -> {
+        Edit.Builder edit = Edit.of(topic, document -> run(group, document)).scope(scope).insistent();
+        if (group.get(0).skipIfAbsent) {
+            edit.skipIfAbsent();
+        }
+        known.get().ifPresent(edit::start);
+        return client.editAsync(edit.build()).thenAccept(result -> {
             onResult.accept(result);
             settle(group, () -> null);
         }).exceptionallyCompose(failure -> {

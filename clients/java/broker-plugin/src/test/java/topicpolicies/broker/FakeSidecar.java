@@ -9,30 +9,34 @@ import io.grpc.Status;
 import io.grpc.protobuf.StatusProto;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Semaphore;
 import topicpolicies.v1.Bookmark;
 import topicpolicies.v1.BookmarkKind;
+import topicpolicies.v1.DeleteOutcome;
 import topicpolicies.v1.DeletePolicyRequest;
 import topicpolicies.v1.DeletePolicyResponse;
 import topicpolicies.v1.GetPolicyRequest;
 import topicpolicies.v1.GetPolicyResponse;
 import topicpolicies.v1.PolicyChange;
-import topicpolicies.v1.ScopedDelete;
-import topicpolicies.v1.ScopedDeleteResult;
+import topicpolicies.v1.PolicyDocument;
+import topicpolicies.v1.Scope;
 import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase;
 import topicpolicies.v1.UpdateOutcome;
 import topicpolicies.v1.UpdatePolicyRequest;
 import topicpolicies.v1.UpdatePolicyResponse;
+import topicpolicies.v1.WatchEvent;
 import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchPoliciesResponse;
+import topicpolicies.v1.WatchToken;
 
 /** As much of a sidecar as the plug-in's own rules need: it takes whole documents, refuses one value, and can be made to wait. */
 final class FakeSidecar extends TopicPoliciesServiceImplBase implements AutoCloseable {
@@ -41,18 +45,21 @@ final class FakeSidecar extends TopicPoliciesServiceImplBase implements AutoClos
 
     final List<UpdatePolicyRequest> updates = new CopyOnWriteArrayList<>();
     final List<DeletePolicyRequest> deletes = new CopyOnWriteArrayList<>();
-    /** How deletes fail; OK: they do not. */
-    volatile Status.Code deletesFail = Status.Code.OK;
-    /** Whether the call fails then, or each scope of it. */
-    volatile boolean deletesFailWhole = true;
-    /** What further deletes do after the next has failed. */
+    /** How deletes fail, by scope; those of others do not. */
+    final Map<Scope, Status.Code> deletesFail = new ConcurrentHashMap<>();
+    /** Namespaces of which watches are told nothing. */
+    final Set<String> silent = ConcurrentHashMap.newKeySet();
+    /** What further deletes of a scope do after the next has failed. */
     final Queue<Status.Code> deletesFailLater = new ConcurrentLinkedQueue<>();
     /** Each update takes one. */
     final Semaphore updatesAllowed = new Semaphore(1000);
     private final Map<String, TopicPolicies> documents = new HashMap<>();
-    private final List<StreamObserver<WatchPoliciesResponse>> watches = new ArrayList<>();
+    private final List<Watching> watches = new CopyOnWriteArrayList<>();
     private final Server server;
     private int version = 100;
+
+    private record Watching(Set<String> namespaces, StreamObserver<WatchPoliciesResponse> answer) {
+    }
 
     FakeSidecar() throws IOException {
         server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create()).addService(this).build().start();
@@ -79,57 +86,83 @@ final class FakeSidecar extends TopicPoliciesServiceImplBase implements AutoClos
             String before = String.valueOf(version);
             documents.put(request.getTopic() + request.getScope(), request.getPolicies());
             version++;
-            answer.onNext(UpdatePolicyResponse.newBuilder().setTopic(request.getTopic()).setScope(request.getScope())
-                    .setPolicies(request.getPolicies()).setVersion(String.valueOf(version)).setPreviousVersion(before)
-                    .setOutcome(UpdateOutcome.UPDATE_OUTCOME_APPLIED).setRequestId(request.getRequestId()).build());
+            answer.onNext(UpdatePolicyResponse.newBuilder().setDocument(document(request.getTopic(), request.getScope()))
+                    .setPreviousVersion(before).setOutcome(UpdateOutcome.UPDATE_OUTCOME_APPLIED).setRequestId(request.getRequestId()).build());
         }
         answer.onCompleted();
     }
 
     @Override
     public synchronized void getPolicy(GetPolicyRequest request, StreamObserver<GetPolicyResponse> answer) {
-        TopicPolicies document = documents.get(request.getTopic() + request.getScope());
-        GetPolicyResponse.Builder response = GetPolicyResponse.newBuilder().setTopic(request.getTopic()).setScope(request.getScope())
-                .setExists(document != null).setVersion(String.valueOf(version));
-        answer.onNext(document == null ? response.build() : response.setPolicies(document).build());
+        GetPolicyResponse.Builder response = GetPolicyResponse.newBuilder();
+        request.getScopesList().forEach(scope -> response.addDocuments(document(request.getTopic(), scope)));
+        answer.onNext(response.build());
         answer.onCompleted();
     }
 
+    private PolicyDocument.Builder document(String topic, Scope scope) {
+        PolicyDocument.Builder document = PolicyDocument.newBuilder().setTopic(topic).setScope(scope).setVersion(String.valueOf(version));
+        TopicPolicies policies = documents.get(topic + scope);
+        return policies == null ? document : document.setPolicies(policies);
+    }
+
     @Override
-    public void deletePolicy(DeletePolicyRequest request, StreamObserver<DeletePolicyResponse> answer) {
+    public synchronized void deletePolicy(DeletePolicyRequest request, StreamObserver<DeletePolicyResponse> answer) {
         deletes.add(request);
-        Any details = Any.pack(ErrorInfo.newBuilder().setDomain("topicpolicies.v1").setReason("WHY").build());
-        int code = deletesFail.value();
-        deletesFail = deletesFailLater.isEmpty() ? deletesFail : deletesFailLater.remove();
-        if (code != 0 && deletesFailWhole) {
+        int code = deletesFail.getOrDefault(request.getScope(), Status.Code.OK).value();
+        if (!deletesFailLater.isEmpty()) {
+            deletesFail.put(request.getScope(), deletesFailLater.remove());
+        }
+        if (code != 0) {
             answer.onError(StatusProto.toStatusException(com.google.rpc.Status.newBuilder().setCode(code).setMessage("It fails.")
-                    .addDetails(details).build()));
+                    .addDetails(Any.pack(ErrorInfo.newBuilder().setDomain("topicpolicies").setReason("WHY").build())).build()));
             return;
         }
-        topicpolicies.v1.Status error = topicpolicies.v1.Status.newBuilder().setCode(code).setMessage("It fails.").addDetails(details).build();
-        DeletePolicyResponse.Builder response = DeletePolicyResponse.newBuilder().setTopic(request.getTopic());
-        for (ScopedDelete each : request.getDeletesList()) {
-            ScopedDeleteResult.Builder result = ScopedDeleteResult.newBuilder().setScope(each.getScope());
-            response.addResults(code == 0 ? result.setVersion("999") : result.setError(error));
-        }
-        answer.onNext(response.build());
+        answer.onNext(DeletePolicyResponse.newBuilder().setOutcome(DeleteOutcome.DELETE_OUTCOME_DELETED)
+                .setDocument(PolicyDocument.newBuilder().setTopic(request.getTopic()).setScope(request.getScope()).setVersion("999")).build());
         answer.onCompleted();
     }
 
     @Override
     public synchronized void watchPolicies(WatchPoliciesRequest request, StreamObserver<WatchPoliciesResponse> answer) {
-        watches.add(answer);
+        watches.add(new Watching(Set.copyOf(request.getNamespacesList()), answer));
         for (String namespace : request.getNamespacesList()) {
-            answer.onNext(WatchPoliciesResponse.newBuilder().setBookmark(Bookmark.newBuilder().setNamespace(namespace)
-                    .setKind(BookmarkKind.BOOKMARK_KIND_SYNCED).setToken(topicpolicies.v1.WatchToken.newBuilder().setLog("log"))).build());
+            if (!silent.contains(namespace)) {
+                answer.onNext(response(synced(namespace)));
+            }
         }
     }
 
-    /** Tells all watches of a change. */
+    /** Whether a namespace is watched. */
+    boolean isWatched(String namespace) {
+        return watches.stream().anyMatch(watch -> watch.namespaces().contains(namespace));
+    }
+
+    /** Tells the watches of a namespace something. */
+    synchronized void tell(WatchEvent.Builder event) {
+        watches.stream().filter(watch -> watch.namespaces().contains(event.getNamespace())).forEach(watch -> watch.answer().onNext(response(event)));
+    }
+
+    /** Tells of a change. */
     synchronized void change(String namespace, String topic, TopicPolicies policies) {
         version++;
-        PolicyChange.Builder change = PolicyChange.newBuilder().setNamespace(namespace).setTopic(topic).setExists(true).setPolicies(policies)
-                .setScope(topicpolicies.v1.Scope.SCOPE_LOCAL).setVersion(String.valueOf(version)).setPosition(String.valueOf(version));
-        watches.forEach(watch -> watch.onNext(WatchPoliciesResponse.newBuilder().setChange(change).build()));
+        tell(changed(namespace, topic, policies));
+    }
+
+    /** A document at the newest version. */
+    synchronized WatchEvent.Builder changed(String namespace, String topic, TopicPolicies policies) {
+        return WatchEvent.newBuilder().setNamespace(namespace).setChange(PolicyChange.newBuilder().setPosition(String.valueOf(version))
+                .setDocument(PolicyDocument.newBuilder().setTopic(topic).setPolicies(policies).setScope(Scope.SCOPE_LOCAL)
+                        .setVersion(String.valueOf(version))));
+    }
+
+    /** The end of a snapshot. */
+    static WatchEvent.Builder synced(String namespace) {
+        return WatchEvent.newBuilder().setNamespace(namespace).setBookmark(Bookmark.newBuilder()
+                .setKind(BookmarkKind.BOOKMARK_KIND_SYNCED).setToken(WatchToken.newBuilder().setLog("log")));
+    }
+
+    private static WatchPoliciesResponse response(WatchEvent.Builder event) {
+        return WatchPoliciesResponse.newBuilder().addEvents(event).build();
     }
 }

@@ -64,4 +64,16 @@ final class PluginSettingsTest {
         assertEquals(file, settings.client().tls().orElseThrow().authorities().orElseThrow());
         assertEquals("sidecar", settings.client().tls().orElseThrow().serverName().orElseThrow());
     }
+
+    @Test
+    void aTokenIsNotSentToAnotherMachineInClear() throws IOException {
+        Path file = Files.writeString(directory.resolve("token"), "secret");
+        Properties elsewhere = properties("topicPoliciesSidecarAddress", "sidecar:6680", "topicPoliciesSidecarTokenFilePath", file.toString());
+        String said = assertThrows(IllegalArgumentException.class, () -> PluginSettings.of(elsewhere, "broker")).getMessage();
+        assertTrue(said.contains("without TLS") && said.contains("set topicPoliciesSidecarTlsEnabled"), said);
+        elsewhere.setProperty("topicPoliciesSidecarTlsEnabled", "true");
+        assertTrue(PluginSettings.of(elsewhere, "broker").client().tls().isPresent());
+        Properties open = properties("topicPoliciesSidecarAddress", "sidecar:6680");
+        assertTrue(PluginSettings.of(open, "broker").client().tls().isEmpty(), "the property says so");
+    }
 }

@@ -10,9 +10,10 @@ import static org.mockito.Mockito.mock;
 import static org.mockito.Mockito.when;
 
 import io.grpc.Status;
-import java.util.ArrayList;
+import io.prometheus.client.CollectorRegistry;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -37,9 +38,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
-import org.junit.jupiter.params.provider.ValueSource;
+import topicpolicies.v1.ErrorReason;
+import topicpolicies.v1.NamespaceState;
+import topicpolicies.v1.NamespaceStatus;
 import topicpolicies.v1.Scope;
-import topicpolicies.v1.ScopedDelete;
+import topicpolicies.v1.WatchEvent;
+import topicpolicies.v1.WatchReset;
 
 /** The plug-in's own rules, beside a sidecar that does what the test wants; tests/plugin has the real ones. */
 @Timeout(60)
@@ -157,18 +161,22 @@ final class SidecarTopicPoliciesServiceTest {
     void deletingKeepsTheGlobalPoliciesIfAskedTo() throws Exception {
         service.deleteTopicPoliciesAsync(TOPIC.getPartition(3), true).get(20, TimeUnit.SECONDS);
         service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
-        List<List<Scope>> scopes = new ArrayList<>();
-        sidecar.deletes.forEach(each -> scopes.add(each.getDeletesList().stream().map(ScopedDelete::getScope).toList()));
-        assertEquals(List.of(List.of(Scope.SCOPE_LOCAL), List.of(Scope.SCOPE_LOCAL, Scope.SCOPE_GLOBAL)), scopes);
+        assertEquals(Scope.SCOPE_LOCAL, sidecar.deletes.get(0).getScope());
+        assertEquals(Set.of(Scope.SCOPE_LOCAL, Scope.SCOPE_GLOBAL),
+                Set.of(sidecar.deletes.get(1).getScope(), sidecar.deletes.get(2).getScope()));
         assertEquals(TOPIC.toString(), sidecar.deletes.get(0).getTopic(), "of the topic, not of the partition");
         assertTrue(read().isEmpty());
         service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
-        assertEquals(2, sidecar.deletes.size(), "where there is known to be nothing, nothing is sent");
+        assertEquals(3, sidecar.deletes.size(), "where there is known to be nothing, nothing is sent");
     }
 
-    @ParameterizedTest
-    @ValueSource(booleans = {true, false})
-    void deletingWhatIsGoneSucceedsAndItIsForgottenHere(boolean whole) throws Exception {
+    private void deletesFail(Status.Code code) {
+        sidecar.deletesFail.put(Scope.SCOPE_LOCAL, code);
+        sidecar.deletesFail.put(Scope.SCOPE_GLOBAL, code);
+    }
+
+    @Test
+    void deletingWhatIsGoneSucceedsAndItIsForgottenHere() throws Exception {
         BlockingQueue<Integer> told = new LinkedBlockingQueue<>();
         service.registerListenerAsync(TOPIC, policies -> told.add(Optional.ofNullable(policies.getMaxProducerPerTopic()).orElse(0))).get();
         assertTrue(read().isEmpty());
@@ -176,10 +184,9 @@ final class SidecarTopicPoliciesServiceTest {
         assertEquals(7, told.poll(20, TimeUnit.SECONDS));
         assertEquals(7, read().orElseThrow().getMaxProducerPerTopic());
         namespace.deleted = true;
-        sidecar.deletesFail = Status.Code.NOT_FOUND;
-        sidecar.deletesFailWhole = whole;
+        deletesFail(Status.Code.NOT_FOUND);
         service.deleteTopicPoliciesAsync(TOPIC.getPartition(1)).get(20, TimeUnit.SECONDS);
-        assertEquals(1, sidecar.deletes.size(), "it was asked for");
+        assertEquals(2, sidecar.deletes.size(), "it was asked for");
         assertEquals(0, told.poll(20, TimeUnit.SECONDS), "nothing is set any more");
         assertTrue(read().isEmpty(), "a topic of the namespace's next life does not begin with the policies of the last");
         namespace.deleted = false;
@@ -192,33 +199,39 @@ final class SidecarTopicPoliciesServiceTest {
     void aDeletionThatMeetsALogThatIsGoingAwayIsRepeatedUntilItIsDoneOrGone(Status.Code end) throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
-        sidecar.deletesFailWhole = false;
-        sidecar.deletesFail = Status.Code.DEADLINE_EXCEEDED;
-        sidecar.deletesFailLater.addAll(List.of(Status.Code.UNAVAILABLE, end));
-        service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
+        sidecar.deletesFail.put(Scope.SCOPE_LOCAL, Status.Code.RESOURCE_EXHAUSTED);
+        sidecar.deletesFailLater.addAll(List.of(Status.Code.RESOURCE_EXHAUSTED, end));
+        service.deleteTopicPoliciesAsync(TOPIC, true).get(20, TimeUnit.SECONDS);
         assertEquals(3, sidecar.deletes.size());
         assertTrue(read().isEmpty());
+    }
+
+    @Test
+    void anUpdateAfterADeletionAsksForTheVersionBecauseTheNamespaceMayBeAnotherOne() throws Exception {
+        assertTrue(read().isEmpty());
+        update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
+        service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
+        update(policies -> policies.setMaxProducerPerTopic(8)).get(20, TimeUnit.SECONDS);
+        assertEquals("101", sidecar.updates.get(1).getEtag(), "what is read, and not what the deletion answered");
     }
 
     @Test
     void aDeletionIsNotRepeatedForEver() throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
-        sidecar.deletesFailWhole = false;
-        sidecar.deletesFail = Status.Code.DEADLINE_EXCEEDED;
+        deletesFail(Status.Code.RESOURCE_EXHAUSTED);
         long began = System.nanoTime();
         Throwable error = failure(service.deleteTopicPoliciesAsync(TOPIC));
         assertEquals(503, assertInstanceOf(RestException.class, error).getResponse().getStatus());
         assertTrue(System.nanoTime() - began > TimeUnit.SECONDS.toNanos(REQUEST_SECONDS - 2), "it had its time");
-        assertTrue(sidecar.deletes.size() > 2 && sidecar.deletes.size() < 12, sidecar.deletes.size() + " times");
+        assertTrue(sidecar.deletes.size() > 4 && sidecar.deletes.size() < 24, sidecar.deletes.size() + " times");
     }
 
     @Test
     void aDeletionThatIsBeingRepeatedEndsWithTheService() throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
-        sidecar.deletesFailWhole = false;
-        sidecar.deletesFail = Status.Code.UNAVAILABLE;
+        deletesFail(Status.Code.RESOURCE_EXHAUSTED);
         CompletableFuture<Void> deletion = service.deleteTopicPoliciesAsync(TOPIC);
         while (sidecar.deletes.size() < 2) {
             TimeUnit.MILLISECONDS.sleep(5);
@@ -228,16 +241,15 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @ParameterizedTest
-    @ValueSource(booleans = {true, false})
-    void aDeletionThatFailsOtherwiseFails(boolean whole) throws Exception {
+    @EnumSource(value = Scope.class, names = {"SCOPE_LOCAL", "SCOPE_GLOBAL"})
+    void aDeletionThatFailsOtherwiseInAScopeFails(Scope scope) throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
         namespace.deleted = true;
-        sidecar.deletesFail = Status.Code.FAILED_PRECONDITION;
-        sidecar.deletesFailWhole = whole;
+        sidecar.deletesFail.put(scope, Status.Code.FAILED_PRECONDITION);
         Throwable error = failure(service.deleteTopicPoliciesAsync(TOPIC));
         assertEquals(412, assertInstanceOf(RestException.class, error).getResponse().getStatus());
-        assertEquals(7, read().orElseThrow().getMaxProducerPerTopic(), "what may be there still is");
+        assertEquals(scope == Scope.SCOPE_LOCAL, read().isPresent(), "what may be there still is");
     }
 
     @Test
@@ -273,5 +285,50 @@ final class SidecarTopicPoliciesServiceTest {
         namespace.deleted = true;
         update(policies -> policies.setMaxProducerPerTopic(1)).get(20, TimeUnit.SECONDS);
         assertTrue(sidecar.updates.isEmpty());
+    }
+
+    @Test
+    void aNamespaceThatBeginsAnewIsReadAsItWasUntilItsSnapshotIsComplete() throws Exception {
+        BlockingQueue<Integer> told = new LinkedBlockingQueue<>();
+        service.registerListenerAsync(TOPIC, policies -> told.add(Optional.ofNullable(policies.getMaxProducerPerTopic()).orElse(0))).get();
+        assertTrue(read().isEmpty());
+        TopicName other = TopicName.get("persistent://public/default/other");
+        sidecar.change("public/default", TOPIC.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(7).build());
+        assertEquals(7, told.poll(20, TimeUnit.SECONDS));
+        sidecar.tell(WatchEvent.newBuilder().setNamespace("public/default").setReset(WatchReset.newBuilder()
+                .setReason(ErrorReason.ERROR_REASON_LOG_REPLACED)));
+        sidecar.tell(sidecar.changed("public/default", other.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(8).build()));
+        while (service.getTopicPoliciesAsync(other, GetType.LOCAL_ONLY).get(20, TimeUnit.SECONDS).isEmpty()) {
+            TimeUnit.MILLISECONDS.sleep(5);
+        }
+        assertEquals(7, read().orElseThrow().getMaxProducerPerTopic());
+        sidecar.tell(FakeSidecar.synced("public/default"));
+        assertEquals(0, told.poll(20, TimeUnit.SECONDS), "it is gone");
+        assertTrue(read().isEmpty());
+    }
+
+    @Test
+    void theStalenessIsThatOfTheNamespaceThatIsWorstOffHoweverMuchIsHeardOfOthers() throws Exception {
+        assertTrue(read().isEmpty());
+        assertTrue(staleness() < 30, "one that was told completely");
+        TopicName lost = TopicName.get("persistent://public/lost/orders");
+        sidecar.silent.add("public/lost");
+        CompletableFuture<Optional<TopicPolicies>> waiting = service.getTopicPoliciesAsync(lost, GetType.LOCAL_ONLY);
+        assertEquals(Double.POSITIVE_INFINITY, staleness(), "one that was never told completely");
+        while (!sidecar.isWatched("public/lost")) {
+            TimeUnit.MILLISECONDS.sleep(5);
+        }
+        sidecar.tell(FakeSidecar.synced("public/lost"));
+        waiting.get(20, TimeUnit.SECONDS);
+        sidecar.change("public/lost", lost.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(7).build());
+        sidecar.tell(WatchEvent.newBuilder().setNamespace("public/lost").setStatus(NamespaceStatus.newBuilder()
+                .setState(NamespaceState.NAMESPACE_STATE_FAILED).setReason(ErrorReason.ERROR_REASON_LOG_LOST)));
+        TimeUnit.MILLISECONDS.sleep(300);
+        sidecar.tell(FakeSidecar.synced("public/default"));
+        assertTrue(staleness() >= 0.3, "neither changes, nor states, nor other namespaces make it fresher");
+    }
+
+    private static double staleness() {
+        return CollectorRegistry.defaultRegistry.getSampleValue("topicpolicies_sidecar_staleness_seconds");
     }
 }

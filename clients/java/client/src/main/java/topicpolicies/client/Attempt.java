@@ -1,22 +1,14 @@
 package topicpolicies.client;
 
-import io.grpc.Attributes;
-import io.grpc.CallOptions;
-import io.grpc.Channel;
-import io.grpc.ClientCall;
-import io.grpc.ClientInterceptor;
-import io.grpc.ClientStreamTracer;
-import io.grpc.Metadata;
-import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientResponseObserver;
 import java.util.concurrent.CompletableFuture;
 
 /** One attempt of a unary call, which knows whether its request went out. */
-final class Attempt<Q, A> implements ClientResponseObserver<Q, A>, ClientInterceptor {
+final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
     private final CompletableFuture<A> answered = new CompletableFuture<>();
-    private volatile boolean sent;
+    private final Sent sent = new Sent();
     private volatile boolean abandoned;
     private volatile ClientCallStreamObserver<Q> call;
     private A answer;
@@ -26,40 +18,25 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A>, ClientInterce
         return answered;
     }
 
-    /** Whether there was a connection that took the request. */
-    boolean sent() {
+    /** Notes whether there was a connection that took the request. */
+    Sent sent() {
         return sent;
     }
 
     /** Ends it, if there has been no connection so far. */
     void abandonUnlessSent() {
-        if (!sent && call != null) {
+        if (!sent.isSent() && call != null) {
             abandoned = true;
             call.cancel("there is no connection yet", null);
         }
     }
 
-    /** Ends it, once it was started, because the client was closed; nobody waits for gRPC to tell so. */
-    void end() {
-        answered.completeExceptionally(TopicPoliciesException.clientClosed());
+    /** Ends it, once it was started, because nobody waits for it any more; nor does anybody for gRPC to tell so. */
+    void end(TopicPoliciesException why) {
+        answered.completeExceptionally(why);
         if (call != null) {
-            call.cancel("the client was closed", null);
+            call.cancel(why.getMessage(), null);
         }
-    }
-
-    @Override
-    public <R, S> ClientCall<R, S> interceptCall(MethodDescriptor<R, S> method, CallOptions options, Channel next) {
-        return next.newCall(method, options.withStreamTracerFactory(new ClientStreamTracer.Factory() {
-            @Override
-            public ClientStreamTracer newClientStreamTracer(ClientStreamTracer.StreamInfo info, Metadata headers) {
-                return new ClientStreamTracer() {
-                    @Override
-                    public void streamCreated(Attributes transport, Metadata headers) {
-                        sent = true;
-                    }
-                };
-            }
-        }));
     }
 
     @Override
@@ -75,7 +52,7 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A>, ClientInterce
     @Override
     public void onError(Throwable error) {
         TopicPoliciesException failure = TopicPoliciesException.of(error);
-        if (abandoned && !sent && failure.code() == Status.Code.CANCELLED) {
+        if (abandoned && !sent.isSent() && failure.code() == Status.Code.CANCELLED) {
             failure = new TopicPoliciesException(Status.Code.UNAVAILABLE, "There was no connection in time.", error);
         }
         answered.completeExceptionally(failure);

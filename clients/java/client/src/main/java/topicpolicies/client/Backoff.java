@@ -10,8 +10,10 @@ import java.time.Duration;
  * @param factor by how much the ceiling grows from one pause to the next
  */
 public record Backoff(Duration first, Duration longest, double factor) {
-    /** From 100 ms to 5 s, doubling: for connections that broke. */
+    /** From 100 ms to 5 s, doubling: for calls that failed. */
     public static final Backoff RECONNECT = new Backoff(Duration.ofMillis(100), Duration.ofSeconds(5), 2);
+    /** From 100 ms to 10 s, doubling: for watches. */
+    public static final Backoff WATCH = new Backoff(Duration.ofMillis(100), Duration.ofSeconds(10), 2);
     /** From 10 ms to 500 ms, doubling: for edits that somebody else was faster with. */
     public static final Backoff CONFLICT = new Backoff(Duration.ofMillis(10), Duration.ofMillis(500), 2);
 

@@ -3,32 +3,24 @@ package topicpolicies.client;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
-import java.util.EnumSet;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 
-/** Unary calls as futures, each with its repeats, where {@link Routes} says. */
+/** Unary calls as futures, each with its repeats, where {@link Routes} says. Whoever completes a future himself ends its call. */
 final class Calls {
-    /** How a change fails when it may have been made all the same, unless the service itself says so. */
-    private static final Set<Status.Code> AMBIGUOUS = EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED,
-            Status.Code.DEADLINE_EXCEEDED, Status.Code.INTERNAL, Status.Code.UNKNOWN);
-    /** Answers that a repeat gets only if the request was not applied before: the service looks its id up first. */
-    private static final Set<Status.Code> SETTLED = EnumSet.of(Status.Code.ABORTED, Status.Code.INVALID_ARGUMENT);
     /** How long a connection may take to be made where there is another address to try. */
-    private static final long CONNECTING_SECONDS = 5;
+    private static final Duration CONNECTING = Duration.ofSeconds(5);
 
     private final Line line;
     private final RetryPolicy retries;
-    private final Duration timeout;
-    private final Executor executor;
-    private final Set<CompletableFuture<Void>> pauses = ConcurrentHashMap.newKeySet();
+    private final Pauses pauses;
     private final Set<Attempt<?, ?>> attempts = ConcurrentHashMap.newKeySet();
 
     /** One of the service's unary methods. */
@@ -36,36 +28,44 @@ final class Calls {
         void call(TopicPoliciesServiceStub stub, Q request, StreamObserver<A> answer);
     }
 
-    Calls(Line line, RetryPolicy retries, Duration timeout, Executor executor) {
-        this.line = line;
-        this.retries = retries;
-        this.timeout = timeout;
-        this.executor = executor;
+    /**
+     * What is asked.
+     *
+     * @param method the method
+     * @param message the request
+     * @param reading what the caller makes of the answer
+     * @param timeout how long it may take in all
+     */
+    record Question<Q, A, R>(Method<Q, A> method, Q message, Function<A, R> reading, Duration timeout) {
     }
 
-    /** A read. Where gRPC repeats it, nobody else does: attempts would multiply. */
-    <Q, A> CompletableFuture<A> read(Method<Q, A> method, Q request) {
-        RetryPolicy ours = line.repeatsReads(line.routes().address()) ? RetryPolicy.NONE : retries;
-        return new Call<>(method, request, "", "", ours).start();
+    Calls(Line line, RetryPolicy retries, Pauses pauses) {
+        this.line = line;
+        this.retries = retries;
+        this.pauses = pauses;
+    }
+
+    /** A read, which gRPC repeats where it can: there the client does not, for attempts would multiply. */
+    <Q, A, R> CompletableFuture<R> read(Question<Q, A, R> question) {
+        return new Call<>(question, "", "", true).start();
     }
 
     /** A change that is not to be made: like a read, but gRPC knows it as a change, and repeats it nowhere. */
-    <Q, A> CompletableFuture<A> dryRun(Method<Q, A> method, Q request) {
-        return new Call<>(method, request, "", "", retries).start();
+    <Q, A, R> CompletableFuture<R> dryRun(Question<Q, A, R> question) {
+        return new Call<>(question, "", "", false).start();
     }
 
     /** A change: if it was sent and not answered, its outcome is unknown. */
-    <Q, A> CompletableFuture<A> change(Method<Q, A> method, Q request, String topic, String requestId) {
-        return new Call<>(method, request, Selection.namespaceOf(topic), requestId, retries).start();
+    <Q, A, R> CompletableFuture<R> change(Question<Q, A, R> question, String namespace, String requestId) {
+        return new Call<>(question, namespace, requestId, false).start();
     }
 
     /**
-     * Nothing is repeated any more, and nothing is waited for. The end of a channel does not end all: gRPC lets a read go on that it was just about
-     * to repeat, a channel that the client was given stays open, and an executor may be gone by which gRPC would tell.
+     * Nothing is waited for any more. The end of a channel does not end all: gRPC lets a read go on that it was just about to repeat, a
+     * channel that the client was given stays open, and an executor may be gone by which gRPC would tell.
      */
     void close() {
-        pauses.forEach(pause -> pause.complete(null));
-        attempts.forEach(Attempt::end);
+        attempts.forEach(attempt -> attempt.end(TopicPoliciesException.clientClosed()));
     }
 
     /** Waits; fails with the exception itself. */
@@ -80,89 +80,100 @@ final class Calls {
         }
     }
 
-    /** One call. Its attempts follow each other, so nothing in it is shared. */
-    private final class Call<Q, A> {
-        private final Method<Q, A> method;
-        private final Q request;
+    /** One call. Its attempts follow each other, so nothing in it is shared but what ends it. */
+    private final class Call<Q, A, R> {
+        private final Question<Q, A, R> question;
         private final String namespace;
-        private final String requestId;
-        private final long endNanos = System.nanoTime() + timeout.toNanos();
-        private final CompletableFuture<A> result = new CompletableFuture<>();
-        private final Repeats repeats;
-        private boolean unknown;
+        private final boolean change;
+        private final boolean repeatedByGrpc;
+        private final Tries tries;
+        private final CompletableFuture<R> result = new CompletableFuture<>();
+        private volatile Attempt<Q, A> current;
+        /** Where a read was sent by a sidecar that can't answer it; null: nowhere. */
+        private String led;
 
         /** Without a request id it is a read. */
-        Call(Method<Q, A> method, Q request, String namespace, String requestId, RetryPolicy policy) {
-            this.method = method;
-            this.request = request;
+        Call(Question<Q, A, R> question, String namespace, String requestId, boolean repeatedByGrpc) {
+            this.question = question;
             this.namespace = namespace;
-            this.requestId = requestId;
-            this.repeats = new Repeats(policy, isChange());
+            this.change = !requestId.isEmpty();
+            this.repeatedByGrpc = repeatedByGrpc;
+            this.tries = new Tries(retries, requestId, System.nanoTime() + question.timeout().toNanos());
         }
 
-        CompletableFuture<A> start() {
+        CompletableFuture<R> start() {
+            result.whenComplete((answer, error) -> endCurrent());
             attempt();
             return result;
         }
 
-        private boolean isChange() {
-            return !requestId.isEmpty();
+        /** There is an end to it, perhaps because whoever waited for it has given it up. */
+        private void endCurrent() {
+            Attempt<Q, A> attempt = current;
+            if (attempt != null && !attempt.answered().isDone()) {
+                attempt.end(new TopicPoliciesException(Status.Code.CANCELLED, "The call was given up.", null));
+            }
         }
 
         private void attempt() {
-            String address = isChange() ? line.routes().writer(namespace) : line.routes().address();
+            String address = change ? line.routes().writer(namespace) : led != null ? led : line.routes().address();
             Attempt<Q, A> attempt = new Attempt<>();
+            attempts.add(attempt);
+            attempt.answered().whenComplete((answer, error) -> attempts.remove(attempt));
             try {
-                method.call(ready(line.stub(address), address, attempt), request, attempt);
-            } catch (TopicPoliciesException error) {
+                question.method().call(ready(line.stub(address), address, attempt), question.message(), attempt);
+            } catch (RuntimeException error) { // the client's, or that of an interceptor of a channel that it was given
+                attempts.remove(attempt);
                 line.routes().forget(address, namespace);
-                fail(error, true);
+                fail(TopicPoliciesException.of(error), true);
                 return;
             }
             if (!line.alone(address) && !line.connected(address)) {
-                CompletableFuture.delayedExecutor(CONNECTING_SECONDS, TimeUnit.SECONDS, executor).execute(attempt::abandonUnlessSent);
+                pauses.pause(CONNECTING).thenRun(attempt::abandonUnlessSent);
             }
             attempt.answered().whenComplete((answer, error) -> {
                 if (error == null) {
-                    result.complete(answer);
+                    succeed(answer);
                 } else {
-                    failed(address, TopicPoliciesException.of(error), attempt.sent());
+                    failed(address, TopicPoliciesException.of(error), attempt.sent().isSent());
                 }
             });
-            underWay(attempt);
-        }
-
-        private void underWay(Attempt<Q, A> attempt) {
-            attempts.add(attempt);
-            attempt.answered().whenComplete((answer, error) -> attempts.remove(attempt));
+            current = attempt;
             if (line.isClosed()) {
-                attempt.end(); // after the others were
+                attempt.end(TopicPoliciesException.clientClosed()); // after the others were
+            } else if (result.isDone()) {
+                endCurrent();
             }
         }
 
         private TopicPoliciesServiceStub ready(TopicPoliciesServiceStub stub, String address, Attempt<Q, A> attempt) {
-            long left = Math.max(endNanos - System.nanoTime(), 0);
-            long limit = isChange() && retries.repeats() ? Math.min(left, retries.attemptTimeout().toNanos()) : left;
-            TopicPoliciesServiceStub timed = stub.withInterceptors(attempt).withDeadlineAfter(limit, TimeUnit.NANOSECONDS);
+            long left = tries.leftNanos();
+            long limit = change && retries.repeats() ? Math.min(left, retries.attemptTimeout().toNanos()) : left;
+            TopicPoliciesServiceStub timed = stub.withInterceptors(attempt.sent()).withDeadlineAfter(limit, TimeUnit.NANOSECONDS);
             return line.waits(address) ? timed.withWaitForReady() : timed;
         }
 
-        private void failed(String address, TopicPoliciesException error, boolean sent) {
-            boolean refused = error.fromService() && error.code() != Status.Code.DEADLINE_EXCEEDED;
-            unknown |= sent && !refused && AMBIGUOUS.contains(error.code());
-            boolean redirected = false;
-            if (isChange()) {
-                redirected = line.routes().failed(address, namespace, error);
-            } else {
-                line.routes().failed(address, error);
+        private void succeed(A answer) {
+            try {
+                result.complete(question.reading().apply(answer));
+            } catch (RuntimeException error) {
+                result.completeExceptionally(error);
             }
-            Optional<Duration> pause = repeats.failed(error, sent, redirected, ThreadLocalRandom.current().nextDouble());
-            if (pause.isEmpty() || System.nanoTime() + pause.get().toNanos() - endNanos >= 0) {
+        }
+
+        private void failed(String address, TopicPoliciesException error, boolean sent) {
+            if (result.isDone()) {
+                return; // it was given up, which says nothing of the address
+            }
+            boolean redirected = change ? line.routes().failed(address, namespace, error) : led(address, error);
+            boolean another = redirected || !(repeatedByGrpc && line.repeatsReads(address));
+            Optional<Duration> pause = tries.failed(error, sent, redirected, ThreadLocalRandom.current().nextDouble());
+            if (pause.isEmpty() || !another) {
                 fail(error, sent);
                 return;
             }
-            pausing(pause.get()).thenRun(() -> {
-                if (line.isClosed()) {
+            pauses.pause(pause.get()).whenComplete((nothing, rejected) -> {
+                if (line.isClosed() || rejected != null || result.isDone()) {
                     fail(error, sent);
                 } else {
                     attempt();
@@ -170,28 +181,17 @@ final class Calls {
             });
         }
 
-        private CompletableFuture<Void> pausing(Duration pause) {
-            if (pause.isZero()) {
-                return CompletableFuture.completedFuture(null);
+        /** Whether a read was sent somewhere else, to which the next attempt goes. */
+        private boolean led(String address, TopicPoliciesException error) {
+            led = line.routes().leader(address, error).orElse(null);
+            if (led == null) {
+                line.routes().failed(address, error);
             }
-            CompletableFuture<Void> over = new CompletableFuture<>();
-            pauses.add(over);
-            CompletableFuture.delayedExecutor(pause.toNanos(), TimeUnit.NANOSECONDS, executor).execute(() -> over.complete(null));
-            if (line.isClosed()) {
-                over.complete(null); // after the others were
-            }
-            return over.whenComplete((nothing, error) -> pauses.remove(over));
+            return led != null;
         }
 
         private void fail(TopicPoliciesException error, boolean sent) {
-            if (isChange() && unknown && !SETTLED.contains(error.code())) {
-                result.completeExceptionally(new OutcomeUnknownException(error, requestId));
-            } else if (isChange() && error.code() == Status.Code.DEADLINE_EXCEEDED && Repeats.unsent(error, sent)) {
-                String message = "There was no connection to the service in time: " + error.getMessage();
-                result.completeExceptionally(new TopicPoliciesException(Status.Code.UNAVAILABLE, message, error));
-            } else {
-                result.completeExceptionally(error);
-            }
+            result.completeExceptionally(tries.verdict(error, sent));
         }
     }
 }

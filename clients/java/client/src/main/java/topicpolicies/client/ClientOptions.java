@@ -6,74 +6,197 @@ import java.util.Optional;
 import java.util.concurrent.Executor;
 import java.util.function.Supplier;
 
-/**
- * How a client reaches the service, and what holds for all its calls. Immutable: each {@code with...} gives changed options.
- *
- * @param target the service's address, {@code host:port} or as gRPC understands it, or the addresses of several sidecars, separated by commas,
- *     which take turns when they can't be reached. A change of a namespace that one sidecar leads goes to that one, wherever it is, with the
- *     same TLS and token; reads and watches stay where they are
- * @param tls TLS; empty: in clear, which is meant for this machine only
- * @param token gives the token that each call carries (read anew for every call, so that it may change); empty: none
- * @param actor who asks for the changes; it is written into the log beside them. Empty: nobody says
- * @param timeout how long a call may take in all, its repeats included
- * @param retries whether calls that found no service, or nobody who writes the namespace, are repeated until their time is over; changes carry a
- *     request id, so they are safe
- * @param executor where answers and watches are told; empty: gRPC's own
- */
-public record ClientOptions(String target, Optional<Tls> tls, Optional<Supplier<String>> token, String actor, Duration timeout,
-                            boolean retries, Optional<Executor> executor) {
+/** How a client reaches the service, and what holds for all its calls. Immutable. */
+public final class ClientOptions {
     /** Where the service listens unless it was told otherwise. */
     public static final String DEFAULT_TARGET = "localhost:6680";
 
-    /** Checks what cannot be right. */
-    public ClientOptions {
-        Objects.requireNonNull(target);
-        if (timeout.isNegative() || timeout.isZero()) {
-            throw new IllegalArgumentException("the timeout must be positive");
+    private final String target;
+    private final Optional<Tls> tls;
+    private final Optional<Supplier<String>> token;
+    private final String actor;
+    private final String reason;
+    private final Duration timeout;
+    private final boolean retries;
+    private final Optional<Executor> executor;
+
+    private ClientOptions(Builder builder) {
+        boolean elsewhere = !Routes.addressesOf(builder.target).stream().allMatch(Line::local);
+        this.target = builder.target;
+        this.tls = builder.tls.isEmpty() && elsewhere && !builder.plain ? Optional.of(Tls.DEFAULT) : builder.tls;
+        this.token = builder.token;
+        this.actor = builder.actor;
+        this.reason = builder.reason;
+        this.timeout = builder.timeout;
+        this.retries = builder.retries;
+        this.executor = builder.executor;
+        if (token.isPresent() && tls.isEmpty() && elsewhere) {
+            throw new IllegalArgumentException("a token is not sent to another machine without TLS: " + target);
         }
-        if (!actor.equals(actor.strip()) || !actor.chars().allMatch(each -> each >= ' ' && each < 127)) {
-            throw new IllegalArgumentException("the actor is sent as metadata: printable ASCII, without blanks around it");
-        }
     }
 
-    /** The defaults, for an address: in clear, 30 s a call, with retries. */
-    public static ClientOptions of(String target) {
-        return new ClientOptions(target, Optional.empty(), Optional.empty(), "", Duration.ofSeconds(30), true, Optional.empty());
+    /**
+     * Options for an address: 30 s a call, with retries, and with TLS unless the address is this machine's.
+     *
+     * @param target {@code host:port} or as gRPC understands it, or the addresses of several sidecars, separated by commas, which take
+     *     turns when they can't be reached. A change of a namespace that one sidecar leads goes to that one, wherever it is, with the same
+     *     TLS and token; reads and watches stay where they are
+     */
+    public static Builder of(String target) {
+        return new Builder(target);
     }
 
-    /** With TLS. */
-    public ClientOptions withTls(Tls value) {
-        return new ClientOptions(target, Optional.of(value), token, actor, timeout, retries, executor);
+    /** Options that begin as these. */
+    public Builder toBuilder() {
+        Builder builder = new Builder(target);
+        builder.tls = tls;
+        builder.plain = tls.isEmpty();
+        builder.token = token;
+        builder.actor = actor;
+        builder.reason = reason;
+        builder.timeout = timeout;
+        builder.retries = retries;
+        builder.executor = executor;
+        return builder;
     }
 
-    /** With a token in each call, sent as {@code authorization: Bearer}. */
-    public ClientOptions withToken(Supplier<String> value) {
-        return new ClientOptions(target, tls, Optional.of(value), actor, timeout, retries, executor);
+    /** The address, or several. */
+    public String target() {
+        return target;
     }
 
-    /** With a name of who asks. */
-    public ClientOptions withActor(String value) {
-        return new ClientOptions(target, tls, token, value, timeout, retries, executor);
+    /** TLS; empty: in clear. */
+    public Optional<Tls> tls() {
+        return tls;
     }
 
-    /** With another time for each call. */
-    public ClientOptions withTimeout(Duration value) {
-        return new ClientOptions(target, tls, token, actor, value, retries, executor);
+    /** Gives the token that each call carries; empty: none. */
+    public Optional<Supplier<String>> token() {
+        return token;
     }
 
-    /** With every call made once. */
-    public ClientOptions withoutRetries() {
-        return new ClientOptions(target, tls, token, actor, timeout, false, executor);
+    /** Who asks for the changes; empty: nobody says. */
+    public String actor() {
+        return actor;
     }
 
-    /** With answers and watches told on an executor. */
-    public ClientOptions withExecutor(Executor value) {
-        return new ClientOptions(target, tls, token, actor, timeout, retries, Optional.of(value));
+    /** Why; empty: nobody says. */
+    public String reason() {
+        return reason;
+    }
+
+    /** How long a call may take in all, its repeats included. */
+    public Duration timeout() {
+        return timeout;
+    }
+
+    /** Whether calls are repeated. */
+    public boolean retries() {
+        return retries;
+    }
+
+    /** Where answers and watches are told; empty: Java's common pool. */
+    public Optional<Executor> executor() {
+        return executor;
     }
 
     /** Everything but the token. */
     @Override
     public String toString() {
         return "ClientOptions[" + target + (tls.isPresent() ? ", TLS" : "") + (token.isPresent() ? ", token" : "") + "]";
+    }
+
+    /** A time that a call may take. */
+    static Duration positive(Duration timeout) {
+        if (timeout.isNegative() || timeout.isZero()) {
+            throw new IllegalArgumentException("the timeout must be positive");
+        }
+        return timeout;
+    }
+
+    /** What options are made of. */
+    public static final class Builder {
+        private final String target;
+        private Optional<Tls> tls = Optional.empty();
+        private boolean plain;
+        private Optional<Supplier<String>> token = Optional.empty();
+        private String actor = "";
+        private String reason = "";
+        private Duration timeout = Duration.ofSeconds(30);
+        private boolean retries = true;
+        private Optional<Executor> executor = Optional.empty();
+
+        private Builder(String target) {
+            this.target = Objects.requireNonNull(target);
+        }
+
+        /** With this TLS, also on this machine. */
+        public Builder tls(Tls value) {
+            tls = Optional.of(value);
+            plain = false;
+            return this;
+        }
+
+        /** In clear, also to another machine; a token is not sent to one so. */
+        public Builder withoutTls() {
+            tls = Optional.empty();
+            plain = true;
+            return this;
+        }
+
+        /** With a token in each call, sent as {@code authorization: Bearer}; it is asked for anew for every call, so that it may change. */
+        public Builder token(Supplier<String> value) {
+            token = Optional.of(value);
+            return this;
+        }
+
+        /** Who asks, where a change does not say so itself; it is written into the log. Sent as metadata: printable ASCII. */
+        public Builder actor(String value) {
+            actor = metadata("actor", value);
+            return this;
+        }
+
+        /** Why, where a change does not say so itself; it is written into the log. Sent as metadata: printable ASCII. */
+        public Builder reason(String value) {
+            reason = metadata("reason", value);
+            return this;
+        }
+
+        /** How long a call may take in all, its repeats included, where the call does not say so itself. */
+        public Builder timeout(Duration value) {
+            timeout = positive(value);
+            return this;
+        }
+
+        /**
+         * Every call is made once. Otherwise those that found no service, or nobody who writes the namespace, are repeated until their time
+         * is over; changes carry a request id, so that is safe.
+         */
+        public Builder withoutRetries() {
+            retries = false;
+            return this;
+        }
+
+        /** Answers and watches are told on this executor. */
+        public Builder executor(Executor value) {
+            executor = Optional.of(value);
+            return this;
+        }
+
+        /**
+         * The options.
+         *
+         * @throws IllegalArgumentException a token would be sent to another machine without TLS
+         */
+        public ClientOptions build() {
+            return new ClientOptions(this);
+        }
+
+        private static String metadata(String name, String value) {
+            if (!value.equals(value.strip()) || !value.chars().allMatch(each -> each >= ' ' && each < 127)) {
+                throw new IllegalArgumentException("the " + name + " is sent as metadata: printable ASCII, without blanks around it");
+            }
+            return value;
+        }
     }
 }

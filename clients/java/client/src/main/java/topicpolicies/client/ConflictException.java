@@ -1,6 +1,9 @@
 package topicpolicies.client;
 
-/** The document is not at the version that the etag demanded (ABORTED). Read it again and decide anew. */
+/**
+ * The document is not as the change demands: at another version than the etag (ABORTED), or there, although there must be none
+ * (ALREADY_EXISTS). Nothing was changed: read it again and decide anew.
+ */
 public final class ConflictException extends TopicPoliciesException {
     ConflictException(TopicPoliciesException cause) {
         super(cause);

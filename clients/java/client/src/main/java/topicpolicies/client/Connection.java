@@ -18,6 +18,7 @@ import java.util.function.Supplier;
 /** The channel to an address: TLS, token, keep-alive, and how gRPC repeats reads; see {@link RetryPolicy}. */
 final class Connection {
     static final Metadata.Key<String> ACTOR = Metadata.Key.of("topicpolicies-actor", Metadata.ASCII_STRING_MARSHALLER);
+    static final Metadata.Key<String> REASON = Metadata.Key.of("topicpolicies-reason", Metadata.ASCII_STRING_MARSHALLER);
     private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
     private static final int LARGEST_MESSAGE_BYTES = 64 << 20;
 

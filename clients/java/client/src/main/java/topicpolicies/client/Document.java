@@ -1,7 +1,7 @@
 package topicpolicies.client;
 
 import java.util.Optional;
-import topicpolicies.v1.GetPolicyResponse;
+import topicpolicies.v1.PolicyDocument;
 import topicpolicies.v1.TopicPolicies;
 
 /**
@@ -11,12 +11,15 @@ import topicpolicies.v1.TopicPolicies;
  * @param scope in which clusters it holds
  * @param policies the policies; empty if there is no document
  * @param version which event produced it; its etag. An absent document has a version too. Of one topic and scope, string order is log order
+ * @param disabled whether topic policies are disabled for this topic: its documents are not told of then
  */
-public record Document(String topic, Scope scope, Optional<TopicPolicies> policies, String version) {
+public record Document(String topic, Scope scope, Optional<TopicPolicies> policies, String version, boolean disabled) {
 
-    static Document of(GetPolicyResponse answer) {
-        Optional<TopicPolicies> policies = answer.getExists() ? Optional.of(answer.getPolicies()) : Optional.empty();
-        return new Document(answer.getTopic(), Scope.of(answer.getScope()), policies, answer.getVersion());
+    /** From an answer; empty if its scope is not known here. */
+    static Optional<Document> of(PolicyDocument message) {
+        return Scope.of(message.getScope()).map(scope -> new Document(message.getTopic(), scope,
+                message.hasPolicies() ? Optional.of(message.getPolicies()) : Optional.empty(), message.getVersion(),
+                message.getDisabled()));
     }
 
     /** Whether there is a document. */
@@ -31,6 +34,6 @@ public record Document(String topic, Scope scope, Optional<TopicPolicies> polici
 
     /** Whether another document of the same topic and scope is older than this one. */
     boolean newerThan(Document other) {
-        return version.compareTo(other.version) > 0;
+        return LogOrder.isAfter(version, other.version);
     }
 }

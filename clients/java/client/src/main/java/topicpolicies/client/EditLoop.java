@@ -1,14 +1,11 @@
 package topicpolicies.client;
 
-import static java.util.concurrent.CompletableFuture.completedFuture;
-import static java.util.concurrent.CompletableFuture.failedFuture;
-
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.function.Function;
+import java.util.function.Consumer;
 import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdateOutcome;
 
@@ -16,45 +13,99 @@ import topicpolicies.v1.UpdateOutcome;
 final class EditLoop {
     private final TopicPoliciesClient client;
     private final Edit edit;
-    private final Function<Duration, Executor> later;
+    private final Pauses pauses;
+    private final long endNanos;
+    private final CompletableFuture<UpdateResult> result = new CompletableFuture<>();
+    private volatile CompletableFuture<?> current = CompletableFuture.completedFuture(null);
     private List<String> lastMask = List.of();
     private TopicPolicies last = TopicPolicies.getDefaultInstance();
     private int same;
+    private int attempts;
 
-    /** {@code later} gives an executor that waits first. */
-    EditLoop(TopicPoliciesClient client, Edit edit, Function<Duration, Executor> later) {
+    /** {@code timeout}: for all of it. */
+    EditLoop(TopicPoliciesClient client, Edit edit, Pauses pauses, Duration timeout) {
         this.client = client;
         this.edit = edit;
-        this.later = later;
+        this.pauses = pauses;
+        this.endNanos = System.nanoTime() + timeout.toNanos();
     }
 
-    CompletableFuture<UpdateResult> attempt(Document document, int attempt) {
-        if (edit.skipIfAbsent() && !document.exists()) {
-            return completedFuture(UpdateResult.nothing(document, UpdateOutcome.UPDATE_OUTCOME_SKIPPED, attempt));
+    /** Begins. Whoever completes the future himself ends the edit. */
+    CompletableFuture<UpdateResult> start() {
+        result.whenComplete((done, error) -> current.cancel(false));
+        Optional<Document> start = edit.start();
+        if (start.isPresent()) {
+            attempt(start.get());
+        } else {
+            read("");
         }
-        TopicPolicies before = document.policiesOrDefault();
-        TopicPolicies.Builder copy = before.toBuilder();
-        edit.change().accept(copy);
-        TopicPolicies after = copy.build();
-        List<String> mask = FieldPaths.between(before, after);
-        if (mask.isEmpty()) {
-            return completedFuture(UpdateResult.nothing(document, UpdateOutcome.UPDATE_OUTCOME_UNCHANGED, attempt));
-        }
-        boolean unconditional = cameOutTheSame(mask, after) && edit.insistent();
-        Update update = Update.of(edit.topic(), after, mask).in(edit.scope());
-        update = unconditional ? update : update.ifVersion(document.version());
-        update = edit.skipIfAbsent() ? update.ifPresent() : update;
-        return client.updateAsync(update, attempt).exceptionallyCompose(error -> again(TopicPoliciesException.of(error), attempt));
+        return result;
     }
 
-    private CompletableFuture<UpdateResult> again(TopicPoliciesException error, int attempt) {
-        if (!(error instanceof ConflictException conflict) || attempt == Edit.ATTEMPTS) {
-            return failedFuture(error);
+    private Duration left() {
+        return Duration.ofNanos(Math.max(endNanos - System.nanoTime(), 1));
+    }
+
+    private void read(String atLeastVersion) {
+        Read.Builder read = Read.of(edit.topic()).scope(edit.scope()).timeout(left());
+        step(client.getAsync(atLeastVersion.isEmpty() ? read.build() : read.atLeastVersion(atLeastVersion).build()), this::attempt,
+                result::completeExceptionally);
+    }
+
+    private void attempt(Document document) {
+        attempts++;
+        try {
+            if (edit.skipsIfAbsent() && !document.exists()) {
+                result.complete(UpdateResult.nothing(document, UpdateOutcome.UPDATE_OUTCOME_SKIPPED).afterAttempts(attempts));
+                return;
+            }
+            TopicPolicies before = document.policiesOrDefault();
+            TopicPolicies.Builder copy = before.toBuilder();
+            edit.change().accept(copy);
+            TopicPolicies after = copy.build();
+            List<String> mask = FieldPaths.between(before, after);
+            if (mask.isEmpty()) {
+                result.complete(UpdateResult.nothing(document, UpdateOutcome.UPDATE_OUTCOME_UNCHANGED).afterAttempts(attempts));
+                return;
+            }
+            boolean unconditional = cameOutTheSame(mask, after) && edit.isInsistent();
+            Update.Builder update = edit.update().policies(after).mask(mask).timeout(left());
+            step(client.updateAsync((unconditional ? update : update.etag(document.version())).build()),
+                    done -> result.complete(done.afterAttempts(attempts)), error -> again(TopicPoliciesException.of(error)));
+        } catch (RuntimeException thrown) { // by the change itself
+            result.completeExceptionally(thrown);
         }
-        Duration pause = Backoff.CONFLICT.pause(attempt, ThreadLocalRandom.current().nextDouble());
-        return CompletableFuture.supplyAsync(() -> client.getAsync(edit.topic(), edit.scope(), conflict.version()), later.apply(pause))
-                .thenCompose(read -> read)
-                .thenCompose(document -> attempt(document, attempt + 1));
+    }
+
+    private void again(TopicPoliciesException error) {
+        Duration pause = Backoff.CONFLICT.pause(attempts, ThreadLocalRandom.current().nextDouble());
+        if (!(error instanceof ConflictException conflict) || attempts == Edit.ATTEMPTS || pause.compareTo(left()) >= 0) {
+            result.completeExceptionally(error);
+            return;
+        }
+        step(pauses.pause(pause), nothing -> {
+            if (pauses.isClosed()) {
+                result.completeExceptionally(error);
+            } else {
+                read(conflict.version());
+            }
+        }, rejected -> result.completeExceptionally(error));
+    }
+
+    /** Waits for one step, which ends with the edit. */
+    private <T> void step(CompletableFuture<T> step, Consumer<T> then, Consumer<Throwable> failed) {
+        current = step;
+        step.whenComplete((value, error) -> {
+            if (error == null) {
+                then.accept(value);
+            } else {
+                failed.accept(error instanceof java.util.concurrent.CompletionException wrapped && wrapped.getCause() != null
+                        ? wrapped.getCause() : error);
+            }
+        });
+        if (result.isDone()) {
+            step.cancel(false);
+        }
     }
 
     /** Whether the same change, with the same values, has come out often enough in a row, this time included. */

@@ -15,9 +15,8 @@ import java.util.regex.Pattern;
 /**
  * The paths of field masks (AIP-161), and the mask that leads from one message to another.
  *
- * <p>A path names a field, a field of an object ({@code retention_policies.retention_time_in_minutes}) or an entry of a map
- * ({@code subscription_policies.`my-sub`.dispatch_rate}). A segment between backticks may contain any characters; a backtick in it is
- * doubled.
+ * <p>A path names a field, a field of an object ({@code retention_policies.retention_time_in_minutes}) or an entry of a map ({@code
+ * subscription_policies.`my-sub`.dispatch_rate}). A segment between backticks may contain any characters; a backtick in it is doubled.
  */
 public final class FieldPaths {
     private static final Pattern PLAIN = Pattern.compile("[A-Za-z0-9_]+");
@@ -49,9 +48,9 @@ public final class FieldPaths {
     /**
      * The paths of what differs between two messages of one type: {@code before} with these fields of {@code after} is {@code after}.
      *
-     * <p>Objects that are in both are compared leaf by leaf, maps entry by entry, lists as a whole. Fields that these stubs do not know
-     * are not compared. Without a difference there are no paths; such a mask must not be sent, because an empty one means something else
-     * (the fields that are set).
+     * <p>Objects that are in both are compared leaf by leaf, maps entry by entry, lists as a whole. Fields that these stubs do not know are
+     * not compared. Without a difference there are no paths; such a mask must not be sent, because an empty one means something else (the
+     * fields that are set).
      */
     public static List<String> between(Message before, Message after) {
         List<String> paths = new ArrayList<>();

@@ -6,6 +6,7 @@ import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.stub.MetadataUtils;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -60,7 +61,7 @@ final class Line implements AutoCloseable {
     /** To the addresses of the options, and wherever these send the client. */
     static Line to(ClientOptions options, RetryPolicy retries) {
         Line line = new Line(options, retries, null, new Routes(Routes.addressesOf(options.target()), true));
-        line.routes.addresses().forEach(line::open); // what is wrong with the options is said at once
+        line.routes.addresses().forEach(address -> line.open(address, new ArrayList<>())); // what is wrong with the options is said at once
         return line;
     }
 
@@ -95,7 +96,17 @@ final class Line implements AutoCloseable {
     }
 
     /** The service's methods at an address; fails if the client was closed, or the address can't be used. */
-    synchronized TopicPoliciesServiceStub stub(String address) {
+    TopicPoliciesServiceStub stub(String address) {
+        List<ManagedChannel> evicted = new ArrayList<>();
+        try {
+            return stub(address, evicted);
+        } finally {
+            // Callbacks may run meanwhile, in this thread. What is under way there goes on to its end.
+            evicted.forEach(ManagedChannel::shutdown);
+        }
+    }
+
+    private synchronized TopicPoliciesServiceStub stub(String address, List<ManagedChannel> evicted) {
         if (closed) {
             throw TopicPoliciesException.clientClosed();
         }
@@ -109,7 +120,7 @@ final class Line implements AutoCloseable {
                 throw unusable(address, "a token is not sent in the clear to another machine than the client was told of", null);
             }
             try {
-                open = open(address);
+                open = open(address, evicted);
             } catch (IllegalArgumentException error) {
                 throw unusable(address, error.getMessage(), error);
             }
@@ -133,11 +144,11 @@ final class Line implements AutoCloseable {
         left.forEach(open -> open.channel.shutdownNow()); // which may run callbacks of calls, in this thread
     }
 
-    private Open open(String address) {
+    private Open open(String address, List<ManagedChannel> evicted) {
         ManagedChannel channel = Connection.open(options, address, repeatsReads(address) ? reads : RetryPolicy.NONE);
         List<String> others = opened.keySet().stream().filter(known -> !routes.addresses().contains(known)).toList();
         if (others.size() >= MOST_CHANNELS) {
-            opened.remove(others.get(0)).channel.shutdownNow();
+            evicted.add(opened.remove(others.get(0)).channel);
         }
         Open open = new Open(channel, stubOn(channel));
         opened.put(address, open);
@@ -146,11 +157,14 @@ final class Line implements AutoCloseable {
 
     private TopicPoliciesServiceStub stubOn(Channel channel) {
         TopicPoliciesServiceStub made = TopicPoliciesServiceGrpc.newStub(channel);
+        Metadata metadata = new Metadata();
         if (!options.actor().isEmpty()) {
-            Metadata metadata = new Metadata();
             metadata.put(Connection.ACTOR, options.actor());
-            made = made.withInterceptors(MetadataUtils.newAttachHeadersInterceptor(metadata));
         }
+        if (!options.reason().isEmpty()) {
+            metadata.put(Connection.REASON, options.reason());
+        }
+        made = made.withInterceptors(MetadataUtils.newAttachHeadersInterceptor(metadata));
         return options.token().isPresent() ? made.withCallCredentials(new Connection.Bearer(options.token().get())) : made;
     }
 

@@ -1,10 +1,14 @@
 package topicpolicies.client;
 
-import com.google.protobuf.InvalidProtocolBufferException;
-import java.util.Base64;
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
-import topicpolicies.v1.WatchPoliciesRequest;
+import java.util.TreeMap;
 
 /**
  * Where a watch is in each of its namespaces. A namespace that is missing begins with a snapshot.
@@ -20,22 +24,39 @@ public record ResumeToken(Map<String, WatchToken> namespaces) {
         namespaces = Map.copyOf(namespaces);
     }
 
-    /** As one word, to be kept and given to {@link #parse}. */
+    /** As one line of JSON, to be kept and given to {@link #parse}; it is the same in the clients of all languages. */
     public String format() {
-        WatchPoliciesRequest.Builder places = WatchPoliciesRequest.newBuilder();
-        namespaces.forEach((name, token) -> places.putResume(name, token.message()));
-        return Base64.getUrlEncoder().withoutPadding().encodeToString(places.build().toByteArray());
+        JsonObject places = new JsonObject();
+        new TreeMap<>(namespaces).forEach((name, token) -> {
+            JsonObject place = new JsonObject();
+            place.addProperty("log", token.log());
+            JsonArray positions = new JsonArray();
+            token.positions().forEach(positions::add);
+            place.add("positions", positions);
+            place.addProperty("left_out", token.leftOut());
+            places.add(name, place);
+        });
+        JsonObject all = new JsonObject();
+        all.add("namespaces", places);
+        return all.toString();
     }
 
-    /** From what {@link #format} gave; IllegalArgumentException if it is something else. */
+    /** From what {@link #format} gave, in any language; IllegalArgumentException if it is something else. */
     public static ResumeToken parse(String text) {
         try {
             Map<String, WatchToken> places = new HashMap<>();
-            WatchPoliciesRequest.parseFrom(Base64.getUrlDecoder().decode(text)).getResumeMap()
-                    .forEach((name, token) -> places.put(name, WatchToken.of(token)));
+            JsonObject written = JsonParser.parseString(text).getAsJsonObject().getAsJsonObject("namespaces");
+            for (Map.Entry<String, JsonElement> each : written.entrySet()) {
+                JsonObject place = each.getValue().getAsJsonObject();
+                List<String> positions = new ArrayList<>();
+                place.getAsJsonArray("positions").forEach(position -> positions.add(position.getAsString()));
+                String leftOut = place.has("left_out") ? place.get("left_out").getAsString() : "";
+                places.put(each.getKey(), new WatchToken(place.get("log").getAsString(), positions, leftOut));
+            }
             return new ResumeToken(places);
-        } catch (InvalidProtocolBufferException | IllegalArgumentException error) {
-            throw new IllegalArgumentException("This is not a saved watch token. Begin without one: the watch starts with a snapshot.", error);
+        } catch (RuntimeException error) { // of many kinds, for text of many kinds
+            String message = "This is not a saved watch token. Begin without one: the watch starts with a snapshot.";
+            throw new IllegalArgumentException(message, error);
         }
     }
 }

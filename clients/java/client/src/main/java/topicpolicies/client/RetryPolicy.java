@@ -29,7 +29,8 @@ record RetryPolicy(int maxAttempts, Backoff pauses, Duration attemptTimeout) {
     static final Set<Status.Code> PASSING = EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED);
 
     private static final List<MethodDescriptor<?, ?>> READS = List.of(TopicPoliciesServiceGrpc.getGetPolicyMethod(),
-            TopicPoliciesServiceGrpc.getListPoliciesMethod(), TopicPoliciesServiceGrpc.getListHistoryMethod());
+            TopicPoliciesServiceGrpc.getGetEffectivePolicyMethod(), TopicPoliciesServiceGrpc.getListPoliciesMethod(),
+            TopicPoliciesServiceGrpc.getListHistoryMethod(), TopicPoliciesServiceGrpc.getGetServerInfoMethod());
 
     boolean repeats() {
         return maxAttempts > 1;

@@ -5,15 +5,16 @@ import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Stream;
 
 /**
  * Where the calls of one client go, without I/O. Thread-safe.
  *
- * <p>Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches; a
- * change they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it fails.
- * Everything else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
+ * <p>Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches;
+ * a change they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it
+ * fails. Everything else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
  */
 final class Routes {
     /** Namespaces whose leaders are remembered. */
@@ -53,12 +54,22 @@ final class Routes {
 
     /** Takes note that a read or a watch has failed. */
     synchronized void failed(String address, TopicPoliciesException error) {
-        if (ELSEWHERE.contains(error.code()) && address.equals(addresses.get(turn))) {
+        if (ELSEWHERE.contains(error.code())) {
+            leave(address);
+        }
+    }
+
+    /** The next address has its turn, if this one has it. */
+    synchronized void leave(String address) {
+        if (address.equals(addresses.get(turn))) {
             turn = (turn + 1) % addresses.size();
         }
     }
 
-    /** Takes note that a change has failed; gives whether the error named another address, so that there is no need to wait before that is tried. */
+    /**
+     * Takes note that a change has failed; gives whether the error named another address, so that there is no need to wait before that is
+     * tried.
+     */
     synchronized boolean failed(String address, String namespace, TopicPoliciesException error) {
         if (!refusedByFollower(error)) {
             if (ELSEWHERE.contains(error.code())) {
@@ -67,11 +78,17 @@ final class Routes {
             failed(address, error);
             return false;
         }
-        String leader = error.metadata().getOrDefault("leader", "");
+        String leader = named(error);
         if (follows) {
             remember(namespace, leader.isEmpty() ? after(address) : leader);
         }
-        return follows && !leader.isEmpty() && !leader.equals(address);
+        return leader(address, error).isPresent();
+    }
+
+    /** The other address that an error names, if the client goes there. */
+    Optional<String> leader(String address, TopicPoliciesException error) {
+        boolean elsewhere = follows && refusedByFollower(error) && !named(error).isEmpty() && !named(error).equals(address);
+        return elsewhere ? Optional.of(named(error)) : Optional.empty();
     }
 
     /** Forgets that a namespace is written at an address. */
@@ -91,6 +108,10 @@ final class Routes {
             writers.remove(writers.keySet().iterator().next());
         }
         writers.put(namespace, writer);
+    }
+
+    private static String named(TopicPoliciesException error) {
+        return error.metadata().getOrDefault("leader", "");
     }
 
     /** Whether a change was refused, and certainly not made, because another sidecar writes the namespace. */

@@ -1,5 +1,7 @@
 package topicpolicies.client;
 
+import java.util.Optional;
+
 /** In which clusters a document holds. */
 public enum Scope {
     /** This cluster. */
@@ -17,8 +19,12 @@ public enum Scope {
         return message;
     }
 
-    /** The scope of a message; what is not said means LOCAL. */
-    static Scope of(topicpolicies.v1.Scope message) {
-        return message == topicpolicies.v1.Scope.SCOPE_GLOBAL ? GLOBAL : LOCAL;
+    /** The scope of an answer; empty if a newer service has one that is not known here: what it is said of is passed over. */
+    static Optional<Scope> of(topicpolicies.v1.Scope message) {
+        return switch (message) {
+            case SCOPE_LOCAL -> Optional.of(LOCAL);
+            case SCOPE_GLOBAL -> Optional.of(GLOBAL);
+            default -> Optional.empty();
+        };
     }
 }

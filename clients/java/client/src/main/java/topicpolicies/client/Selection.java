@@ -2,93 +2,137 @@ package topicpolicies.client;
 
 import java.time.Duration;
 import java.util.Collection;
-import java.util.EnumSet;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Optional;
 import java.util.Set;
-import topicpolicies.v1.WatchMode;
 import topicpolicies.v1.WatchPoliciesRequest;
 
-/**
- * What a watch or a cache follows, and how. Immutable: each method gives a changed selection.
- *
- * @param topics topics, {@code persistent://tenant/namespace/topic}
- * @param namespaces namespaces of which all topics are followed, {@code tenant/namespace}
- * @param scopes the scopes
- * @param everyChange whether every change is owed; otherwise per document only the newest state, so that a slow reader costs nothing
- * @param resume where to go on; a namespace that is not in it begins with a snapshot
- * @param bookmarks time between two bookmarks; empty: as the service has it (10 s)
- * @param relentless whether to try again whatever the service says; otherwise a refusal, such as a missing permission, ends the watch
- */
-public record Selection(List<String> topics, List<String> namespaces, Set<Scope> scopes, boolean everyChange, ResumeToken resume,
-                        Optional<Duration> bookmarks, boolean relentless) {
+/** What a watch or a cache follows, and how. Immutable. */
+public final class Selection {
+    private final WatchPoliciesRequest message;
+    private final ResumeToken resume;
+    private final boolean relentless;
 
-    /** Checks that something is selected. */
-    public Selection {
-        topics = List.copyOf(topics);
-        namespaces = List.copyOf(namespaces);
-        scopes = Set.copyOf(scopes);
-        if (topics.isEmpty() && namespaces.isEmpty()) {
+    private Selection(Builder builder) {
+        this.message = builder.message.build();
+        this.resume = builder.resume;
+        this.relentless = builder.relentless;
+        if (message.getTopicsCount() == 0 && message.getNamespacesCount() == 0) {
             throw new IllegalArgumentException("name at least one topic or namespace to follow");
         }
     }
 
-    /** All topics of some namespaces. */
-    public static Selection ofNamespaces(String... namespaces) {
-        return new Selection(List.of(), List.of(namespaces), EnumSet.allOf(Scope.class), false, ResumeToken.NONE, Optional.empty(), false);
+    /** All topics of some namespaces, {@code tenant/namespace}. */
+    public static Builder ofNamespaces(String... namespaces) {
+        return new Builder().namespaces(namespaces);
     }
 
     /** Some topics. */
-    public static Selection ofTopics(String... topics) {
-        return new Selection(List.of(topics), List.of(), EnumSet.allOf(Scope.class), false, ResumeToken.NONE, Optional.empty(), false);
+    public static Builder ofTopics(String... topics) {
+        return new Builder().topics(topics);
     }
 
-    /** In some scopes only. */
-    public Selection in(Collection<Scope> value) {
-        return new Selection(topics, namespaces, Set.copyOf(value), everyChange, resume, bookmarks, relentless);
+    ResumeToken resume() {
+        return resume;
     }
 
-    /** With every change; a reader that can't keep up is interrupted and resumes. */
-    public Selection withEveryChange() {
-        return new Selection(topics, namespaces, scopes, true, resume, bookmarks, relentless);
+    boolean isRelentless() {
+        return relentless;
     }
 
-    /** Going on where an earlier watch was. */
-    public Selection from(ResumeToken value) {
-        return new Selection(topics, namespaces, scopes, everyChange, value, bookmarks, relentless);
+    boolean isFromBeginning() {
+        return message.getFromBeginning() || message.getMode() == WatchMode.ENTRIES.message();
     }
 
-    /** With bookmarks at other intervals; one second is the least. */
-    public Selection withBookmarks(Duration value) {
-        return new Selection(topics, namespaces, scopes, everyChange, resume, Optional.of(value), relentless);
-    }
-
-    /** Trying again whatever the service says, for programs that nobody watches. */
-    public Selection relentlessly() {
-        return new Selection(topics, namespaces, scopes, everyChange, resume, bookmarks, true);
+    boolean endsWhenSynced() {
+        return message.getEndWhenSynced();
     }
 
     /** The namespaces of all that is selected. */
     Set<String> allNamespaces() {
         Set<String> names = new LinkedHashSet<>();
-        topics.forEach(topic -> names.add(namespaceOf(topic)));
-        names.addAll(namespaces);
+        message.getTopicsList().forEach(topic -> names.add(TopicNames.namespaceOf(topic)));
+        names.addAll(message.getNamespacesList());
         return names;
     }
 
     WatchPoliciesRequest.Builder message() {
-        WatchPoliciesRequest.Builder request = WatchPoliciesRequest.newBuilder().addAllTopics(topics).addAllNamespaces(namespaces)
-                .setMode(everyChange ? WatchMode.WATCH_MODE_EVERY : WatchMode.WATCH_MODE_LATEST);
-        scopes.stream().sorted().forEach(scope -> request.addScopes(scope.message()));
-        bookmarks.ifPresent(interval -> request.setBookmarkInterval(com.google.protobuf.Duration.newBuilder()
-                .setSeconds(interval.getSeconds()).setNanos(interval.getNano())));
-        return request;
+        return message.toBuilder();
     }
 
-    /** {@code tenant/namespace} of a topic's name, with or without its domain; the service judges whether it is valid. */
-    static String namespaceOf(String topic) {
-        String[] parts = topic.substring(topic.indexOf("://") < 0 ? 0 : topic.indexOf("://") + 3).split("/", 3);
-        return parts.length < 2 ? topic : parts[0] + "/" + parts[1];
+    /** What a selection is made of. */
+    public static final class Builder {
+        private final WatchPoliciesRequest.Builder message = WatchPoliciesRequest.newBuilder();
+        private ResumeToken resume = ResumeToken.NONE;
+        private boolean relentless;
+
+        private Builder() {
+        }
+
+        /** These topics, too. */
+        public Builder topics(String... topics) {
+            message.addAllTopics(List.of(topics));
+            return this;
+        }
+
+        /** All topics of these namespaces, too. */
+        public Builder namespaces(String... namespaces) {
+            message.addAllNamespaces(List.of(namespaces));
+            return this;
+        }
+
+        /** In some scopes only. */
+        public Builder scopes(Collection<Scope> value) {
+            message.clearScopes();
+            value.stream().distinct().sorted().forEach(scope -> message.addScopes(scope.message()));
+            return this;
+        }
+
+        /** What is told; without it {@link WatchMode#LATEST}. */
+        public Builder mode(WatchMode value) {
+            message.setMode(value.message());
+            return this;
+        }
+
+        /** Beginning with the first event that the history has, instead of with a snapshot. Not with {@link WatchMode#LATEST}. */
+        public Builder fromBeginning() {
+            message.setFromBeginning(true);
+            return this;
+        }
+
+        /** Until all was told, and not longer. */
+        public Builder endWhenSynced() {
+            message.setEndWhenSynced(true);
+            return this;
+        }
+
+        /** With the document before each change. */
+        public Builder includePrevious() {
+            message.setIncludePrevious(true);
+            return this;
+        }
+
+        /** Going on where an earlier watch was; a namespace that is not in it begins anew. */
+        public Builder resume(ResumeToken value) {
+            resume = value;
+            return this;
+        }
+
+        /** With so much time between two bookmarks, from 1 second to 1 hour; without it as the service has it (10 seconds). */
+        public Builder bookmarkInterval(Duration value) {
+            message.setBookmarkInterval(Times.message(value));
+            return this;
+        }
+
+        /** Trying again whatever the service says, for programs that nobody watches. Otherwise a refusal ends the watch. */
+        public Builder relentless() {
+            relentless = true;
+            return this;
+        }
+
+        /** The selection. */
+        public Selection build() {
+            return new Selection(this);
+        }
     }
 }

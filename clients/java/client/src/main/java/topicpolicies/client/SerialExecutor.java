@@ -2,9 +2,10 @@ package topicpolicies.client;
 
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Runs tasks one after the other, in the order in which they came, on another executor's threads. Never runs one in the caller's. */
+/** Runs tasks one after the other, in the order in which they came, on another executor's threads. */
 final class SerialExecutor implements Executor {
     private final ConcurrentLinkedQueue<Runnable> tasks = new ConcurrentLinkedQueue<>();
     private final AtomicInteger waiting = new AtomicInteger();
@@ -14,18 +15,27 @@ final class SerialExecutor implements Executor {
         this.executor = executor;
     }
 
+    /** Runs a task some time; fails if the other executor takes nothing any more, after which this one does not either. */
     @Override
     public void execute(Runnable task) {
         tasks.add(task);
         if (waiting.getAndIncrement() == 0) {
-            executor.execute(this::drain);
+            try {
+                executor.execute(this::drain);
+            } catch (RejectedExecutionException gone) {
+                tasks.clear();
+                throw gone;
+            }
         }
     }
 
     private void drain() {
         do {
             try {
-                tasks.remove().run();
+                Runnable task = tasks.poll();
+                if (task != null) {
+                    task.run();
+                }
             } catch (RuntimeException error) {
                 Thread thread = Thread.currentThread();
                 thread.getUncaughtExceptionHandler().uncaughtException(thread, error);

@@ -3,27 +3,55 @@ package topicpolicies.client;
 import java.nio.file.Path;
 import java.util.Optional;
 
-/**
- * TLS of a connection. All files are PEM.
- *
- * @param authorities what the server's certificate is checked against; empty: Java's own
- * @param certificate the client's own certificate, if the server asks for one (mutual TLS)
- * @param key its private key
- * @param serverName the name that the server's certificate carries, where it differs from the address
- */
-public record Tls(Optional<Path> authorities, Optional<Path> certificate, Optional<Path> key, Optional<String> serverName) {
+/** TLS of a connection. All files are PEM. Immutable: each method gives changed settings. */
+public final class Tls {
     /** TLS with Java's own authorities. */
     public static final Tls DEFAULT = new Tls(Optional.empty(), Optional.empty(), Optional.empty(), Optional.empty());
 
-    /** Checks that a certificate has its key. */
-    public Tls {
-        if (certificate.isPresent() != key.isPresent()) {
-            throw new IllegalArgumentException("a client's certificate and its private key belong together: give both or none");
-        }
+    private final Optional<Path> authorities;
+    private final Optional<Path> certificate;
+    private final Optional<Path> key;
+    private final Optional<String> serverName;
+
+    private Tls(Optional<Path> authorities, Optional<Path> certificate, Optional<Path> key, Optional<String> serverName) {
+        this.authorities = authorities;
+        this.certificate = certificate;
+        this.key = key;
+        this.serverName = serverName;
     }
 
-    /** TLS with the authorities of a file. */
+    /** TLS with the authorities of a file, against which the server's certificate is checked. */
     public static Tls trusting(Path authorities) {
         return new Tls(Optional.of(authorities), Optional.empty(), Optional.empty(), Optional.empty());
+    }
+
+    /** With a certificate of the client's own and its private key, if the server asks for one (mutual TLS). */
+    public Tls certificate(Path certificateFile, Path keyFile) {
+        return new Tls(authorities, Optional.of(certificateFile), Optional.of(keyFile), serverName);
+    }
+
+    /** With the name that the server's certificate carries, where it differs from the address. */
+    public Tls serverName(String value) {
+        return new Tls(authorities, certificate, key, Optional.of(value));
+    }
+
+    /** The file of the authorities; empty: Java's own. */
+    public Optional<Path> authorities() {
+        return authorities;
+    }
+
+    /** The file of the client's own certificate. */
+    public Optional<Path> certificate() {
+        return certificate;
+    }
+
+    /** The file of its private key. */
+    public Optional<Path> key() {
+        return key;
+    }
+
+    /** The name in the server's certificate; empty: the address. */
+    public Optional<String> serverName() {
+        return serverName;
     }
 }

@@ -7,14 +7,18 @@ import com.google.rpc.ErrorInfo;
 import io.grpc.Status;
 import io.grpc.protobuf.StatusProto;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 
 /** A call failed: what the service said, or what became of the connection. */
 public class TopicPoliciesException extends RuntimeException {
-    private static final String DOMAIN = "topicpolicies.v1";
+    /** How changes are refused that met another document than they were made for. */
+    private static final Set<Status.Code> CONFLICTS = EnumSet.of(Status.Code.ABORTED, Status.Code.ALREADY_EXISTS);
+    private static final String DOMAIN = "topicpolicies";
 
     /**
      * One thing that is wrong with a request.
@@ -39,6 +43,11 @@ public class TopicPoliciesException extends RuntimeException {
     /** What a call fails with whose client was closed. */
     static TopicPoliciesException clientClosed() {
         return new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null);
+    }
+
+    /** What a call fails with whose answer makes no sense. */
+    static TopicPoliciesException unexpected(String message) {
+        return new TopicPoliciesException(Status.Code.INTERNAL, message, null);
     }
 
     TopicPoliciesException(TopicPoliciesException other) {
@@ -95,7 +104,7 @@ public class TopicPoliciesException extends RuntimeException {
         return of(status.getCode(), message, details == null ? List.of() : details.getDetailsList(), cause);
     }
 
-    static TopicPoliciesException of(topicpolicies.v1.Status status) {
+    static TopicPoliciesException of(com.google.rpc.Status status) {
         return of(Status.fromCodeValue(status.getCode()).getCode(), status.getMessage(), status.getDetailsList(), null);
     }
 
@@ -118,6 +127,6 @@ public class TopicPoliciesException extends RuntimeException {
         boolean own = info.getDomain().equals(DOMAIN);
         TopicPoliciesException made =
                 new TopicPoliciesException(code, message, info.getReason(), info.getMetadataMap(), List.copyOf(violations), own, cause);
-        return code == Status.Code.ABORTED ? new ConflictException(made) : made;
+        return CONFLICTS.contains(code) ? new ConflictException(made) : made;
     }
 }

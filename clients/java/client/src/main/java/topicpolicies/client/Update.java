@@ -1,78 +1,170 @@
 package topicpolicies.client;
 
-import com.google.protobuf.FieldMask;
+import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
-import java.util.Objects;
-import java.util.UUID;
+import java.util.Optional;
+import topicpolicies.v1.PolicyChangeRequest;
 import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdatePolicyRequest;
 
-/**
- * A masked change of one document. Immutable: each method gives a changed update.
- *
- * @param topic the topic, {@code persistent://tenant/namespace/topic}
- * @param policies the new values; what the mask names and is not set here is cleared
- * @param mask the paths of what changes, see {@link FieldPaths}; {@code *} alone replaces the whole document
- * @param scope in which clusters
- * @param etag the version that the document must have; empty: any
- * @param skipIfAbsent whether nothing is done when there is no document
- * @param validateOnly whether everything is checked and nothing written
- * @param requestId a UUID, so that the request can be repeated and is applied once
- */
-public record Update(String topic, TopicPolicies policies, List<String> mask, Scope scope, String etag, boolean skipIfAbsent,
-                     boolean validateOnly, String requestId) {
+/** A masked change of one document. Immutable. */
+public final class Update implements Change {
+    private final UpdatePolicyRequest message;
+    private final Scope scope;
+    private final Optional<Duration> timeout;
 
-    /** Checks that there is a mask: without one the service would take the fields that are set, and nothing could be cleared. */
-    public Update {
-        Objects.requireNonNull(topic);
-        Objects.requireNonNull(policies);
-        mask = List.copyOf(mask);
-        if (mask.isEmpty()) {
-            throw new IllegalArgumentException("an update names at least one path in its mask");
-        }
-        if (requestId.isEmpty()) {
-            throw new IllegalArgumentException("an update has a request id");
-        }
+    private Update(Builder builder) {
+        this.message = builder.message.build();
+        this.scope = builder.scope;
+        this.timeout = builder.timeout;
     }
 
-    /** A change of the LOCAL document, with a new request id. */
-    public static Update of(String topic, TopicPolicies policies, String... mask) {
-        return of(topic, policies, List.of(mask));
+    /** An update of a topic's LOCAL document, {@code persistent://tenant/namespace/topic} or without {@code persistent://}. */
+    public static Builder of(String topic) {
+        return new Builder(topic);
     }
 
-    /** A change of the LOCAL document, with a new request id. */
-    public static Update of(String topic, TopicPolicies policies, List<String> mask) {
-        return new Update(topic, policies, mask, Scope.LOCAL, "", false, false, UUID.randomUUID().toString());
+    @Override
+    public String topic() {
+        return message.getTopic();
     }
 
-    /** In another scope. */
-    public Update in(Scope value) {
-        return new Update(topic, policies, mask, value, etag, skipIfAbsent, validateOnly, requestId);
+    @Override
+    public Scope scope() {
+        return scope;
     }
 
-    /** Only if the document has this version. */
-    public Update ifVersion(String value) {
-        return new Update(topic, policies, mask, scope, value, skipIfAbsent, validateOnly, requestId);
+    @Override
+    public String requestId() {
+        return message.getRequestId();
     }
 
-    /** Only if there is a document. */
-    public Update ifPresent() {
-        return new Update(topic, policies, mask, scope, etag, true, validateOnly, requestId);
+    @Override
+    public Optional<Duration> timeout() {
+        return timeout;
     }
 
-    /** Checked only, not written. */
-    public Update dryRun() {
-        return new Update(topic, policies, mask, scope, etag, skipIfAbsent, true, requestId);
-    }
-
-    /** As a repeat of an earlier request. */
-    public Update withRequestId(String value) {
-        return new Update(topic, policies, mask, scope, etag, skipIfAbsent, validateOnly, value);
+    @Override
+    public PolicyChangeRequest.Builder inBatch() {
+        return PolicyChangeRequest.newBuilder().setUpdate(message);
     }
 
     UpdatePolicyRequest message() {
-        return UpdatePolicyRequest.newBuilder().setTopic(topic).setScope(scope.message()).setPolicies(policies)
-                .setUpdateMask(FieldMask.newBuilder().addAllPaths(mask)).setEtag(etag).setSkipIfAbsent(skipIfAbsent)
-                .setValidateOnly(validateOnly).setRequestId(requestId).build();
+        return message;
+    }
+
+    @Override
+    public String toString() {
+        return "Update[" + topic() + " " + scope + ", mask " + message.getUpdateMask().getPathsList() + ", request " + requestId() + "]";
+    }
+
+    /** What an update is made of. */
+    public static final class Builder {
+        private final UpdatePolicyRequest.Builder message = UpdatePolicyRequest.newBuilder();
+        private Scope scope = Scope.LOCAL;
+        private Optional<Duration> timeout = Optional.empty();
+
+        private Builder(String topic) {
+            message.setTopic(topic);
+        }
+
+        /** The new values; what the mask names and is not set here is cleared. */
+        public Builder policies(TopicPolicies value) {
+            message.setPolicies(value);
+            return this;
+        }
+
+        /** The paths of what changes, see {@link FieldPaths}; {@code *} alone replaces the whole document. Without any: what is set. */
+        public Builder mask(String... paths) {
+            return mask(List.of(paths));
+        }
+
+        /** The paths of what changes; see {@link #mask(String...)}. */
+        public Builder mask(Collection<String> paths) {
+            if (paths.isEmpty()) {
+                message.clearUpdateMask();
+            } else {
+                message.getUpdateMaskBuilder().clear().addAllPaths(paths);
+            }
+            return this;
+        }
+
+        /** What happens to a list that the mask names: {@code replication_clusters}, for example. */
+        public Builder listOperation(String path, ListOperation operation) {
+            message.putListOperations(path, operation.message());
+            return this;
+        }
+
+        /** In another scope. */
+        public Builder scope(Scope value) {
+            scope = value;
+            return this;
+        }
+
+        /** Only at this version of the document, or of its absence. */
+        public Builder etag(String version) {
+            message.setEtag(version);
+            return this;
+        }
+
+        /** Only if there is no document. */
+        public Builder mustNotExist() {
+            message.setMustNotExist(true);
+            return this;
+        }
+
+        /** Does nothing where there is no document. */
+        public Builder skipIfAbsent() {
+            message.setSkipIfAbsent(true);
+            return this;
+        }
+
+        /** Checked only, and answered with what would be. */
+        public Builder validateOnly() {
+            message.setValidateOnly(true);
+            return this;
+        }
+
+        /** Answered with the document before, too. */
+        public Builder includePrevious() {
+            message.setIncludePrevious(true);
+            return this;
+        }
+
+        /** As a repeat of an earlier request; a UUID. Without it there is a new one. */
+        public Builder requestId(String value) {
+            message.setRequestId(value);
+            return this;
+        }
+
+        /** Who asks; kept in the log beside the change. Without it: as the client's options say. */
+        public Builder actor(String value) {
+            message.setActor(value);
+            return this;
+        }
+
+        /** Why; kept in the log beside the change. Without it: as the client's options say. */
+        public Builder reason(String value) {
+            message.setReason(value);
+            return this;
+        }
+
+        /** How long it may take in all. */
+        public Builder timeout(Duration value) {
+            timeout = Optional.of(ClientOptions.positive(value));
+            return this;
+        }
+
+        /** The update. Each one that is built without a request id gets one of its own. */
+        public Update build() {
+            boolean given = !message.getRequestId().isEmpty();
+            message.setScope(scope.message()).setRequestId(given ? message.getRequestId() : Change.newRequestId());
+            Update built = new Update(this);
+            if (!given) {
+                message.clearRequestId();
+            }
+            return built;
+        }
     }
 }

@@ -9,123 +9,145 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
-import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchPoliciesResponse;
 
-/** An open watch. It ends when it is closed, or when it makes no sense to try again. */
+/** An open watch. It ends when it is closed, when all was told and that was to be its end, or when it makes no sense to try again. */
 public final class Watch implements AutoCloseable {
     /** Whom a watch tells. */
+    @FunctionalInterface
     public interface Listener {
         /** One event; the next one comes when this returns. An exception ends the watch. */
         void on(WatchEvent event);
-
-        /** The watch has ended by itself: why. Not called when it was closed. */
-        default void ended(TopicPoliciesException error) {
-        }
     }
 
     private final Line line;
     private final WatchSession session;
     private final Listener listener;
-    private final Executor executor;
-    private final Consumer<Watch> onEnd;
+    private final Pauses pauses;
+    private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private final Object lock = new Object();
     private ClientCallStreamObserver<WatchPoliciesRequest> call;
-    private boolean closed;
-    private volatile ResumeToken token;
 
-    Watch(Line line, WatchSession session, Listener listener, Executor executor, Consumer<Watch> onEnd) {
+    Watch(Line line, WatchSession session, Listener listener, Pauses pauses) {
         this.line = line;
         this.session = session;
         this.listener = listener;
-        this.executor = executor;
-        this.onEnd = onEnd;
-        this.token = session.token();
+        this.pauses = pauses;
     }
 
-    /** Where to go on after everything that the listener has been told. Save it once you have dealt with that. */
+    /**
+     * Where to go on after what the listener has been told, the event included that it is being told. Save it together with what came of
+     * that.
+     */
     public ResumeToken token() {
-        return token;
+        synchronized (session) {
+            return session.token();
+        }
+    }
+
+    /**
+     * Completes when the watch has told everything and was to end then; fails with {@link TopicPoliciesException} when it makes no sense to
+     * go on, or when it was closed (CANCELLED).
+     */
+    public CompletableFuture<Void> whenEnded() {
+        return ended.copy();
     }
 
     /** Ends the watch; an event that is being told is told to its end. */
     @Override
     public void close() {
-        ClientCallStreamObserver<WatchPoliciesRequest> open;
-        synchronized (lock) {
-            closed = true;
-            open = call;
-            call = null;
-        }
-        onEnd.accept(this);
-        if (open != null) {
-            open.cancel("the watch was closed", null);
-        }
+        end(new TopicPoliciesException(Status.Code.CANCELLED, "The watch was closed.", null));
     }
 
-    void start() {
+    /** Begins; {@code executor} is where. */
+    void start(Executor executor) {
         executor.execute(this::connect);
     }
 
+    boolean isEnded() {
+        return ended.isDone();
+    }
+
+    /** Calls back when there is an end to it, at once and in whichever thread ends it. */
+    void onEnd(Runnable task) {
+        ended.whenComplete((nothing, error) -> task.run());
+    }
+
     private void connect() {
+        if (isEnded()) {
+            return;
+        }
         List<WatchEvent> first = new ArrayList<>();
-        WatchPoliciesRequest request = session.connect(first);
-        for (WatchEvent event : first) {
-            if (!tell(event)) {
-                return;
-            }
+        WatchPoliciesRequest request;
+        synchronized (session) {
+            request = session.connect(first);
         }
-        if (!isClosed()) {
-            String address = line.routes().address();
-            TopicPoliciesServiceStub stub;
-            try {
-                stub = line.stub(address);
-            } catch (TopicPoliciesException error) {
-                broke(error);
-                return;
-            }
-            stub.watchPolicies(request, new Stream(address));
-        }
-    }
-
-    private boolean isClosed() {
-        synchronized (lock) {
-            return closed;
-        }
-    }
-
-    private boolean tell(WatchEvent event) {
+        String address = line.routes().address();
         try {
-            listener.on(event);
-            token = session.token();
-            return true;
-        } catch (RuntimeException error) {
-            end(new TopicPoliciesException(Status.Code.CANCELLED, "The watch's listener failed: " + error, error));
+            if (first.stream().allMatch(this::tell)) {
+                line.stub(address).watchPolicies(request, new Stream(address));
+            }
+        } catch (RuntimeException error) { // the client's, or that of an interceptor of a channel that it was given
+            broke(TopicPoliciesException.of(error));
+        }
+        if (isEnded()) {
+            cancelCall(); // it was not there yet when the watch ended
+        }
+    }
+
+    /** Tells an event; gives whether the watch goes on. */
+    private boolean tell(WatchEvent event) {
+        if (isEnded()) {
             return false;
         }
+        try {
+            listener.on(event);
+        } catch (RuntimeException error) {
+            end(new TopicPoliciesException(Status.Code.CANCELLED, "The watch's listener failed: " + error, error));
+        }
+        return !isEnded();
     }
 
+    /** {@code error} is why; null: all was told. */
     private void end(TopicPoliciesException error) {
-        boolean byItself = !isClosed();
-        close();
-        if (byItself) {
-            listener.ended(error);
+        if (error == null) {
+            ended.complete(null);
+        } else {
+            ended.completeExceptionally(error);
+        }
+        cancelCall();
+    }
+
+    private void cancelCall() {
+        ClientCallStreamObserver<WatchPoliciesRequest> open;
+        synchronized (lock) {
+            open = call;
+            call = null;
+        }
+        if (open != null) {
+            open.cancel("the watch has ended", null);
         }
     }
 
     private void broke(TopicPoliciesException error) {
-        if (isClosed()) {
+        if (isEnded()) {
             return;
         }
-        Optional<WatchEvent.Interrupted> interrupted = session.broke(error, ThreadLocalRandom.current().nextDouble());
-        if (interrupted.isEmpty()) {
+        Optional<WatchEvent.Interrupted> interrupted;
+        synchronized (session) {
+            interrupted = session.broke(error, ThreadLocalRandom.current().nextDouble());
+        }
+        if (interrupted.isEmpty() || line.isClosed()) {
             end(error);
         } else if (tell(interrupted.get())) {
-            long pause = interrupted.get().pause().toNanos();
-            CompletableFuture.delayedExecutor(pause, TimeUnit.NANOSECONDS, executor).execute(this::connect);
+            pauses.pause(interrupted.get().pause()).whenComplete((nothing, rejected) -> {
+                if (rejected == null) {
+                    connect();
+                } else {
+                    end(error);
+                }
+            });
         }
     }
 
@@ -139,38 +161,48 @@ public final class Watch implements AutoCloseable {
 
         @Override
         public void beforeStart(ClientCallStreamObserver<WatchPoliciesRequest> started) {
-            boolean late;
             synchronized (lock) {
-                late = closed;
                 call = started;
-            }
-            if (late) {
-                executor.execute(() -> started.cancel("the watch was closed", null));
             }
         }
 
         @Override
         public void onNext(WatchPoliciesResponse response) {
-            if (!isClosed()) {
-                session.received(response).ifPresent(Watch.this::tell);
+            for (topicpolicies.v1.WatchEvent each : response.getEventsList()) {
+                if (isEnded()) {
+                    return;
+                }
+                Optional<WatchEvent> event;
+                synchronized (session) {
+                    event = session.received(each);
+                }
+                event.ifPresent(Watch.this::tell);
             }
         }
 
         @Override
         public void onError(Throwable error) {
-            failed(TopicPoliciesException.of(error));
+            TopicPoliciesException failure = TopicPoliciesException.of(error);
+            if (!isEnded()) {
+                if (failure.code() == Status.Code.RESOURCE_EXHAUSTED) {
+                    line.routes().leave(address);
+                }
+                line.routes().failed(address, failure);
+            }
+            broke(failure);
         }
 
         @Override
         public void onCompleted() {
-            failed(new TopicPoliciesException(Status.Code.UNAVAILABLE, "The service has ended the stream.", null));
-        }
-
-        private void failed(TopicPoliciesException error) {
-            if (!isClosed()) {
-                line.routes().failed(address, error);
+            boolean complete;
+            synchronized (session) {
+                complete = session.isComplete();
             }
-            broke(error);
+            if (complete) {
+                end(null);
+            } else {
+                onError(Status.UNAVAILABLE.withDescription("The service has ended the stream.").asRuntimeException());
+            }
         }
     }
 }

@@ -2,7 +2,7 @@ package topicpolicies.client;
 
 import io.grpc.Status;
 import java.time.Duration;
-import java.util.ArrayList;
+import java.time.Instant;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -10,49 +10,44 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import topicpolicies.v1.Bookmark;
 import topicpolicies.v1.BookmarkKind;
-import topicpolicies.v1.NamespaceState;
+import topicpolicies.v1.ErrorReason;
+import topicpolicies.v1.HistoryEntry;
 import topicpolicies.v1.NamespaceStatus;
 import topicpolicies.v1.PolicyChange;
-import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.WatchPoliciesRequest;
-import topicpolicies.v1.WatchPoliciesResponse;
 
 /**
- * A watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks.
+ * A watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks. docs/watch.md
+ * has the protocol.
  *
- * <p>Per namespace it keeps one token: where the watch is. It begins as the one that was handed in, or as that of the SYNCED bookmark that
- * ends the snapshot; from then on the position of every change is folded into it, so that a stream that breaks between two bookmarks is
- * resumed where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for.
- *
- * <p>Nothing is told twice: after a resume, what is at or before the token that was sent, and, always, what is no newer than what was told
- * of the same document since the last bookmark. When the service says OUT_OF_RANGE, the tokens are forgotten and every namespace starts
- * over. Not thread-safe: a watch calls it from one stream at a time.
+ * <p>Per namespace it keeps one token: where the watch is. It begins as the one that was handed in, or as that of the SYNCED bookmark; from
+ * then on the position of every change is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke.
+ * Before SYNCED there is no token: a snapshot comes in no order that a position could stand for. After a resume, what is at or before the
+ * token that was sent is not told again. Not thread-safe.
  */
 final class WatchSession {
-    /** How streams break. */
-    private static final Set<Status.Code> RESUMABLE = EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED,
-            Status.Code.DEADLINE_EXCEEDED, Status.Code.RESOURCE_EXHAUSTED, Status.Code.INTERNAL, Status.Code.UNKNOWN);
-    private static final String BROKEN_SNAPSHOT = "the watch was interrupted before the snapshot was complete";
+    /** How a stream ends when there is no point in another one. */
+    private static final Set<Status.Code> FINAL = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.UNAUTHENTICATED,
+            Status.Code.PERMISSION_DENIED, Status.Code.UNIMPLEMENTED, Status.Code.FAILED_PRECONDITION);
+    private static final String BROKEN = "the watch was interrupted before everything was told";
 
     private final Selection selection;
     private final Map<String, Place> places = new LinkedHashMap<>();
+    /** As of when the stream has told of the freshest namespace. */
+    private Instant newest = Instant.MIN;
     private int failed;
-
-    private record Key(String topic, Scope scope) {
-    }
 
     private static final class Place {
         /** Where the watch is; null: in or before the snapshot. */
         private WatchToken token;
         /** The token that this stream was resumed from, until it has caught up. */
         private WatchToken resumed;
-        /** Whether the consumer may hold documents of an earlier stream. */
+        /** Whether it is told from the beginning, and not from a snapshot on. */
+        private boolean beginning;
+        /** Whether the consumer may hold something of an earlier stream. */
         private boolean told;
-        private String restart = BROKEN_SNAPSHOT;
-        /** The versions that were told since the last bookmark. */
-        private final Map<Key, String> recent = new HashMap<>();
+        private String restart = BROKEN;
     }
 
     WatchSession(Selection selection) {
@@ -78,29 +73,38 @@ final class WatchSession {
     /** A stream is about to be opened: adds what to tell first, and says what to send. */
     WatchPoliciesRequest connect(List<WatchEvent> events) {
         WatchPoliciesRequest.Builder request = selection.message();
+        newest = Instant.MIN;
         places.forEach((name, place) -> {
             place.resumed = place.token;
+            place.beginning = place.token == null && selection.isFromBeginning();
             if (place.token != null) {
                 request.putResume(name, place.token.message());
-                return;
-            }
-            place.recent.clear();
-            if (place.told) {
+            } else if (place.told) {
                 place.told = false;
-                String reason = "The namespace " + name + " begins again with a snapshot: " + place.restart + ".";
-                events.add(new WatchEvent.Restarted(name, reason));
-                place.restart = BROKEN_SNAPSHOT;
+                events.add(new WatchEvent.Reset(name, "", "The namespace " + name + " begins anew: " + place.restart + "."));
+                place.restart = BROKEN;
             }
         });
         return request.build();
     }
 
-    /** A message has come: what it tells, if anything. */
-    Optional<WatchEvent> received(WatchPoliciesResponse response) {
-        return switch (response.getContentCase()) {
-            case CHANGE -> change(response.getChange());
-            case BOOKMARK -> bookmark(response.getBookmark());
-            case STATUS -> Optional.of(status(response.getStatus()));
+    /** Something was told: what it means, if anything. */
+    Optional<WatchEvent> received(topicpolicies.v1.WatchEvent event) {
+        String namespace = event.getNamespace();
+        Place place = place(namespace);
+        return switch (event.getContentCase()) {
+            case CHANGE -> change(namespace, place, event.getChange());
+            case ENTRY -> entry(namespace, place, event.getEntry());
+            case BOOKMARK -> bookmark(namespace, place, event.getBookmark());
+            case STATUS -> Optional.of(status(namespace, event.getStatus()));
+            case RESET -> {
+                place.token = null;
+                place.resumed = null;
+                place.beginning = selection.message().getMode() == WatchMode.ENTRIES.message();
+                place.told = false;
+                yield Optional.of(new WatchEvent.Reset(namespace, name(event.getReset().getReason()), event.getReset().getMessage()));
+            }
+            case GAP -> Optional.of(new WatchEvent.Gap(namespace, event.getGap()));
             case CONTENT_NOT_SET -> Optional.empty(); // a newer service's
         };
     }
@@ -113,65 +117,81 @@ final class WatchSession {
      * @return what to tell, and with it how long to wait; empty if it makes no sense to try again
      */
     Optional<WatchEvent.Interrupted> broke(TopicPoliciesException error, double chance) {
-        if (error.code() == Status.Code.OUT_OF_RANGE && !token().namespaces().isEmpty()) {
-            for (Place place : places.values()) {
-                place.told = place.told || place.token != null;
-                place.token = null;
-                place.restart = "it can't be resumed (" + error.getMessage().replaceAll("\\.$", "") + ")";
-            }
-        } else if (!RESUMABLE.contains(error.code()) && !selection.relentless()) {
+        if (FINAL.contains(error.code()) && !selection.isRelentless()) {
             return Optional.empty();
         }
         failed++;
-        Duration pause = Backoff.RECONNECT.pause(failed, chance);
+        boolean full = error.code() == Status.Code.RESOURCE_EXHAUSTED;
+        Duration pause = Backoff.WATCH.pause(full ? Integer.MAX_VALUE : failed, chance);
         return Optional.of(new WatchEvent.Interrupted(error, failed, pause));
+    }
+
+    /** Whether the stream was to end when everything was told, and has told everything. */
+    boolean isComplete() {
+        return selection.endsWhenSynced() && places.values().stream().allMatch(place -> place.token != null && place.resumed == null);
     }
 
     private Place place(String namespace) {
         return places.computeIfAbsent(namespace, name -> new Place());
     }
 
-    private Optional<WatchEvent> change(PolicyChange change) {
-        Place place = place(change.getNamespace());
-        Scope scope = Scope.of(change.getScope());
-        if (place.token != null) {
-            Key key = new Key(change.getTopic(), scope);
-            String known = place.recent.get(key);
-            String before = place.resumed == null ? "" : place.resumed.at(change.getPartition());
-            boolean again = known != null && change.getVersion().compareTo(known) <= 0;
-            if (again || !before.isEmpty() && change.getPosition().compareTo(before) <= 0) {
-                return Optional.empty();
-            }
-            place.recent.put(key, change.getVersion());
-            place.token = place.token.folded(change.getPartition(), change.getPosition());
-        }
+    /** Whether something at this position was told before the stream broke; otherwise it is folded into the token. */
+    private static boolean again(Place place, int partition, String position) {
         place.told = true;
-        Optional<TopicPolicies> policies = change.getExists() ? Optional.of(change.getPolicies()) : Optional.empty();
-        Document document = new Document(change.getTopic(), scope, policies, change.getVersion());
-        return Optional.of(new WatchEvent.Changed(change.getNamespace(), document, change.getPreviousVersion(), change.getOrigin(),
-                place.token == null));
+        if (place.token == null || position.isEmpty()) {
+            return false;
+        }
+        String before = place.resumed == null ? "" : place.resumed.at(partition);
+        if (!before.isEmpty() && !LogOrder.isAfter(position, before)) {
+            return true;
+        }
+        place.token = place.token.folded(partition, position);
+        return false;
     }
 
-    private Optional<WatchEvent> bookmark(Bookmark bookmark) {
-        Place place = place(bookmark.getNamespace());
+    private static Optional<WatchEvent> change(String namespace, Place place, PolicyChange change) {
+        boolean snapshot = place.token == null && !place.beginning;
+        if (again(place, change.getPartition(), change.getPosition())) {
+            return Optional.empty();
+        }
+        Optional<Document> previous = change.hasPrevious() ? Document.of(change.getPrevious()) : Optional.empty();
+        return Document.of(change.getDocument()).map(document -> new WatchEvent.Changed(namespace, document, change.getPreviousVersion(),
+                previous, change.getOrigin(), snapshot));
+    }
+
+    private static Optional<WatchEvent> entry(String namespace, Place place, HistoryEntry entry) {
+        if (again(place, entry.getPartition(), entry.getPosition()) || !History.isKnown(entry)) {
+            return Optional.empty();
+        }
+        return Optional.of(new WatchEvent.Entry(namespace, entry));
+    }
+
+    private Optional<WatchEvent> bookmark(String namespace, Place place, topicpolicies.v1.Bookmark bookmark) {
         boolean synced = bookmark.getKind() == BookmarkKind.BOOKMARK_KIND_SYNCED;
         if (place.token == null && !synced) {
             return Optional.empty(); // in the middle of a snapshot there is no place to resume from
         }
         WatchToken token = WatchToken.of(bookmark.getToken());
+        Instant confirmed = Times.of(bookmark.getConfirmedTime());
+        newest = confirmed.isAfter(newest) ? confirmed : newest;
+        Duration lag = Duration.between(confirmed, newest);
         place.token = token;
         place.told = true;
-        place.recent.clear();
-        failed = 0;
         if (synced) {
             place.resumed = null;
-            return Optional.of(new WatchEvent.Synced(bookmark.getNamespace(), token));
+            failed = 0;
+            return Optional.of(new WatchEvent.Synced(namespace, token, confirmed, lag));
         }
-        return Optional.of(new WatchEvent.Bookmark(bookmark.getNamespace(), token));
+        return Optional.of(new WatchEvent.Bookmark(namespace, token, confirmed, lag));
     }
 
-    private static WatchEvent status(NamespaceStatus status) {
-        boolean failed = status.getState() == NamespaceState.NAMESPACE_STATE_FAILED;
-        return new WatchEvent.Unavailable(status.getNamespace(), failed, status.getMessage(), status.getReason());
+    private static WatchEvent status(String namespace, NamespaceStatus status) {
+        return new WatchEvent.Status(namespace, status.getState(), name(status.getReason()), status.getMessage());
+    }
+
+    /** A reason as errors have it; empty if none is given, or a newer service has it. */
+    private static String name(ErrorReason reason) {
+        boolean known = reason != ErrorReason.ERROR_REASON_UNSPECIFIED && reason != ErrorReason.UNRECOGNIZED;
+        return known ? reason.name().substring("ERROR_REASON_".length()) : "";
     }
 }

@@ -8,29 +8,33 @@ import java.util.List;
  *
  * @param log the log's identity; places of different logs have nothing to do with each other
  * @param positions the position per partition; empty where nothing was read
+ * @param leftOut names the topics that were left out because their policies are disabled; empty: none were
  */
-public record WatchToken(String log, List<String> positions) {
+public record WatchToken(String log, List<String> positions, String leftOut) {
+    /** The most positions that a token has. */
+    private static final int MOST_PARTITIONS = 1024;
+
     /** Copies the positions. */
     public WatchToken {
         positions = List.copyOf(positions);
     }
 
     static WatchToken of(topicpolicies.v1.WatchToken message) {
-        return new WatchToken(message.getLog(), message.getPositionsList());
+        return new WatchToken(message.getLog(), message.getPositionsList(), message.getLeftOut());
     }
 
     topicpolicies.v1.WatchToken message() {
-        return topicpolicies.v1.WatchToken.newBuilder().setLog(log).addAllPositions(positions).build();
+        return topicpolicies.v1.WatchToken.newBuilder().setLog(log).addAllPositions(positions).setLeftOut(leftOut).build();
     }
 
     /** The position in a partition; empty if nothing was read there. */
     String at(int partition) {
-        return partition < positions.size() ? positions.get(partition) : "";
+        return partition >= 0 && partition < positions.size() ? positions.get(partition) : "";
     }
 
     /** The token after a change at this position: the greater of the two counts. */
     WatchToken folded(int partition, String position) {
-        if (position.compareTo(at(partition)) <= 0) {
+        if (partition < 0 || partition >= MOST_PARTITIONS || !LogOrder.isAfter(position, at(partition))) {
             return this;
         }
         List<String> folded = new ArrayList<>(positions);
@@ -38,6 +42,6 @@ public record WatchToken(String log, List<String> positions) {
             folded.add("");
         }
         folded.set(partition, position);
-        return new WatchToken(log, folded);
+        return new WatchToken(log, folded, leftOut);
     }
 }

@@ -6,78 +6,42 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.grpc.Status;
-import java.nio.file.Path;
+import io.grpc.stub.StreamObserver;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.UUID;
-import java.util.concurrent.BlockingQueue;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BooleanSupplier;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import topicpolicies.v1.BacklogQuota;
 import topicpolicies.v1.BacklogQuotaPolicy;
+import topicpolicies.v1.DeleteOutcome;
 import topicpolicies.v1.DispatchRate;
+import topicpolicies.v1.LogKind;
 import topicpolicies.v1.RetentionPolicies;
 import topicpolicies.v1.SubscriptionPolicies;
+import topicpolicies.v1.SubscriptionType;
 import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdateOutcome;
+import topicpolicies.v1.UpdatePolicyResponse;
 
+/** Calls of one document, against a server. */
 @Timeout(60)
-final class AgainstTheServerTest {
-    @TempDir
-    static Path directory;
-    private static RunningServer server;
-    private static TopicPoliciesClient client;
-
-    private final String namespace = "public/java-" + UUID.randomUUID();
-    private final String topic = "persistent://" + namespace + "/orders";
-
-    @BeforeAll
-    static void start() throws Exception {
-        server = new RunningServer(directory);
-        server.start();
-        client = TopicPoliciesClient.open(ClientOptions.of(server.target()).withActor("java tests"));
-    }
-
-    @AfterAll
-    static void stop() throws Exception {
-        client.close();
-        server.close();
-    }
-
-    private static TopicPolicies producers(int count) {
-        return TopicPolicies.newBuilder().setMaxProducerPerTopic(count).build();
-    }
-
-    private static void soon(BooleanSupplier condition, String what) throws InterruptedException {
-        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
-        while (!condition.getAsBoolean()) {
-            assertTrue(System.nanoTime() < deadline, what);
-            TimeUnit.MILLISECONDS.sleep(20);
-        }
-    }
-
+final class AgainstTheServerTest extends WithAServer {
     @Test
     void anUpdateChangesWhatItsMaskNamesAndClearsWhatIsNotSet() {
         TopicPolicies both = producers(5).toBuilder().setMessageTtlInSeconds(60).build();
         UpdateResult first = client.update(topic, both, "max_producer_per_topic", "message_ttl_in_seconds");
         assertEquals(UpdateOutcome.UPDATE_OUTCOME_APPLIED, first.outcome());
         UpdateResult second = client.update(topic, producers(6), "max_producer_per_topic", "message_ttl_in_seconds");
-        assertEquals(first.document().version(), second.previousVersion());
+        assertEquals(first.version(), second.previousVersion());
         assertEquals(Optional.of(producers(6)), client.get(topic, Scope.LOCAL).policies());
         assertFalse(client.get(topic, Scope.GLOBAL).exists());
-        assertThrows(IllegalArgumentException.class, () -> client.update(topic, both), "an explicit mask is asked for");
     }
 
     @Test
@@ -95,10 +59,10 @@ final class AgainstTheServerTest {
 
     @Test
     void anEtagThatIsNotTheVersionIsAConflict() {
-        String version = client.update(topic, producers(1), "max_producer_per_topic").document().version();
-        String newer = client.update(topic, producers(2), "max_producer_per_topic").document().version();
+        String version = client.update(topic, producers(1), "max_producer_per_topic").version();
+        String newer = client.update(topic, producers(2), "max_producer_per_topic").version();
         ConflictException conflict = assertThrows(ConflictException.class,
-                () -> client.update(Update.of(topic, producers(3), "max_producer_per_topic").ifVersion(version)));
+                () -> client.update(Update.of(topic).policies(producers(3)).etag(version).build()));
         assertEquals(newer, conflict.version());
         assertEquals(Status.Code.ABORTED, conflict.code());
     }
@@ -124,13 +88,13 @@ final class AgainstTheServerTest {
         Runnable other = () -> client.update(topic, TopicPolicies.newBuilder().setMessageTtlInSeconds(others.incrementAndGet()).build(),
                 "message_ttl_in_seconds");
         other.run();
-        Edit strict = Edit.of(topic, policies -> {
+        Edit.Builder edit = Edit.of(topic, policies -> {
             other.run();
             policies.setMaxProducerPerTopic(7);
         });
-        assertThrows(ConflictException.class, () -> client.edit(strict));
+        assertThrows(ConflictException.class, () -> client.edit(edit.build()));
         assertEquals(1 + Edit.ATTEMPTS, others.get());
-        assertEquals(Edit.SAME, client.edit(strict.insistently()).attempts());
+        assertEquals(Edit.SAME, client.edit(edit.insistent().build()).attempts());
         TopicPolicies now = client.get(topic, Scope.LOCAL).policiesOrDefault();
         assertEquals(7, now.getMaxProducerPerTopic());
         assertEquals(others.get(), now.getMessageTtlInSeconds(), "the other's last change is there");
@@ -139,7 +103,7 @@ final class AgainstTheServerTest {
             client.update(topic, producers(policies.getMaxProducerPerTopic() + 1), "max_producer_per_topic");
             counted.incrementAndGet();
             policies.setMaxProducerPerTopic(policies.getMaxProducerPerTopic() + 1000);
-        }).insistently()), "a change that depends on what others change keeps its etag");
+        }).insistent().build()), "a change that depends on what others change keeps its etag");
         assertEquals(Edit.ATTEMPTS, counted.get());
     }
 
@@ -149,7 +113,7 @@ final class AgainstTheServerTest {
         assertEquals(UpdateOutcome.UPDATE_OUTCOME_UNCHANGED, nothing.outcome());
         assertFalse(client.get(topic, Scope.LOCAL).exists());
         assertEquals(UpdateOutcome.UPDATE_OUTCOME_SKIPPED,
-                client.edit(Edit.of(topic, policies -> policies.setMaxProducerPerTopic(1)).ifPresent()).outcome());
+                client.edit(Edit.of(topic, policies -> policies.setMaxProducerPerTopic(1)).skipIfAbsent().build()).outcome());
         assertThrows(UnsupportedOperationException.class, () -> client.edit(topic, policies -> {
             throw new UnsupportedOperationException("not today");
         }));
@@ -166,86 +130,29 @@ final class AgainstTheServerTest {
 
     @Test
     void aRepeatedRequestIsAppliedOnce() {
-        Update update = Update.of(topic, producers(1), "max_producer_per_topic");
+        Update update = Update.of(topic).policies(producers(1)).build();
         UpdateResult first = client.update(update);
+        UpdateResult second = client.update(update);
+        assertEquals(List.of(false, true), List.of(first.replayed(), second.replayed()));
+        assertEquals(List.of(first.document(), update.requestId()), List.of(second.document(), second.requestId()));
         client.update(topic, producers(2), "max_producer_per_topic");
         UpdateResult again = client.update(update);
-        assertTrue(again.repeated());
-        assertEquals(first.document().version(), again.document().version());
+        assertTrue(again.replayed());
+        assertEquals(List.of(first.version(), first.previousVersion(), UpdateOutcome.UPDATE_OUTCOME_APPLIED),
+                List.of(again.version(), again.previousVersion(), again.outcome()));
         assertEquals(2, client.get(topic, Scope.LOCAL).policiesOrDefault().getMaxProducerPerTopic());
     }
 
     @Test
     void documentsAreListedAndDeletedByScope() {
         client.update(topic, producers(1), "max_producer_per_topic");
-        client.update(Update.of(topic, producers(2), "max_producer_per_topic").in(Scope.GLOBAL));
+        client.update(Update.of(topic).policies(producers(2)).scope(Scope.GLOBAL).build());
         List<Document> listed = new ArrayList<>();
         client.list(namespace).forEach(listed::add);
         assertEquals(List.of(Scope.LOCAL, Scope.GLOBAL), listed.stream().map(Document::scope).toList());
-        List<DeleteResult> results = client.delete(topic, List.of(Scope.LOCAL));
-        assertTrue(results.stream().allMatch(result -> result.error().isEmpty()));
+        assertEquals(DeleteOutcome.DELETE_OUTCOME_DELETED, client.delete(topic, Scope.LOCAL).outcome());
         assertFalse(client.get(topic, Scope.LOCAL).exists());
         assertTrue(client.get(topic, Scope.GLOBAL).exists());
-    }
-
-    @Test
-    void aCacheIsCurrentTellsItsListenersAndTakesWhatIsOffered() throws Exception {
-        client.update(topic, producers(1), "max_producer_per_topic");
-        BlockingQueue<Document> told = new LinkedBlockingQueue<>();
-        try (PolicyCache cache = client.cache(Selection.ofNamespaces(namespace).withBookmarks(Duration.ofSeconds(1)))) {
-            cache.whenSynced().get(20, TimeUnit.SECONDS);
-            assertTrue(cache.synced() && cache.connected());
-            assertEquals(Optional.of(producers(1)), cache.get(topic, Scope.LOCAL).flatMap(Document::policies));
-            cache.addListener(told::add);
-            assertEquals(1, told.poll(20, TimeUnit.SECONDS).policiesOrDefault().getMaxProducerPerTopic());
-            UpdateResult updated = client.update(topic, producers(2), "max_producer_per_topic");
-            cache.offer(updated.document());
-            assertEquals(2, cache.get(topic, Scope.LOCAL).orElseThrow().policiesOrDefault().getMaxProducerPerTopic(), "its own write, at once");
-            assertEquals(2, told.poll(20, TimeUnit.SECONDS).policiesOrDefault().getMaxProducerPerTopic());
-            client.delete(topic, List.of(Scope.LOCAL));
-            assertFalse(told.poll(20, TimeUnit.SECONDS).exists());
-            assertTrue(cache.documents().isEmpty());
-            soon(() -> cache.staleness().toMillis() > 600, "the copy has become older");
-            soon(() -> cache.staleness().toMillis() < 500, "a bookmark has confirmed it");
-            assertTrue(told.isEmpty(), "nothing is told twice");
-        }
-    }
-
-    @Test
-    void watchAndCacheSurviveARestartOfTheServerWithoutALossOrARepeat() throws Exception {
-        Map<String, List<String>> versions = new HashMap<>();
-        BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
-        Watch watch = client.watch(Selection.ofNamespaces(namespace).withEveryChange(), events::add);
-        try (watch; PolicyCache cache = client.cache(Selection.ofNamespaces(namespace))) {
-            cache.whenSynced().get(20, TimeUnit.SECONDS);
-            List<String> written = new ArrayList<>();
-            for (int number = 1; number <= 10; number++) {
-                written.add(client.update(topic, producers(number), "max_producer_per_topic").document().version());
-            }
-            soon(() -> cache.get(topic, Scope.LOCAL).map(Document::version).equals(Optional.of(written.get(9))), "the cache follows");
-            server.kill();
-            soon(() -> !cache.connected(), "the cache notices");
-            assertEquals(10, cache.get(topic, Scope.LOCAL).orElseThrow().policiesOrDefault().getMaxProducerPerTopic(), "it keeps what it knows");
-            CompletableFuture<UpdateResult> waiting = client.updateAsync(Update.of(topic, producers(11), "max_producer_per_topic"));
-            server.start();
-            written.add(waiting.get(30, TimeUnit.SECONDS).document().version());
-            soon(() -> cache.get(topic, Scope.LOCAL).map(Document::version).equals(Optional.of(written.get(10))), "the cache catches up");
-            assertTrue(cache.lastError().isPresent());
-            int interruptions = 0;
-            int restarts = 0;
-            for (String last = ""; !last.equals(written.get(10));) {
-                WatchEvent event = events.poll(20, TimeUnit.SECONDS);
-                interruptions += event instanceof WatchEvent.Interrupted ? 1 : 0;
-                restarts += event instanceof WatchEvent.Restarted ? 1 : 0;
-                if (event instanceof WatchEvent.Changed changed) {
-                    last = changed.document().version();
-                    versions.computeIfAbsent(changed.document().topic(), name -> new ArrayList<>()).add(last);
-                }
-            }
-            assertEquals(Map.of(topic, written), versions);
-            assertTrue(interruptions > 0);
-            assertEquals(0, restarts, "it was resumed");
-        }
     }
 
     @Test
@@ -262,18 +169,110 @@ final class AgainstTheServerTest {
 
     @Test
     void withoutAServiceACallFailsInItsTimeAndAChangeWasCertainlyNotMade() {
-        ClientOptions nobody = ClientOptions.of("127.0.0.1:9").withTimeout(Duration.ofMillis(500));
-        try (TopicPoliciesClient alone = TopicPoliciesClient.open(nobody)) {
+        ClientOptions.Builder nobody = ClientOptions.of("127.0.0.1:9").timeout(Duration.ofMillis(500));
+        try (TopicPoliciesClient alone = TopicPoliciesClient.open(nobody.build())) {
             assertEquals(Status.Code.DEADLINE_EXCEEDED,
                     assertThrows(TopicPoliciesException.class, () -> alone.get(topic, Scope.LOCAL)).code());
-            Update update = Update.of(topic, producers(1), "max_producer_per_topic");
+            Update update = Update.of(topic).policies(producers(1)).build();
             TopicPoliciesException error = assertThrows(TopicPoliciesException.class, () -> alone.update(update));
             assertEquals(Status.Code.UNAVAILABLE, error.code());
             assertEquals(TopicPoliciesException.class, error.getClass());
         }
-        try (TopicPoliciesClient once = TopicPoliciesClient.open(nobody.withoutRetries())) {
+        try (TopicPoliciesClient once = TopicPoliciesClient.open(nobody.withoutRetries().build())) {
             assertEquals(Status.Code.UNAVAILABLE,
                     assertThrows(TopicPoliciesException.class, () -> once.get(topic, Scope.LOCAL)).code(), "not repeated");
         }
+    }
+
+    @Test
+    void withoutAMaskWhatIsSetIsChangedAndNothingElse() {
+        DispatchRate rate = DispatchRate.newBuilder().setDispatchThrottlingRateInMsg(10).build();
+        SubscriptionPolicies entry = SubscriptionPolicies.newBuilder().setDispatchRate(rate).build();
+        client.update(topic, producers(5).toBuilder().putSubscriptionPolicies("one", entry).build());
+        client.update(topic, TopicPolicies.newBuilder().putSubscriptionPolicies("two", entry).build());
+        TopicPolicies now = client.get(topic).policiesOrDefault();
+        assertEquals(Set.of("one", "two"), now.getSubscriptionPoliciesMap().keySet());
+        assertEquals(5, now.getMaxProducerPerTopic());
+        assertEquals("EMPTY_MASK", assertThrows(TopicPoliciesException.class, () -> client.update(topic, TopicPolicies.getDefaultInstance())).reason());
+    }
+
+    @Test
+    void listsAreAddedToAndTakenFrom() {
+        client.update(topic, TopicPolicies.newBuilder().addSubscriptionTypesEnabled(SubscriptionType.SUBSCRIPTION_TYPE_SHARED).build());
+        TopicPolicies more = TopicPolicies.newBuilder().addSubscriptionTypesEnabled(SubscriptionType.SUBSCRIPTION_TYPE_FAILOVER)
+                .addSubscriptionTypesEnabled(SubscriptionType.SUBSCRIPTION_TYPE_SHARED).build();
+        String path = "subscription_types_enabled";
+        client.update(Update.of(topic).policies(more).mask(path).listOperation(path, ListOperation.UNION).build());
+        assertEquals(List.of(SubscriptionType.SUBSCRIPTION_TYPE_SHARED, SubscriptionType.SUBSCRIPTION_TYPE_FAILOVER),
+                client.get(topic).policiesOrDefault().getSubscriptionTypesEnabledList());
+        client.update(Update.of(topic).policies(more).mask(path).listOperation(path, ListOperation.SUBTRACT).build());
+        assertEquals(0, client.get(topic).policiesOrDefault().getSubscriptionTypesEnabledCount());
+    }
+
+    @Test
+    void conditionsAreKeptAndADryRunWritesNothing() {
+        assertEquals(UpdateOutcome.UPDATE_OUTCOME_SKIPPED, client.update(Update.of(topic).policies(producers(1)).skipIfAbsent().build()).outcome());
+        Update only = Update.of(topic).policies(producers(1)).mustNotExist().actor("me").reason("why").build();
+        UpdateResult first = client.update(only);
+        Update late = Update.of(topic).policies(producers(2)).mustNotExist().build();
+        ConflictException there = assertThrows(ConflictException.class, () -> client.update(late));
+        assertEquals(List.of(Status.Code.ALREADY_EXISTS, "DOCUMENT_EXISTS"), List.of(there.code(), there.reason()));
+        UpdateResult dry = client.update(Update.of(topic).policies(producers(3)).validateOnly().includePrevious().build());
+        assertEquals(List.of(UpdateOutcome.UPDATE_OUTCOME_WOULD_APPLY, 3, 1), List.of(dry.outcome(),
+                dry.document().orElseThrow().policiesOrDefault().getMaxProducerPerTopic(),
+                dry.previous().orElseThrow().policiesOrDefault().getMaxProducerPerTopic()));
+        assertEquals(first.version(), client.get(Read.of(topic).atLeastVersion(first.version()).build()).version());
+    }
+
+    @Test
+    void aDeletionIsOfOneScopeAndFailsWithAnException() {
+        String version = client.update(topic, producers(1)).version();
+        String newer = client.update(topic, producers(2)).version();
+        assertEquals("ETAG_MISMATCH", assertThrows(ConflictException.class, () -> client.delete(Delete.of(topic).etag(version).build())).reason());
+        assertEquals(DeleteOutcome.DELETE_OUTCOME_WOULD_DELETE, client.delete(Delete.of(topic).validateOnly().build()).outcome());
+        Delete deletion = Delete.of(topic).etag(newer).includePrevious().actor("me").reason("why").build();
+        DeleteResult deleted = client.delete(deletion);
+        assertEquals(List.of(newer, newer, deletion.requestId()),
+                List.of(deleted.previousVersion(), deleted.previous().orElseThrow().version(), deleted.requestId()));
+        assertTrue(client.delete(deletion).replayed());
+        assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(topic, Scope.GLOBAL).outcome());
+    }
+
+    @Test
+    void bothScopesAreReadAtOnceAndAsTheyWere() {
+        String version = client.update(topic, producers(1)).version();
+        client.update(topic, producers(2));
+        client.update(Update.of(topic).scope(Scope.GLOBAL).policies(producers(3)).build());
+        ScopedDocuments both = client.getBoth(topic);
+        assertEquals(List.of(2, 3), List.of(both.local().policiesOrDefault().getMaxProducerPerTopic(),
+                both.global().policiesOrDefault().getMaxProducerPerTopic()));
+        assertEquals(1, client.get(Read.of(topic).asOfVersion(version).build()).policiesOrDefault().getMaxProducerPerTopic());
+        ScopedDocuments before = client.getBoth(Read.of(topic).asOfTime(Instant.now().minusSeconds(3600)).build());
+        assertFalse(before.local().exists() || before.global().exists());
+        assertThrows(IllegalArgumentException.class, () -> client.getBoth(Read.of(topic).scope(Scope.LOCAL).build()));
+        assertEquals(LogKind.LOG_KIND_EMBEDDED, client.serverInfo().getLog());
+    }
+
+    @Test
+    void theStubHasTheClientsMetadata() throws Exception {
+        CompletableFuture<UpdatePolicyResponse> answer = new CompletableFuture<>();
+        client.stub().updatePolicy(Update.of(topic).policies(producers(1)).build().message(), new StreamObserver<>() {
+            @Override
+            public void onNext(UpdatePolicyResponse value) {
+                answer.complete(value);
+            }
+
+            @Override
+            public void onError(Throwable error) {
+                answer.completeExceptionally(error);
+            }
+
+            @Override
+            public void onCompleted() {
+                // it has answered
+            }
+        });
+        answer.get(20, TimeUnit.SECONDS);
+        assertEquals("java tests", client.history(HistoryQuery.ofTopic(topic).build()).iterator().next().getOrigin().getActor());
     }
 }

@@ -24,10 +24,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import topicpolicies.v1.GetPolicyRequest;
 import topicpolicies.v1.GetPolicyResponse;
+import topicpolicies.v1.PolicyDocument;
 import topicpolicies.v1.TopicPoliciesServiceGrpc;
 import topicpolicies.v1.UpdatePolicyRequest;
 import topicpolicies.v1.UpdatePolicyResponse;
-import topicpolicies.v1.TopicPolicies;
 
 /** What calls carry, and what their repeats do, by a service that notes it. */
 @Timeout(60)
@@ -46,7 +46,7 @@ final class CallMetadataTest {
 
         @Override
         public void getPolicy(GetPolicyRequest request, StreamObserver<GetPolicyResponse> answer) {
-            answer.onNext(GetPolicyResponse.getDefaultInstance());
+            answer.onNext(GetPolicyResponse.newBuilder().addDocuments(PolicyDocument.newBuilder().setScope(request.getScopes(0))).build());
             answer.onCompleted();
         }
 
@@ -73,7 +73,7 @@ final class CallMetadataTest {
         server.shutdownNow();
     }
 
-    private ClientOptions options() {
+    private ClientOptions.Builder options() {
         return ClientOptions.of("localhost:" + server.getPort());
     }
 
@@ -84,23 +84,25 @@ final class CallMetadataTest {
     @Test
     void callsCarryTheActorAndATokenThatIsAskedForEachTime() {
         AtomicInteger asked = new AtomicInteger();
-        ClientOptions options = options().withActor("somebody").withToken(() -> "token-" + asked.incrementAndGet());
+        ClientOptions options = options().actor("somebody").reason("because").token(() -> "token-" + asked.incrementAndGet()).build();
         try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
             client.get("t", Scope.LOCAL);
             assertEquals("somebody", last("topicpolicies-actor"));
+            assertEquals("because", last("topicpolicies-reason"));
             assertEquals("Bearer token-1", last("authorization"));
             client.get("t", Scope.LOCAL);
             assertEquals("Bearer token-2", last("authorization"));
         }
         assertFalse(options.toString().contains("token-"));
-        assertThrows(IllegalArgumentException.class, () -> options().withActor(" somebody"));
+        assertThrows(IllegalArgumentException.class, () -> options().actor(" somebody"));
+        assertThrows(IllegalArgumentException.class, () -> options().reason("weil\u00e4"));
     }
 
     @Test
     void withoutATokenNothingIsSentAndTheCallSaysWhy() {
-        ClientOptions options = options().withToken(() -> {
+        ClientOptions options = options().token(() -> {
             throw new IllegalStateException("the file is gone");
-        });
+        }).build();
         try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
             TopicPoliciesException error = assertThrows(TopicPoliciesException.class, () -> client.get("t", Scope.LOCAL));
             assertEquals(Status.Code.UNAUTHENTICATED, error.code());
@@ -111,14 +113,14 @@ final class CallMetadataTest {
 
     @Test
     void aChangeIsRepeatedWithTheSameRequestId() {
-        Update update = Update.of("t", TopicPolicies.getDefaultInstance(), "max_producer_per_topic");
+        Update update = Update.of("t").mask("max_producer_per_topic").build();
         failures.set(2);
-        try (TopicPoliciesClient client = TopicPoliciesClient.open(options())) {
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(options().build())) {
             client.update(update);
         }
         assertEquals(List.of(update.requestId(), update.requestId(), update.requestId()), requestIds);
         failures.set(1);
-        try (TopicPoliciesClient once = TopicPoliciesClient.open(options().withoutRetries())) {
+        try (TopicPoliciesClient once = TopicPoliciesClient.open(options().withoutRetries().build())) {
             assertThrows(OutcomeUnknownException.class, () -> once.update(update));
         }
         assertEquals(4, requestIds.stream().filter(Objects::nonNull).count());

@@ -6,28 +6,38 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ClientInterceptors;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import topicpolicies.v1.GetPolicyRequest;
+import topicpolicies.v1.GetPolicyResponse;
 import topicpolicies.v1.TopicPolicies;
 
 /** What becomes of calls that are under way when their client is closed. */
 @Timeout(60)
 final class ClosingTest extends ClosedAfterwards {
-    private static final Update CHANGE = Update.of(TOPIC, TopicPolicies.newBuilder().setMaxProducerPerTopic(3).build(), "max_producer_per_topic");
+    private static final Update CHANGE = Update.of(TOPIC)
+            .policies(TopicPolicies.newBuilder().setMaxProducerPerTopic(3).build()).mask("max_producer_per_topic").build();
     private static final String NOBODY = "127.0.0.1:1";
 
     private Member silent() throws IOException {
@@ -54,10 +64,10 @@ final class ClosingTest extends ClosedAfterwards {
         ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
         AutoCloseable end = channel::shutdownNow;
         closing(end);
-        TopicPoliciesClient client = closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused").withTimeout(Duration.ofMinutes(5))));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused").timeout(Duration.ofMinutes(5)).build()));
         CompletableFuture<?> update = client.updateAsync(CHANGE);
-        CompletableFuture<?> deletion = client.deleteAsync(TOPIC, List.of(Scope.LOCAL));
-        CompletableFuture<?> read = client.getAsync(TOPIC, Scope.LOCAL, "");
+        CompletableFuture<?> deletion = client.deleteAsync(Delete.of(TOPIC).build());
+        CompletableFuture<?> read = client.getAsync(Read.of(TOPIC).build());
         until(() -> member.met() == 2 && member.reads.get() == 1);
         client.close();
         assertInstanceOf(OutcomeUnknownException.class, failure(update));
@@ -71,7 +81,7 @@ final class ClosingTest extends ClosedAfterwards {
     void changesEndAlthoughTheExecutorIsGone() throws Exception {
         Member member = silent();
         ExecutorService executor = Executors.newSingleThreadExecutor();
-        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).withExecutor(executor)));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).executor(executor).build()));
         CompletableFuture<?> update = client.updateAsync(CHANGE);
         until(() -> member.met() == 1);
         executor.shutdownNow();
@@ -81,7 +91,7 @@ final class ClosingTest extends ClosedAfterwards {
 
     @Test
     void aCallbackMayCloseTheClientThatIsBeingClosed() {
-        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(NOBODY).withExecutor(Runnable::run)));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(NOBODY).executor(Runnable::run).build()));
         CompletableFuture<?> update = client.updateAsync(CHANGE);
         CompletableFuture<?> closed = update.handle((answer, error) -> {
             client.close();
@@ -94,7 +104,7 @@ final class ClosingTest extends ClosedAfterwards {
 
     @Test
     void noCallbackRunsWhileOthersCannotUseTheClient() throws Exception {
-        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(NOBODY).withExecutor(Runnable::run)));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(NOBODY).executor(Runnable::run).build()));
         CountDownLatch inCallback = new CountDownLatch(1);
         CountDownLatch asked = new CountDownLatch(1);
         AtomicReference<Boolean> another = new AtomicReference<>();
@@ -109,7 +119,7 @@ final class ClosingTest extends ClosedAfterwards {
         Thread asking = new Thread(() -> {
             try {
                 inCallback.await();
-                client.getAsync(TOPIC, Scope.LOCAL, "").exceptionally(error -> null);
+                client.getAsync(Read.of(TOPIC).build()).exceptionally(error -> null);
                 asked.countDown();
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
@@ -119,5 +129,126 @@ final class ClosingTest extends ClosedAfterwards {
         client.close();
         asking.join();
         assertEquals(Boolean.TRUE, another.get());
+    }
+
+    @Test
+    void aWatchThatIsBegunWhileTheClientClosesEndsWithIt() throws Exception {
+        Member member = silent();
+        for (int turn = 0; turn < 300; turn++) {
+            TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).executor(Runnable::run).build()));
+            CountDownLatch both = new CountDownLatch(2);
+            AtomicReference<Watch> begun = new AtomicReference<>();
+            Thread watching = new Thread(() -> {
+                both.countDown();
+                try {
+                    both.await();
+                    begun.set(client.watch(Selection.ofNamespaces("t/n").build(), event -> { }));
+                } catch (TopicPoliciesException | InterruptedException late) {
+                    // it was refused
+                }
+            });
+            watching.start();
+            both.countDown();
+            both.await();
+            client.close();
+            watching.join();
+            assertTrue(begun.get() == null || begun.get().isEnded(), "in turn " + turn);
+        }
+    }
+
+    @Test
+    void nothingIsAddedToWhatWasClosed() {
+        OpenThings things = new OpenThings();
+        AtomicReference<String> closed = new AtomicReference<>("");
+        things.add(() -> closed.updateAndGet(text -> text + "first"), new CompletableFuture<>());
+        things.close();
+        assertThrows(TopicPoliciesException.class, () -> things.add(() -> closed.updateAndGet(text -> text + " second"), new CompletableFuture<>()));
+        assertEquals("first second", closed.get());
+    }
+
+    @Test
+    void aCacheThatIsClosedBeforeItIsSyncedSaysSo() throws Exception {
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(NOBODY));
+        PolicyCache alone = client.cache("t/n");
+        PolicyCache withTheClient = client.cache("t/m");
+        assertFalse(alone.whenSynced().isDone());
+        alone.close();
+        assertInstanceOf(TopicPoliciesException.class, failure(alone.whenSynced()));
+        client.close();
+        assertInstanceOf(TopicPoliciesException.class, failure(withTheClient.whenSynced()));
+        assertTrue(alone.ended() && withTheClient.ended() && !alone.synced());
+    }
+
+    @Test
+    void theBreakOfAnEditEndsWithTheClient() throws Exception {
+        Member member = closing(new Member(attempt -> Member.said(Status.Code.ABORTED, "ETAG_MISMATCH")));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).timeout(Duration.ofMinutes(5)).build()));
+        CompletableFuture<?> edit = client.editAsync(Edit.of(TOPIC, policies -> policies.setMaxProducerPerTopic(1)).build());
+        until(() -> member.met() >= 8); // from here on each break takes from 250 to 500 ms
+        client.close();
+        assertInstanceOf(TopicPoliciesException.class, failure(edit));
+    }
+
+    @Test
+    void whatIsThrownAtARepeatEndsTheCall() throws Exception {
+        Member member = closing(new Member(attempt -> Member.LEADING.apply(attempt)));
+        member.reading = attempt -> Status.UNAVAILABLE.asRuntimeException();
+        AtomicInteger calls = new AtomicInteger();
+        ClientInterceptor throwing = new ClientInterceptor() {
+            @Override
+            public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+                if (calls.incrementAndGet() > 1) {
+                    throw new UnsupportedOperationException("an interceptor of somebody's");
+                }
+                return next.newCall(method, options);
+            }
+        };
+        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
+        AutoCloseable end = channel::shutdownNow;
+        closing(end);
+        TopicPoliciesClient client = closing(
+                TopicPoliciesClient.on(ClientInterceptors.intercept(channel, throwing), ClientOptions.of("unused").build()));
+        CompletableFuture<Document> read = client.getAsync(Read.of(TOPIC).build());
+        Throwable error = assertThrows(ExecutionException.class, () -> read.get(20, TimeUnit.SECONDS)).getCause();
+        assertTrue(error.getMessage().contains("an interceptor of somebody's"), error.getMessage());
+    }
+
+    @Test
+    void aCallWhoseRepeatTheExecutorRejectsFailsWithWhatItMet() throws Exception {
+        Member member = closing(new Member(attempt -> Member.refusal("")));
+        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
+        AutoCloseable end = channel::shutdownNow;
+        closing(end);
+        ExecutorService executor = Executors.newSingleThreadExecutor();
+        TopicPoliciesClient client = closing(TopicPoliciesClient.on(channel,
+                ClientOptions.of("unused").executor(executor).timeout(Duration.ofMinutes(5)).build()));
+        CompletableFuture<?> update = client.updateAsync(CHANGE);
+        until(() -> member.met() == 1);
+        executor.shutdownNow();
+        TopicPoliciesException error = TopicPoliciesException.of(assertThrows(ExecutionException.class, () -> update.get(20, TimeUnit.SECONDS)));
+        assertEquals("NOT_LEADER", error.reason());
+    }
+
+    @Test
+    void anAddressThatIsLeftEndsNoCallThere() throws Exception {
+        CountDownLatch answer = new CountDownLatch(1);
+        Member member = closing(new Member(Member.LEADING));
+        member.reading = attempt -> {
+            try {
+                answer.await();
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+            }
+            return null;
+        };
+        Line line = closing(Line.to(ClientOptions.of(NOBODY).build(), QUICK));
+        Attempt<GetPolicyRequest, GetPolicyResponse> attempt = new Attempt<>();
+        line.stub(member.address()).getPolicy(GetPolicyRequest.getDefaultInstance(), attempt);
+        until(() -> member.reads.get() == 1);
+        for (int port = 1; port <= 200; port++) {
+            line.stub("127.0.0.2:" + port);
+        }
+        answer.countDown();
+        attempt.answered().get(20, TimeUnit.SECONDS);
     }
 }

@@ -15,7 +15,6 @@ import java.net.ServerSocket;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
@@ -28,7 +27,6 @@ import java.util.function.IntFunction;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import topicpolicies.v1.TopicPolicies;
 
 /** Sidecars of which one writes a namespace, and the others name it. */
 @Timeout(60)
@@ -42,15 +40,15 @@ final class LeadersTest extends ClosedAfterwards {
     }
 
     private TopicPoliciesClient client(String target) {
-        return closing(TopicPoliciesClient.open(ClientOptions.of(target), QUICK));
+        return closing(TopicPoliciesClient.open(ClientOptions.of(target).build(), QUICK));
     }
 
     private TopicPoliciesClient client(String target, Duration timeout) {
-        return closing(TopicPoliciesClient.open(ClientOptions.of(target).withTimeout(timeout), QUICK));
+        return closing(TopicPoliciesClient.open(ClientOptions.of(target).timeout(timeout).build(), QUICK));
     }
 
     private static Update update() {
-        return Update.of(TOPIC, TopicPolicies.getDefaultInstance(), "max_producer_per_topic");
+        return Update.of(TOPIC).mask("max_producer_per_topic").build();
     }
 
     /** An address at which nobody listens. */
@@ -80,10 +78,10 @@ final class LeadersTest extends ClosedAfterwards {
     void aChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverOneConnection() throws Exception {
         Member leader = member(Member.LEADING);
         Member follower = follower(leader.address());
-        ClientOptions options = ClientOptions.of(follower.address()).withActor("retention-bot").withToken(() -> "secret");
+        ClientOptions options = ClientOptions.of(follower.address()).actor("retention-bot").token(() -> "secret").build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options));
         Update first = update();
-        assertEquals("2", client.update(first).document().version());
+        assertEquals("2", client.update(first).version());
         assertEquals(List.of(1, 1), met(first, follower, leader));
         for (int turn = 0; turn < 4; turn++) {
             client.update(update());
@@ -99,7 +97,7 @@ final class LeadersTest extends ClosedAfterwards {
     void aDeletionGoesToTheLeaderToo() throws Exception {
         Member leader = member(Member.LEADING);
         Member follower = follower(leader.address());
-        client(follower.address()).delete(TOPIC, List.of(Scope.LOCAL));
+        client(follower.address()).delete(TOPIC, Scope.LOCAL);
         assertEquals(1, follower.met());
         assertEquals(follower.requestIds, leader.requestIds);
     }
@@ -112,10 +110,10 @@ final class LeadersTest extends ClosedAfterwards {
         Update update = update();
         client.update(update);
         assertEquals(List.of(1, 1), met(update, follower, leader));
-        client.update(update().dryRun());
+        client.update(Update.of(TOPIC).mask("max_producer_per_topic").validateOnly().build());
         client.get(TOPIC, Scope.LOCAL);
         BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
-        client.watch(Selection.ofNamespaces("t/n"), events::add);
+        client.watch(Selection.ofNamespaces("t/n").build(), events::add);
         assertInstanceOf(WatchEvent.Synced.class, events.poll(20, TimeUnit.SECONDS));
         assertEquals(List.of(2, 1, 1), List.of(follower.met(), follower.reads.get(), follower.watches.get()));
         assertEquals(List.of(1, 0, 0), List.of(leader.met(), leader.reads.get(), leader.watches.get()));
@@ -128,7 +126,7 @@ final class LeadersTest extends ClosedAfterwards {
         Member first = follower(second.address());
         Member follower = follower(first.address());
         Update update = update();
-        assertEquals("2", client(follower.address()).update(update).document().version());
+        assertEquals("2", client(follower.address()).update(update).version());
         assertEquals(List.of(1, 1, 1, 1), met(update, follower, first, second, last));
     }
 
@@ -152,7 +150,7 @@ final class LeadersTest extends ClosedAfterwards {
         Member one = member(attempt -> Member.refusal(named.get()));
         Member other = follower(one.address());
         named.set(other.address());
-        ClientOptions options = ClientOptions.of(other.address()).withTimeout(Duration.ofSeconds(5));
+        ClientOptions options = ClientOptions.of(other.address()).timeout(Duration.ofSeconds(5)).build();
         Backoff growing = new Backoff(Duration.ofMillis(50), Duration.ofMinutes(1), 1000); // the second pause is longer than the call
         Update update = update();
         assertUnavailable(failure(closing(TopicPoliciesClient.open(options, new RetryPolicy(5, growing, Duration.ofSeconds(10)))), update));
@@ -184,7 +182,7 @@ final class LeadersTest extends ClosedAfterwards {
         Member follower = member(attempt -> Member.refusal((attempt == 1 ? hanging : successor).address()));
         RetryPolicy patient = new RetryPolicy(5, Backoff.RECONNECT, Duration.ofSeconds(2));
         Update update = update();
-        closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()), patient)).update(update);
+        closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).build(), patient)).update(update);
         List<Integer> met = met(update, follower, hanging, successor);
         assertTrue(met.get(1) > 0 && met.get(2) == 1, met.toString());
     }
@@ -247,7 +245,7 @@ final class LeadersTest extends ClosedAfterwards {
         Member first = member(Member.LEADING);
         Member second = member(Member.LEADING);
         BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
-        client(first.address() + "," + second.address()).watch(Selection.ofNamespaces("t/n"), events::add);
+        client(first.address() + "," + second.address()).watch(Selection.ofNamespaces("t/n").build(), events::add);
         assertInstanceOf(WatchEvent.Synced.class, events.poll(20, TimeUnit.SECONDS));
         first.close();
         assertInstanceOf(WatchEvent.Interrupted.class, events.poll(20, TimeUnit.SECONDS));
@@ -259,7 +257,7 @@ final class LeadersTest extends ClosedAfterwards {
     void withoutRetriesTheLeaderIsToldAndOnlyTheNextCallGoesThere() throws Exception {
         Member leader = member(Member.LEADING);
         Member follower = follower(leader.address());
-        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).withoutRetries()));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).withoutRetries().build()));
         assertEquals(leader.address(), failure(client, update()).metadata().get("leader"));
         assertEquals(0, leader.met());
         client.update(update());
@@ -275,10 +273,10 @@ final class LeadersTest extends ClosedAfterwards {
                 .clientAuth(TlsServerCredentials.ClientAuth.REQUIRE).build();
         Member leader = closing(new Member(Member.LEADING, mutual));
         Member follower = closing(new Member(attempt -> Member.refusal(leader.address()), mutual));
-        Tls tls = new Tls(Optional.of(certificates.resolve("authority.pem")), Optional.of(certificates.resolve("client.pem")),
-                Optional.of(certificates.resolve("client-key.pem")), Optional.empty());
+        Tls tls = Tls.trusting(certificates.resolve("authority.pem"))
+                .certificate(certificates.resolve("client.pem"), certificates.resolve("client-key.pem"));
         Update update = update();
-        closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).withTls(tls))).update(update);
+        closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).tls(tls).build())).update(update);
         assertEquals(List.of(1, 1), met(update, follower, leader));
     }
 
@@ -286,7 +284,7 @@ final class LeadersTest extends ClosedAfterwards {
     void aTokenIsNotSentInTheClearToALeaderOnAnotherMachine() throws Exception {
         Member follower = follower("192.0.2.1:6680");
         AtomicInteger asked = new AtomicInteger();
-        ClientOptions options = ClientOptions.of(follower.address()).withToken(() -> "secret-" + asked.incrementAndGet());
+        ClientOptions options = ClientOptions.of(follower.address()).token(() -> "secret-" + asked.incrementAndGet()).build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, QUICK));
         for (int turn = 1; turn <= 2; turn++) {
             assertEquals(Status.Code.FAILED_PRECONDITION, failure(client, update()).code());
@@ -298,7 +296,7 @@ final class LeadersTest extends ClosedAfterwards {
     void closingTheClientEndsACallThatWaitsForALeader() throws Exception {
         Member follower = follower("");
         RetryPolicy slow = new RetryPolicy(5, new Backoff(Duration.ofMinutes(1), Duration.ofMinutes(1), 2), Duration.ofSeconds(10));
-        ClientOptions options = ClientOptions.of(follower.address()).withTimeout(Duration.ofMinutes(5));
+        ClientOptions options = ClientOptions.of(follower.address()).timeout(Duration.ofMinutes(5)).build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, slow));
         CompletableFuture<UpdateResult> waiting = client.updateAsync(update());
         for (int turn = 0; turn < 2000 && follower.met() == 0; turn++) {

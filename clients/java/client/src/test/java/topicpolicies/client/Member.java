@@ -33,9 +33,16 @@ import topicpolicies.v1.ListHistoryRequest;
 import topicpolicies.v1.ListHistoryResponse;
 import topicpolicies.v1.ListPoliciesRequest;
 import topicpolicies.v1.ListPoliciesResponse;
+import topicpolicies.v1.PolicyChangeRequest;
+import topicpolicies.v1.PolicyChangeResult;
+import topicpolicies.v1.PolicyDocument;
+import topicpolicies.v1.Scope;
 import topicpolicies.v1.TopicPoliciesServiceGrpc;
+import topicpolicies.v1.UpdatePoliciesRequest;
+import topicpolicies.v1.UpdatePoliciesResponse;
 import topicpolicies.v1.UpdatePolicyRequest;
 import topicpolicies.v1.UpdatePolicyResponse;
+import topicpolicies.v1.WatchEvent;
 import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchPoliciesResponse;
 import topicpolicies.v1.WatchToken;
@@ -46,12 +53,17 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
     static final IntFunction<StatusRuntimeException> LEADING = attempt -> null;
     /** Never answers. */
     static final StatusRuntimeException SILENCE = Status.OK.asRuntimeException();
+    private static final PolicyDocument DOCUMENT = PolicyDocument.newBuilder().setScope(Scope.SCOPE_LOCAL).setVersion("2").build();
+    private static final UpdatePolicyResponse UPDATED = UpdatePolicyResponse.newBuilder().setDocument(DOCUMENT).setVersion("2").build();
+    private static final DeletePolicyResponse DELETED = DeletePolicyResponse.newBuilder().setDocument(DOCUMENT).setVersion("2").build();
     private static final Metadata.Key<String> REPEATED = Metadata.Key.of("grpc-previous-rpc-attempts", Metadata.ASCII_STRING_MARSHALLER);
 
     final List<String> requestIds = new CopyOnWriteArrayList<>();
     final List<Metadata> seen = new CopyOnWriteArrayList<>();
     final AtomicInteger reads = new AtomicInteger();
     final AtomicInteger watches = new AtomicInteger();
+    final AtomicInteger streams = new AtomicInteger();
+    final List<UpdatePoliciesRequest> batches = new CopyOnWriteArrayList<>();
     /** Calls that ended before they were answered. */
     final AtomicInteger cancelled = new AtomicInteger();
     final AtomicInteger connections = new AtomicInteger();
@@ -82,7 +94,7 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
 
     /** What a follower answers; the leader may be unknown. */
     static StatusRuntimeException refusal(String leader) {
-        ErrorInfo.Builder info = ErrorInfo.newBuilder().setDomain("topicpolicies.v1").setReason("NOT_LEADER").putMetadata("namespace", "t/n");
+        ErrorInfo.Builder info = ErrorInfo.newBuilder().setDomain("topicpolicies").setReason("NOT_LEADER").putMetadata("namespace", "t/n");
         if (!leader.isEmpty()) {
             info.putMetadata("leader", leader);
         }
@@ -91,8 +103,12 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
 
     /** What a sidecar answers that does not know what became of a change. */
     static StatusRuntimeException notKnown() {
-        ErrorInfo info = ErrorInfo.newBuilder().setDomain("topicpolicies.v1").setReason("OUTCOME_UNKNOWN").build();
-        return said(Status.Code.DEADLINE_EXCEEDED, info);
+        return said(Status.Code.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN");
+    }
+
+    /** What the service says, with a reason. */
+    static StatusRuntimeException said(Status.Code code, String reason) {
+        return said(code, ErrorInfo.newBuilder().setDomain("topicpolicies").setReason(reason).build());
     }
 
     private static StatusRuntimeException said(Status.Code code, ErrorInfo info) {
@@ -133,12 +149,12 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
 
     @Override
     public void updatePolicy(UpdatePolicyRequest request, StreamObserver<UpdatePolicyResponse> answer) {
-        answer(request.getRequestId(), UpdatePolicyResponse.newBuilder().setVersion("2").build(), answer);
+        answer(request.getRequestId(), UPDATED, answer);
     }
 
     @Override
     public void deletePolicy(DeletePolicyRequest request, StreamObserver<DeletePolicyResponse> answer) {
-        answer(request.getRequestId(), DeletePolicyResponse.getDefaultInstance(), answer);
+        answer(request.getRequestId(), DELETED, answer);
     }
 
     private synchronized <A> void answer(String requestId, A taken, StreamObserver<A> answer) {
@@ -157,7 +173,7 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
 
     @Override
     public void getPolicy(GetPolicyRequest request, StreamObserver<GetPolicyResponse> answer) {
-        answer(reading.apply(reads.incrementAndGet()), GetPolicyResponse.getDefaultInstance(), answer);
+        answer(reading.apply(reads.incrementAndGet()), got(request), answer);
     }
 
     @Override
@@ -170,11 +186,72 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
         answer(reading.apply(reads.incrementAndGet()), ListHistoryResponse.getDefaultInstance(), answer);
     }
 
+    /** Takes each change of each batch as a call of its own, and answers them one by one. */
+    @Override
+    public StreamObserver<UpdatePoliciesRequest> updatePolicies(StreamObserver<UpdatePoliciesResponse> answer) {
+        streams.incrementAndGet();
+        return new StreamObserver<>() {
+            private boolean goesOn = true;
+
+            @Override
+            public void onNext(UpdatePoliciesRequest batch) {
+                batches.add(batch);
+                for (PolicyChangeRequest change : batch.getChangesList()) {
+                    goesOn = goesOn && one(change, answer);
+                }
+            }
+
+            @Override
+            public void onError(Throwable error) {
+                cancelled.incrementAndGet();
+            }
+
+            @Override
+            public void onCompleted() {
+                answer.onCompleted();
+            }
+        };
+    }
+
+    /** Gives whether the stream goes on. */
+    private synchronized boolean one(PolicyChangeRequest change, StreamObserver<UpdatePoliciesResponse> answer) {
+        requestIds.add(change.hasUpdate() ? change.getUpdate().getRequestId() : change.getDelete().getRequestId());
+        PolicyChangeResult.Builder result = PolicyChangeResult.newBuilder().setSequence(change.getSequence());
+        StatusRuntimeException error = answering.apply(requestIds.size());
+        if (error == SILENCE) {
+            return true;
+        }
+        if (error != null && !hasDetails(error)) {
+            answer.onError(error); // the stream breaks
+            return false;
+        }
+        if (error != null) {
+            result.setError(StatusProto.fromThrowable(error));
+        } else if (change.hasUpdate()) {
+            result.setUpdated(UPDATED);
+        } else {
+            result.setDeleted(DELETED);
+        }
+        answer.onNext(UpdatePoliciesResponse.newBuilder().addResults(result).build());
+        return true;
+    }
+
+    private static boolean hasDetails(StatusRuntimeException error) {
+        com.google.rpc.Status details = StatusProto.fromThrowable(error);
+        return details != null && details.getDetailsCount() > 0;
+    }
+
     /** Tells of an empty namespace, and then nothing. */
     @Override
     public void watchPolicies(WatchPoliciesRequest request, StreamObserver<WatchPoliciesResponse> answer) {
         watches.incrementAndGet();
-        answer.onNext(WatchPoliciesResponse.newBuilder().setBookmark(Bookmark.newBuilder().setNamespace(request.getNamespaces(0))
-                .setKind(BookmarkKind.BOOKMARK_KIND_SYNCED).setToken(WatchToken.newBuilder().setLog("a"))).build());
+        answer.onNext(WatchPoliciesResponse.newBuilder().addEvents(WatchEvent.newBuilder().setNamespace(request.getNamespaces(0))
+                .setBookmark(Bookmark.newBuilder().setKind(BookmarkKind.BOOKMARK_KIND_SYNCED).setToken(WatchToken.newBuilder().setLog("a")))).build());
+    }
+
+    private static GetPolicyResponse got(GetPolicyRequest request) {
+        GetPolicyResponse.Builder answer = GetPolicyResponse.newBuilder();
+        request.getScopesList().forEach(scope -> answer.addDocuments(PolicyDocument.newBuilder().setTopic(request.getTopic()).setScope(scope)));
+        return answer.build();
     }
 }

@@ -28,9 +28,11 @@ import topicpolicies.v1.GetPolicyRequest;
 import topicpolicies.v1.GetPolicyResponse;
 import topicpolicies.v1.ListHistoryRequest;
 import topicpolicies.v1.ListHistoryResponse;
-import topicpolicies.v1.TopicPolicies;
 
-/** Who repeats what: gRPC the reads of a client with one address, the client all else. gRPC says in its repeats how many attempts it made before. */
+/**
+ * Who repeats what: gRPC the reads of a client with one address, the client all else. gRPC says in its repeats how many attempts it
+ * made before.
+ */
 @Timeout(60)
 final class ReadRepeatsTest extends ClosedAfterwards {
     private Member reading(IntFunction<StatusRuntimeException> reading) throws IOException {
@@ -40,7 +42,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     private TopicPoliciesClient client(RetryPolicy retries, String target) {
-        return closing(TopicPoliciesClient.open(ClientOptions.of(target), retries));
+        return closing(TopicPoliciesClient.open(ClientOptions.of(target).build(), retries));
     }
 
     private static IntFunction<StatusRuntimeException> failing(int times, Status.Code code) {
@@ -57,8 +59,9 @@ final class ReadRepeatsTest extends ClosedAfterwards {
 
     /** Makes a read of which the client has no method on a client's own line. */
     private static CompletableFuture<ListHistoryResponse> history(Line line, RetryPolicy retries) {
-        Calls calls = new Calls(line, retries, Duration.ofSeconds(30), Runnable::run);
-        return calls.read((stub, request, answer) -> stub.listHistory(request, answer), ListHistoryRequest.getDefaultInstance());
+        return new Calls(line, retries, new Pauses(Runnable::run)).read(
+                new Calls.Question<ListHistoryRequest, ListHistoryResponse, ListHistoryResponse>(
+                        (stub, request, answer) -> stub.listHistory(request, answer), ListHistoryRequest.getDefaultInstance(), answer -> answer, Duration.ofSeconds(30)));
     }
 
     @Test
@@ -71,7 +74,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
                 assertEquals(List.of("0", "1", "2"), member.repeatedByGrpc());
             }
             Member member = reading(failing(2, code));
-            history(closing(Line.to(ClientOptions.of(member.address()), QUICK)), QUICK).get(20, TimeUnit.SECONDS);
+            history(closing(Line.to(ClientOptions.of(member.address()).build(), QUICK)), QUICK).get(20, TimeUnit.SECONDS);
             assertEquals(List.of("0", "1", "2"), member.repeatedByGrpc());
         }
     }
@@ -102,7 +105,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         int port;
         try (ServerSocket unable = new ServerSocket(0)) {
             port = unable.getLocalPort();
-            waiting = client(QUICK, "localhost:" + port).getAsync(TOPIC, Scope.LOCAL, "");
+            waiting = client(QUICK, "localhost:" + port).getAsync(Read.of(TOPIC).build());
             unable.setSoTimeout(20_000);
             unable.accept().close();
         }
@@ -130,9 +133,10 @@ final class ReadRepeatsTest extends ClosedAfterwards {
 
     @Test
     void changesAndDryRunsAreNeverRepeatedByGrpc() throws Exception {
-        Update update = Update.of(TOPIC, TopicPolicies.getDefaultInstance(), "max_producer_per_topic");
-        for (Consumer<TopicPoliciesClient> call : List.<Consumer<TopicPoliciesClient>>of(client -> client.update(update),
-                client -> client.update(update.dryRun()), client -> client.delete(TOPIC, List.of(Scope.LOCAL)))) {
+        Update.Builder update = Update.of(TOPIC).mask("max_producer_per_topic");
+        for (Consumer<TopicPoliciesClient> call : List.<Consumer<TopicPoliciesClient>>of(client -> client.update(update.build()),
+                client -> client.update(Update.of(TOPIC).mask("max_producer_per_topic").validateOnly().build()),
+                client -> client.delete(TOPIC, Scope.LOCAL))) {
             Member member = closing(new Member(unavailable(2)));
             call.accept(client(QUICK, member.address()));
             assertEquals(Collections.nCopies(3, "0"), member.repeatedByGrpc());
@@ -142,7 +146,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     @Test
     void withoutRetriesThereIsOneAttempt() throws Exception {
         Member member = reading(unavailable(1));
-        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).withoutRetries()));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).withoutRetries().build()));
         assertFails(Status.Code.UNAVAILABLE, () -> client.get(TOPIC, Scope.LOCAL));
         assertEquals(List.of("0"), member.repeatedByGrpc());
     }
@@ -151,7 +155,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     void grpcRepeatsNothingAtAnAddressThatAnErrorNamed() throws Exception {
         Member given = reading(Member.LEADING);
         Member leader = reading(unavailable(1));
-        Line line = closing(Line.to(ClientOptions.of(given.address()), QUICK));
+        Line line = closing(Line.to(ClientOptions.of(given.address()).build(), QUICK));
         Attempt<GetPolicyRequest, GetPolicyResponse> attempt = new Attempt<>();
         line.stub(leader.address()).withDeadlineAfter(30, TimeUnit.SECONDS).getPolicy(GetPolicyRequest.getDefaultInstance(), attempt);
         assertFails(Status.Code.UNAVAILABLE, () -> Calls.await(attempt.answered()));
@@ -164,7 +168,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
         AutoCloseable end = channel::shutdownNow;
         closing(end);
-        closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused"))).get(TOPIC, Scope.LOCAL);
+        closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused").build())).get(TOPIC, Scope.LOCAL);
         assertEquals(List.of("0", "0", "0"), member.repeatedByGrpc());
     }
 
@@ -172,9 +176,9 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     void closingTheClientEndsAReadThatGrpcIsAboutToRepeat() throws Exception {
         Member member = reading(unavailable(Integer.MAX_VALUE));
         RetryPolicy slow = new RetryPolicy(5, new Backoff(Duration.ofMinutes(1), Duration.ofMinutes(1), 2), Duration.ofSeconds(10));
-        ClientOptions options = ClientOptions.of(member.address()).withTimeout(Duration.ofMinutes(5));
+        ClientOptions options = ClientOptions.of(member.address()).timeout(Duration.ofMinutes(5)).build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, slow));
-        CompletableFuture<Document> waiting = client.getAsync(TOPIC, Scope.LOCAL, "");
+        CompletableFuture<Document> waiting = client.getAsync(Read.of(TOPIC).build());
         for (int turn = 0; turn < 2000 && member.reads.get() == 0; turn++) {
             Thread.sleep(10);
         }
@@ -187,9 +191,11 @@ final class ReadRepeatsTest extends ClosedAfterwards {
 
     @Test
     void closingTheClientEndsAReadThatGrpcLetsGoOn() throws Exception {
-        Line line = closing(Line.to(ClientOptions.of("127.0.0.1:1"), QUICK));
-        Calls calls = new Calls(line, QUICK, Duration.ofMinutes(5), Runnable::run);
-        CompletableFuture<GetPolicyResponse> waiting = calls.read((stub, request, answer) -> { }, GetPolicyRequest.getDefaultInstance());
+        Line line = closing(Line.to(ClientOptions.of("127.0.0.1:1").build(), QUICK));
+        Calls calls = new Calls(line, QUICK, new Pauses(Runnable::run));
+        Calls.Question<GetPolicyRequest, GetPolicyResponse, GetPolicyResponse> question = new Calls.Question<>(
+                (stub, request, answer) -> { }, GetPolicyRequest.getDefaultInstance(), answer -> answer, Duration.ofMinutes(5));
+        CompletableFuture<GetPolicyResponse> waiting = calls.read(question);
         assertFalse(waiting.isDone());
         line.close();
         calls.close();

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Optional;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -39,28 +38,26 @@ final class TlsTest {
     }
 
     private static void call(Tls tls) {
-        ClientOptions options = ClientOptions.of(server.target()).withTls(tls).withTimeout(Duration.ofSeconds(3));
+        ClientOptions options = ClientOptions.of(server.target()).tls(tls).timeout(Duration.ofSeconds(3)).build();
         try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
             assertFalse(client.get(TOPIC, Scope.LOCAL).exists());
         }
     }
 
-    private static Tls with(Optional<String> serverName) {
-        return new Tls(Optional.of(file("authority.pem")), Optional.of(file("client.pem")), Optional.of(file("client-key.pem")), serverName);
+    private static Tls mutual() {
+        return Tls.trusting(file("authority.pem")).certificate(file("client.pem"), file("client-key.pem"));
     }
 
     @Test
     void bothSidesShowTheirCertificates() {
-        call(with(Optional.empty()));
-        call(with(Optional.of("localhost")));
+        call(mutual());
+        call(mutual().serverName("localhost"));
     }
 
     @Test
     void nothingLessGetsThrough() {
         assertThrows(TopicPoliciesException.class, () -> call(Tls.trusting(file("authority.pem"))), "no certificate of its own");
         assertThrows(TopicPoliciesException.class, () -> call(Tls.DEFAULT), "an authority that Java does not know");
-        assertThrows(TopicPoliciesException.class, () -> call(with(Optional.of("elsewhere"))), "another server's name");
-        assertThrows(IllegalArgumentException.class,
-                () -> new Tls(Optional.empty(), Optional.of(file("client.pem")), Optional.empty(), Optional.empty()));
+        assertThrows(TopicPoliciesException.class, () -> call(mutual().serverName("elsewhere")), "another server's name");
     }
 }

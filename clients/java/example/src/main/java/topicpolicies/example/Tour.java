@@ -1,12 +1,10 @@
 package topicpolicies.example;
 
-import java.util.List;
 import java.util.concurrent.TimeUnit;
 import topicpolicies.client.ClientOptions;
 import topicpolicies.client.Document;
 import topicpolicies.client.PolicyCache;
 import topicpolicies.client.Scope;
-import topicpolicies.client.Selection;
 import topicpolicies.client.TopicPoliciesClient;
 import topicpolicies.client.UpdateResult;
 import topicpolicies.v1.DispatchRate;
@@ -23,19 +21,19 @@ public final class Tour {
     /** Runs the tour. */
     public static void main(String[] arguments) throws Exception {
         String target = arguments.length > 0 ? arguments[0] : ClientOptions.DEFAULT_TARGET;
-        try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(target).withActor("tour"));
-                PolicyCache cache = client.cache(Selection.ofNamespaces("public/default"))) {
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(target).actor("tour").build());
+                PolicyCache cache = client.cache("public/default")) {
 
             // An update names what it changes. What is named and not set is cleared: here the time to live.
             UpdateResult updated = client.update(TOPIC, TopicPolicies.newBuilder().setMaxProducerPerTopic(5).build(),
                     "max_producer_per_topic", "message_ttl_in_seconds");
-            System.out.println("updated " + updated.document().version() + ", was " + updated.previousVersion());
+            System.out.println("updated " + updated.version() + ", was " + updated.previousVersion());
 
             // An edit changes a copy; the client finds out what differs, and tries again if somebody else was faster.
             client.edit(TOPIC, policies -> policies.setMaxProducerPerTopic(policies.getMaxProducerPerTopic() + 1)
                     .putSubscriptionPolicies("billing", SubscriptionPolicies.newBuilder()
                             .setDispatchRate(DispatchRate.newBuilder().setDispatchThrottlingRateInMsg(100)).build()));
-            Document document = client.get(TOPIC, Scope.LOCAL);
+            Document document = client.get(TOPIC);
             System.out.println("producers " + document.policiesOrDefault().getMaxProducerPerTopic());
 
             // A cache is a local copy that stays current; it has what was there before and everything since.
@@ -45,8 +43,8 @@ public final class Tour {
             }
             System.out.println("cached " + cache.get(TOPIC, Scope.LOCAL).map(Document::version).orElse("nothing"));
 
-            client.delete(TOPIC, List.of(Scope.LOCAL));
-            System.out.println("exists " + client.get(TOPIC, Scope.LOCAL).exists());
+            client.delete(TOPIC, Scope.LOCAL);
+            System.out.println("exists " + client.get(TOPIC).exists());
         }
     }
 }

@@ -123,7 +123,7 @@ public enum ActorStanding
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(11);
+    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(6);
   }
 
   private static final ActorStanding[] VALUES = values();

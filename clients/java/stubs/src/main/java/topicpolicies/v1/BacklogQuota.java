@@ -45,53 +45,26 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int LIMIT_FIELD_NUMBER = 1;
-  private long limit_ = 0L;
-  /**
-   * <pre>
-   * Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
-   * </pre>
-   *
-   * <code>optional int64 limit = 1;</code>
-   * @return Whether the limit field is set.
-   */
-  @java.lang.Override
-  public boolean hasLimit() {
-    return ((bitField0_ & 0x00000001) != 0);
-  }
-  /**
-   * <pre>
-   * Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
-   * </pre>
-   *
-   * <code>optional int64 limit = 1;</code>
-   * @return The limit.
-   */
-  @java.lang.Override
-  public long getLimit() {
-    return limit_;
-  }
-
-  public static final int LIMIT_SIZE_FIELD_NUMBER = 2;
+  public static final int LIMIT_SIZE_FIELD_NUMBER = 1;
   private long limitSize_ = 0L;
   /**
    * <pre>
-   * Bytes; negative is no limit. Left out in an update: limit, else -1.
+   * Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
    * </pre>
    *
-   * <code>optional int64 limit_size = 2;</code>
+   * <code>optional int64 limit_size = 1;</code>
    * @return Whether the limitSize field is set.
    */
   @java.lang.Override
   public boolean hasLimitSize() {
-    return ((bitField0_ & 0x00000002) != 0);
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * Bytes; negative is no limit. Left out in an update: limit, else -1.
+   * Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
    * </pre>
    *
-   * <code>optional int64 limit_size = 2;</code>
+   * <code>optional int64 limit_size = 1;</code>
    * @return The limitSize.
    */
   @java.lang.Override
@@ -99,26 +72,26 @@ private static final long serialVersionUID = 0L;
     return limitSize_;
   }
 
-  public static final int LIMIT_TIME_FIELD_NUMBER = 3;
+  public static final int LIMIT_TIME_FIELD_NUMBER = 2;
   private int limitTime_ = 0;
   /**
    * <pre>
    * Seconds; negative is no limit. Left out in an update: -1.
    * </pre>
    *
-   * <code>optional int32 limit_time = 3;</code>
+   * <code>optional int32 limit_time = 2;</code>
    * @return Whether the limitTime field is set.
    */
   @java.lang.Override
   public boolean hasLimitTime() {
-    return ((bitField0_ & 0x00000004) != 0);
+    return ((bitField0_ & 0x00000002) != 0);
   }
   /**
    * <pre>
    * Seconds; negative is no limit. Left out in an update: -1.
    * </pre>
    *
-   * <code>optional int32 limit_time = 3;</code>
+   * <code>optional int32 limit_time = 2;</code>
    * @return The limitTime.
    */
   @java.lang.Override
@@ -126,25 +99,25 @@ private static final long serialVersionUID = 0L;
     return limitTime_;
   }
 
-  public static final int POLICY_FIELD_NUMBER = 4;
+  public static final int POLICY_FIELD_NUMBER = 3;
   private int policy_ = 0;
   /**
    * <pre>
    * What happens beyond the limit. Must be given in an update.
    * </pre>
    *
-   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
    * @return Whether the policy field is set.
    */
   @java.lang.Override public boolean hasPolicy() {
-    return ((bitField0_ & 0x00000008) != 0);
+    return ((bitField0_ & 0x00000004) != 0);
   }
   /**
    * <pre>
    * What happens beyond the limit. Must be given in an update.
    * </pre>
    *
-   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
    * @return The enum numeric value on the wire for policy.
    */
   @java.lang.Override public int getPolicyValue() {
@@ -155,7 +128,7 @@ private static final long serialVersionUID = 0L;
    * What happens beyond the limit. Must be given in an update.
    * </pre>
    *
-   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
    * @return The policy.
    */
   @java.lang.Override public topicpolicies.v1.BacklogQuotaPolicy getPolicy() {
@@ -178,16 +151,13 @@ private static final long serialVersionUID = 0L;
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeInt64(1, limit_);
+      output.writeInt64(1, limitSize_);
     }
     if (((bitField0_ & 0x00000002) != 0)) {
-      output.writeInt64(2, limitSize_);
+      output.writeInt32(2, limitTime_);
     }
     if (((bitField0_ & 0x00000004) != 0)) {
-      output.writeInt32(3, limitTime_);
-    }
-    if (((bitField0_ & 0x00000008) != 0)) {
-      output.writeEnum(4, policy_);
+      output.writeEnum(3, policy_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -200,19 +170,15 @@ private static final long serialVersionUID = 0L;
     size = 0;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(1, limit_);
+        .computeInt64Size(1, limitSize_);
     }
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(2, limitSize_);
+        .computeInt32Size(2, limitTime_);
     }
     if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt32Size(3, limitTime_);
-    }
-    if (((bitField0_ & 0x00000008) != 0)) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(4, policy_);
+        .computeEnumSize(3, policy_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -229,11 +195,6 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.BacklogQuota other = (topicpolicies.v1.BacklogQuota) obj;
 
-    if (hasLimit() != other.hasLimit()) return false;
-    if (hasLimit()) {
-      if (getLimit()
-          != other.getLimit()) return false;
-    }
     if (hasLimitSize() != other.hasLimitSize()) return false;
     if (hasLimitSize()) {
       if (getLimitSize()
@@ -259,11 +220,6 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    if (hasLimit()) {
-      hash = (37 * hash) + LIMIT_FIELD_NUMBER;
-      hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-          getLimit());
-    }
     if (hasLimitSize()) {
       hash = (37 * hash) + LIMIT_SIZE_FIELD_NUMBER;
       hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
@@ -412,7 +368,6 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      limit_ = 0L;
       limitSize_ = 0L;
       limitTime_ = 0;
       policy_ = 0;
@@ -451,20 +406,16 @@ private static final long serialVersionUID = 0L;
       int from_bitField0_ = bitField0_;
       int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.limit_ = limit_;
+        result.limitSize_ = limitSize_;
         to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.limitSize_ = limitSize_;
+        result.limitTime_ = limitTime_;
         to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.limitTime_ = limitTime_;
-        to_bitField0_ |= 0x00000004;
-      }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
         result.policy_ = policy_;
-        to_bitField0_ |= 0x00000008;
+        to_bitField0_ |= 0x00000004;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -513,9 +464,6 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.BacklogQuota other) {
       if (other == topicpolicies.v1.BacklogQuota.getDefaultInstance()) return this;
-      if (other.hasLimit()) {
-        setLimit(other.getLimit());
-      }
       if (other.hasLimitSize()) {
         setLimitSize(other.getLimitSize());
       }
@@ -552,25 +500,20 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 8: {
-              limit_ = input.readInt64();
+              limitSize_ = input.readInt64();
               bitField0_ |= 0x00000001;
               break;
             } // case 8
             case 16: {
-              limitSize_ = input.readInt64();
+              limitTime_ = input.readInt32();
               bitField0_ |= 0x00000002;
               break;
             } // case 16
             case 24: {
-              limitTime_ = input.readInt32();
+              policy_ = input.readEnum();
               bitField0_ |= 0x00000004;
               break;
             } // case 24
-            case 32: {
-              policy_ = input.readEnum();
-              bitField0_ |= 0x00000008;
-              break;
-            } // case 32
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -588,81 +531,25 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private long limit_ ;
-    /**
-     * <pre>
-     * Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
-     * </pre>
-     *
-     * <code>optional int64 limit = 1;</code>
-     * @return Whether the limit field is set.
-     */
-    @java.lang.Override
-    public boolean hasLimit() {
-      return ((bitField0_ & 0x00000001) != 0);
-    }
-    /**
-     * <pre>
-     * Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
-     * </pre>
-     *
-     * <code>optional int64 limit = 1;</code>
-     * @return The limit.
-     */
-    @java.lang.Override
-    public long getLimit() {
-      return limit_;
-    }
-    /**
-     * <pre>
-     * Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
-     * </pre>
-     *
-     * <code>optional int64 limit = 1;</code>
-     * @param value The limit to set.
-     * @return This builder for chaining.
-     */
-    public Builder setLimit(long value) {
-
-      limit_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
-     * </pre>
-     *
-     * <code>optional int64 limit = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearLimit() {
-      bitField0_ = (bitField0_ & ~0x00000001);
-      limit_ = 0L;
-      onChanged();
-      return this;
-    }
-
     private long limitSize_ ;
     /**
      * <pre>
-     * Bytes; negative is no limit. Left out in an update: limit, else -1.
+     * Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
      * </pre>
      *
-     * <code>optional int64 limit_size = 2;</code>
+     * <code>optional int64 limit_size = 1;</code>
      * @return Whether the limitSize field is set.
      */
     @java.lang.Override
     public boolean hasLimitSize() {
-      return ((bitField0_ & 0x00000002) != 0);
+      return ((bitField0_ & 0x00000001) != 0);
     }
     /**
      * <pre>
-     * Bytes; negative is no limit. Left out in an update: limit, else -1.
+     * Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
      * </pre>
      *
-     * <code>optional int64 limit_size = 2;</code>
+     * <code>optional int64 limit_size = 1;</code>
      * @return The limitSize.
      */
     @java.lang.Override
@@ -671,30 +558,30 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Bytes; negative is no limit. Left out in an update: limit, else -1.
+     * Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
      * </pre>
      *
-     * <code>optional int64 limit_size = 2;</code>
+     * <code>optional int64 limit_size = 1;</code>
      * @param value The limitSize to set.
      * @return This builder for chaining.
      */
     public Builder setLimitSize(long value) {
 
       limitSize_ = value;
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Bytes; negative is no limit. Left out in an update: limit, else -1.
+     * Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
      * </pre>
      *
-     * <code>optional int64 limit_size = 2;</code>
+     * <code>optional int64 limit_size = 1;</code>
      * @return This builder for chaining.
      */
     public Builder clearLimitSize() {
-      bitField0_ = (bitField0_ & ~0x00000002);
+      bitField0_ = (bitField0_ & ~0x00000001);
       limitSize_ = 0L;
       onChanged();
       return this;
@@ -706,19 +593,19 @@ private static final long serialVersionUID = 0L;
      * Seconds; negative is no limit. Left out in an update: -1.
      * </pre>
      *
-     * <code>optional int32 limit_time = 3;</code>
+     * <code>optional int32 limit_time = 2;</code>
      * @return Whether the limitTime field is set.
      */
     @java.lang.Override
     public boolean hasLimitTime() {
-      return ((bitField0_ & 0x00000004) != 0);
+      return ((bitField0_ & 0x00000002) != 0);
     }
     /**
      * <pre>
      * Seconds; negative is no limit. Left out in an update: -1.
      * </pre>
      *
-     * <code>optional int32 limit_time = 3;</code>
+     * <code>optional int32 limit_time = 2;</code>
      * @return The limitTime.
      */
     @java.lang.Override
@@ -730,14 +617,14 @@ private static final long serialVersionUID = 0L;
      * Seconds; negative is no limit. Left out in an update: -1.
      * </pre>
      *
-     * <code>optional int32 limit_time = 3;</code>
+     * <code>optional int32 limit_time = 2;</code>
      * @param value The limitTime to set.
      * @return This builder for chaining.
      */
     public Builder setLimitTime(int value) {
 
       limitTime_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
@@ -746,11 +633,11 @@ private static final long serialVersionUID = 0L;
      * Seconds; negative is no limit. Left out in an update: -1.
      * </pre>
      *
-     * <code>optional int32 limit_time = 3;</code>
+     * <code>optional int32 limit_time = 2;</code>
      * @return This builder for chaining.
      */
     public Builder clearLimitTime() {
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000002);
       limitTime_ = 0;
       onChanged();
       return this;
@@ -762,18 +649,18 @@ private static final long serialVersionUID = 0L;
      * What happens beyond the limit. Must be given in an update.
      * </pre>
      *
-     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
      * @return Whether the policy field is set.
      */
     @java.lang.Override public boolean hasPolicy() {
-      return ((bitField0_ & 0x00000008) != 0);
+      return ((bitField0_ & 0x00000004) != 0);
     }
     /**
      * <pre>
      * What happens beyond the limit. Must be given in an update.
      * </pre>
      *
-     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
      * @return The enum numeric value on the wire for policy.
      */
     @java.lang.Override public int getPolicyValue() {
@@ -784,13 +671,13 @@ private static final long serialVersionUID = 0L;
      * What happens beyond the limit. Must be given in an update.
      * </pre>
      *
-     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
      * @param value The enum numeric value on the wire for policy to set.
      * @return This builder for chaining.
      */
     public Builder setPolicyValue(int value) {
       policy_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
@@ -799,7 +686,7 @@ private static final long serialVersionUID = 0L;
      * What happens beyond the limit. Must be given in an update.
      * </pre>
      *
-     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
      * @return The policy.
      */
     @java.lang.Override
@@ -812,7 +699,7 @@ private static final long serialVersionUID = 0L;
      * What happens beyond the limit. Must be given in an update.
      * </pre>
      *
-     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
      * @param value The policy to set.
      * @return This builder for chaining.
      */
@@ -820,7 +707,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) {
         throw new NullPointerException();
       }
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000004;
       policy_ = value.getNumber();
       onChanged();
       return this;
@@ -830,11 +717,11 @@ private static final long serialVersionUID = 0L;
      * What happens beyond the limit. Must be given in an update.
      * </pre>
      *
-     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+     * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
      * @return This builder for chaining.
      */
     public Builder clearPolicy() {
-      bitField0_ = (bitField0_ & ~0x00000008);
+      bitField0_ = (bitField0_ & ~0x00000004);
       policy_ = 0;
       onChanged();
       return this;

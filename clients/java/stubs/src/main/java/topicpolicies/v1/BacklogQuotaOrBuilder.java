@@ -10,38 +10,19 @@ public interface BacklogQuotaOrBuilder extends
 
   /**
    * <pre>
-   * Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
+   * Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
    * </pre>
    *
-   * <code>optional int64 limit = 1;</code>
-   * @return Whether the limit field is set.
-   */
-  boolean hasLimit();
-  /**
-   * <pre>
-   * Bytes; the older name of limit_size, which brokers still write: both always carry the same figure. Left out in an update: limit_size, else -1.
-   * </pre>
-   *
-   * <code>optional int64 limit = 1;</code>
-   * @return The limit.
-   */
-  long getLimit();
-
-  /**
-   * <pre>
-   * Bytes; negative is no limit. Left out in an update: limit, else -1.
-   * </pre>
-   *
-   * <code>optional int64 limit_size = 2;</code>
+   * <code>optional int64 limit_size = 1;</code>
    * @return Whether the limitSize field is set.
    */
   boolean hasLimitSize();
   /**
    * <pre>
-   * Bytes; negative is no limit. Left out in an update: limit, else -1.
+   * Bytes; negative is no limit. Left out in an update: -1. (Brokers write the same figure under an older name too, "limit".)
    * </pre>
    *
-   * <code>optional int64 limit_size = 2;</code>
+   * <code>optional int64 limit_size = 1;</code>
    * @return The limitSize.
    */
   long getLimitSize();
@@ -51,7 +32,7 @@ public interface BacklogQuotaOrBuilder extends
    * Seconds; negative is no limit. Left out in an update: -1.
    * </pre>
    *
-   * <code>optional int32 limit_time = 3;</code>
+   * <code>optional int32 limit_time = 2;</code>
    * @return Whether the limitTime field is set.
    */
   boolean hasLimitTime();
@@ -60,7 +41,7 @@ public interface BacklogQuotaOrBuilder extends
    * Seconds; negative is no limit. Left out in an update: -1.
    * </pre>
    *
-   * <code>optional int32 limit_time = 3;</code>
+   * <code>optional int32 limit_time = 2;</code>
    * @return The limitTime.
    */
   int getLimitTime();
@@ -70,7 +51,7 @@ public interface BacklogQuotaOrBuilder extends
    * What happens beyond the limit. Must be given in an update.
    * </pre>
    *
-   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
    * @return Whether the policy field is set.
    */
   boolean hasPolicy();
@@ -79,7 +60,7 @@ public interface BacklogQuotaOrBuilder extends
    * What happens beyond the limit. Must be given in an update.
    * </pre>
    *
-   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
    * @return The enum numeric value on the wire for policy.
    */
   int getPolicyValue();
@@ -88,7 +69,7 @@ public interface BacklogQuotaOrBuilder extends
    * What happens beyond the limit. Must be given in an update.
    * </pre>
    *
-   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 4;</code>
+   * <code>optional .topicpolicies.v1.BacklogQuotaPolicy policy = 3;</code>
    * @return The policy.
    */
   topicpolicies.v1.BacklogQuotaPolicy getPolicy();

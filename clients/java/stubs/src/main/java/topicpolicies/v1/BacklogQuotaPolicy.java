@@ -140,7 +140,7 @@ public enum BacklogQuotaPolicy
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(0);
+    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(1);
   }
 
   private static final BacklogQuotaPolicy[] VALUES = values();

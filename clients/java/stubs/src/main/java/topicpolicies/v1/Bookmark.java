@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * A place to resume from.
+ * A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.Bookmark}
@@ -21,7 +21,6 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private Bookmark() {
-    namespace_ = "";
     kind_ = 0;
   }
 
@@ -46,61 +45,14 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int NAMESPACE_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object namespace_ = "";
-  /**
-   * <pre>
-   * The namespace.
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The namespace.
-   */
-  @java.lang.Override
-  public java.lang.String getNamespace() {
-    java.lang.Object ref = namespace_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      namespace_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The namespace.
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The bytes for namespace.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getNamespaceBytes() {
-    java.lang.Object ref = namespace_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      namespace_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int KIND_FIELD_NUMBER = 2;
+  public static final int KIND_FIELD_NUMBER = 1;
   private int kind_ = 0;
   /**
    * <pre>
    * Why it was sent.
    * </pre>
    *
-   * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+   * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
    * @return The enum numeric value on the wire for kind.
    */
   @java.lang.Override public int getKindValue() {
@@ -111,7 +63,7 @@ private static final long serialVersionUID = 0L;
    * Why it was sent.
    * </pre>
    *
-   * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+   * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
    * @return The kind.
    */
   @java.lang.Override public topicpolicies.v1.BookmarkKind getKind() {
@@ -119,14 +71,14 @@ private static final long serialVersionUID = 0L;
     return result == null ? topicpolicies.v1.BookmarkKind.UNRECOGNIZED : result;
   }
 
-  public static final int TOKEN_FIELD_NUMBER = 3;
+  public static final int TOKEN_FIELD_NUMBER = 2;
   private topicpolicies.v1.WatchToken token_;
   /**
    * <pre>
    * The place.
    * </pre>
    *
-   * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+   * <code>.topicpolicies.v1.WatchToken token = 2;</code>
    * @return Whether the token field is set.
    */
   @java.lang.Override
@@ -138,7 +90,7 @@ private static final long serialVersionUID = 0L;
    * The place.
    * </pre>
    *
-   * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+   * <code>.topicpolicies.v1.WatchToken token = 2;</code>
    * @return The token.
    */
   @java.lang.Override
@@ -150,11 +102,52 @@ private static final long serialVersionUID = 0L;
    * The place.
    * </pre>
    *
-   * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+   * <code>.topicpolicies.v1.WatchToken token = 2;</code>
    */
   @java.lang.Override
   public topicpolicies.v1.WatchTokenOrBuilder getTokenOrBuilder() {
     return token_ == null ? topicpolicies.v1.WatchToken.getDefaultInstance() : token_;
+  }
+
+  public static final int CONFIRMED_TIME_FIELD_NUMBER = 3;
+  private com.google.protobuf.Timestamp confirmedTime_;
+  /**
+   * <pre>
+   * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+   * log nothing is: 1970.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+   * @return Whether the confirmedTime field is set.
+   */
+  @java.lang.Override
+  public boolean hasConfirmedTime() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+   * log nothing is: 1970.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+   * @return The confirmedTime.
+   */
+  @java.lang.Override
+  public com.google.protobuf.Timestamp getConfirmedTime() {
+    return confirmedTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : confirmedTime_;
+  }
+  /**
+   * <pre>
+   * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+   * log nothing is: 1970.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+   */
+  @java.lang.Override
+  public com.google.protobuf.TimestampOrBuilder getConfirmedTimeOrBuilder() {
+    return confirmedTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : confirmedTime_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -171,14 +164,14 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(namespace_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 1, namespace_);
-    }
     if (kind_ != topicpolicies.v1.BookmarkKind.BOOKMARK_KIND_UNSPECIFIED.getNumber()) {
-      output.writeEnum(2, kind_);
+      output.writeEnum(1, kind_);
     }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(3, getToken());
+      output.writeMessage(2, getToken());
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(3, getConfirmedTime());
     }
     getUnknownFields().writeTo(output);
   }
@@ -189,16 +182,17 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(namespace_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, namespace_);
-    }
     if (kind_ != topicpolicies.v1.BookmarkKind.BOOKMARK_KIND_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(2, kind_);
+        .computeEnumSize(1, kind_);
     }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(3, getToken());
+        .computeMessageSize(2, getToken());
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, getConfirmedTime());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -215,13 +209,16 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.Bookmark other = (topicpolicies.v1.Bookmark) obj;
 
-    if (!getNamespace()
-        .equals(other.getNamespace())) return false;
     if (kind_ != other.kind_) return false;
     if (hasToken() != other.hasToken()) return false;
     if (hasToken()) {
       if (!getToken()
           .equals(other.getToken())) return false;
+    }
+    if (hasConfirmedTime() != other.hasConfirmedTime()) return false;
+    if (hasConfirmedTime()) {
+      if (!getConfirmedTime()
+          .equals(other.getConfirmedTime())) return false;
     }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
@@ -234,13 +231,15 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + NAMESPACE_FIELD_NUMBER;
-    hash = (53 * hash) + getNamespace().hashCode();
     hash = (37 * hash) + KIND_FIELD_NUMBER;
     hash = (53 * hash) + kind_;
     if (hasToken()) {
       hash = (37 * hash) + TOKEN_FIELD_NUMBER;
       hash = (53 * hash) + getToken().hashCode();
+    }
+    if (hasConfirmedTime()) {
+      hash = (37 * hash) + CONFIRMED_TIME_FIELD_NUMBER;
+      hash = (53 * hash) + getConfirmedTime().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -341,7 +340,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A place to resume from.
+   * A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.Bookmark}
@@ -377,18 +376,23 @@ private static final long serialVersionUID = 0L;
       if (com.google.protobuf.GeneratedMessageV3
               .alwaysUseFieldBuilders) {
         getTokenFieldBuilder();
+        getConfirmedTimeFieldBuilder();
       }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      namespace_ = "";
       kind_ = 0;
       token_ = null;
       if (tokenBuilder_ != null) {
         tokenBuilder_.dispose();
         tokenBuilder_ = null;
+      }
+      confirmedTime_ = null;
+      if (confirmedTimeBuilder_ != null) {
+        confirmedTimeBuilder_.dispose();
+        confirmedTimeBuilder_ = null;
       }
       return this;
     }
@@ -424,17 +428,20 @@ private static final long serialVersionUID = 0L;
     private void buildPartial0(topicpolicies.v1.Bookmark result) {
       int from_bitField0_ = bitField0_;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.namespace_ = namespace_;
-      }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
         result.kind_ = kind_;
       }
       int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000004) != 0)) {
+      if (((from_bitField0_ & 0x00000002) != 0)) {
         result.token_ = tokenBuilder_ == null
             ? token_
             : tokenBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.confirmedTime_ = confirmedTimeBuilder_ == null
+            ? confirmedTime_
+            : confirmedTimeBuilder_.build();
+        to_bitField0_ |= 0x00000002;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -483,16 +490,14 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.Bookmark other) {
       if (other == topicpolicies.v1.Bookmark.getDefaultInstance()) return this;
-      if (!other.getNamespace().isEmpty()) {
-        namespace_ = other.namespace_;
-        bitField0_ |= 0x00000001;
-        onChanged();
-      }
       if (other.kind_ != 0) {
         setKindValue(other.getKindValue());
       }
       if (other.hasToken()) {
         mergeToken(other.getToken());
+      }
+      if (other.hasConfirmedTime()) {
+        mergeConfirmedTime(other.getConfirmedTime());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -520,19 +525,21 @@ private static final long serialVersionUID = 0L;
             case 0:
               done = true;
               break;
-            case 10: {
-              namespace_ = input.readStringRequireUtf8();
+            case 8: {
+              kind_ = input.readEnum();
               bitField0_ |= 0x00000001;
               break;
-            } // case 10
-            case 16: {
-              kind_ = input.readEnum();
-              bitField0_ |= 0x00000002;
-              break;
-            } // case 16
-            case 26: {
+            } // case 8
+            case 18: {
               input.readMessage(
                   getTokenFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 18
+            case 26: {
+              input.readMessage(
+                  getConfirmedTimeFieldBuilder().getBuilder(),
                   extensionRegistry);
               bitField0_ |= 0x00000004;
               break;
@@ -554,105 +561,13 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object namespace_ = "";
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return The namespace.
-     */
-    public java.lang.String getNamespace() {
-      java.lang.Object ref = namespace_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        namespace_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return The bytes for namespace.
-     */
-    public com.google.protobuf.ByteString
-        getNamespaceBytes() {
-      java.lang.Object ref = namespace_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        namespace_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @param value The namespace to set.
-     * @return This builder for chaining.
-     */
-    public Builder setNamespace(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      namespace_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearNamespace() {
-      namespace_ = getDefaultInstance().getNamespace();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @param value The bytes for namespace to set.
-     * @return This builder for chaining.
-     */
-    public Builder setNamespaceBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      namespace_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-
     private int kind_ = 0;
     /**
      * <pre>
      * Why it was sent.
      * </pre>
      *
-     * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+     * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
      * @return The enum numeric value on the wire for kind.
      */
     @java.lang.Override public int getKindValue() {
@@ -663,13 +578,13 @@ private static final long serialVersionUID = 0L;
      * Why it was sent.
      * </pre>
      *
-     * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+     * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
      * @param value The enum numeric value on the wire for kind to set.
      * @return This builder for chaining.
      */
     public Builder setKindValue(int value) {
       kind_ = value;
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
@@ -678,7 +593,7 @@ private static final long serialVersionUID = 0L;
      * Why it was sent.
      * </pre>
      *
-     * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+     * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
      * @return The kind.
      */
     @java.lang.Override
@@ -691,7 +606,7 @@ private static final long serialVersionUID = 0L;
      * Why it was sent.
      * </pre>
      *
-     * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+     * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
      * @param value The kind to set.
      * @return This builder for chaining.
      */
@@ -699,7 +614,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) {
         throw new NullPointerException();
       }
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000001;
       kind_ = value.getNumber();
       onChanged();
       return this;
@@ -709,11 +624,11 @@ private static final long serialVersionUID = 0L;
      * Why it was sent.
      * </pre>
      *
-     * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+     * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
      * @return This builder for chaining.
      */
     public Builder clearKind() {
-      bitField0_ = (bitField0_ & ~0x00000002);
+      bitField0_ = (bitField0_ & ~0x00000001);
       kind_ = 0;
       onChanged();
       return this;
@@ -727,18 +642,18 @@ private static final long serialVersionUID = 0L;
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      * @return Whether the token field is set.
      */
     public boolean hasToken() {
-      return ((bitField0_ & 0x00000004) != 0);
+      return ((bitField0_ & 0x00000002) != 0);
     }
     /**
      * <pre>
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      * @return The token.
      */
     public topicpolicies.v1.WatchToken getToken() {
@@ -753,7 +668,7 @@ private static final long serialVersionUID = 0L;
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      */
     public Builder setToken(topicpolicies.v1.WatchToken value) {
       if (tokenBuilder_ == null) {
@@ -764,7 +679,7 @@ private static final long serialVersionUID = 0L;
       } else {
         tokenBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
@@ -773,7 +688,7 @@ private static final long serialVersionUID = 0L;
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      */
     public Builder setToken(
         topicpolicies.v1.WatchToken.Builder builderForValue) {
@@ -782,7 +697,7 @@ private static final long serialVersionUID = 0L;
       } else {
         tokenBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
@@ -791,11 +706,11 @@ private static final long serialVersionUID = 0L;
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      */
     public Builder mergeToken(topicpolicies.v1.WatchToken value) {
       if (tokenBuilder_ == null) {
-        if (((bitField0_ & 0x00000004) != 0) &&
+        if (((bitField0_ & 0x00000002) != 0) &&
           token_ != null &&
           token_ != topicpolicies.v1.WatchToken.getDefaultInstance()) {
           getTokenBuilder().mergeFrom(value);
@@ -806,7 +721,7 @@ private static final long serialVersionUID = 0L;
         tokenBuilder_.mergeFrom(value);
       }
       if (token_ != null) {
-        bitField0_ |= 0x00000004;
+        bitField0_ |= 0x00000002;
         onChanged();
       }
       return this;
@@ -816,10 +731,10 @@ private static final long serialVersionUID = 0L;
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      */
     public Builder clearToken() {
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000002);
       token_ = null;
       if (tokenBuilder_ != null) {
         tokenBuilder_.dispose();
@@ -833,10 +748,10 @@ private static final long serialVersionUID = 0L;
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      */
     public topicpolicies.v1.WatchToken.Builder getTokenBuilder() {
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return getTokenFieldBuilder().getBuilder();
     }
@@ -845,7 +760,7 @@ private static final long serialVersionUID = 0L;
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      */
     public topicpolicies.v1.WatchTokenOrBuilder getTokenOrBuilder() {
       if (tokenBuilder_ != null) {
@@ -860,7 +775,7 @@ private static final long serialVersionUID = 0L;
      * The place.
      * </pre>
      *
-     * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+     * <code>.topicpolicies.v1.WatchToken token = 2;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
         topicpolicies.v1.WatchToken, topicpolicies.v1.WatchToken.Builder, topicpolicies.v1.WatchTokenOrBuilder>
@@ -874,6 +789,172 @@ private static final long serialVersionUID = 0L;
         token_ = null;
       }
       return tokenBuilder_;
+    }
+
+    private com.google.protobuf.Timestamp confirmedTime_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> confirmedTimeBuilder_;
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     * @return Whether the confirmedTime field is set.
+     */
+    public boolean hasConfirmedTime() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     * @return The confirmedTime.
+     */
+    public com.google.protobuf.Timestamp getConfirmedTime() {
+      if (confirmedTimeBuilder_ == null) {
+        return confirmedTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : confirmedTime_;
+      } else {
+        return confirmedTimeBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     */
+    public Builder setConfirmedTime(com.google.protobuf.Timestamp value) {
+      if (confirmedTimeBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        confirmedTime_ = value;
+      } else {
+        confirmedTimeBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     */
+    public Builder setConfirmedTime(
+        com.google.protobuf.Timestamp.Builder builderForValue) {
+      if (confirmedTimeBuilder_ == null) {
+        confirmedTime_ = builderForValue.build();
+      } else {
+        confirmedTimeBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     */
+    public Builder mergeConfirmedTime(com.google.protobuf.Timestamp value) {
+      if (confirmedTimeBuilder_ == null) {
+        if (((bitField0_ & 0x00000004) != 0) &&
+          confirmedTime_ != null &&
+          confirmedTime_ != com.google.protobuf.Timestamp.getDefaultInstance()) {
+          getConfirmedTimeBuilder().mergeFrom(value);
+        } else {
+          confirmedTime_ = value;
+        }
+      } else {
+        confirmedTimeBuilder_.mergeFrom(value);
+      }
+      if (confirmedTime_ != null) {
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     */
+    public Builder clearConfirmedTime() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      confirmedTime_ = null;
+      if (confirmedTimeBuilder_ != null) {
+        confirmedTimeBuilder_.dispose();
+        confirmedTimeBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     */
+    public com.google.protobuf.Timestamp.Builder getConfirmedTimeBuilder() {
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return getConfirmedTimeFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     */
+    public com.google.protobuf.TimestampOrBuilder getConfirmedTimeOrBuilder() {
+      if (confirmedTimeBuilder_ != null) {
+        return confirmedTimeBuilder_.getMessageOrBuilder();
+      } else {
+        return confirmedTime_ == null ?
+            com.google.protobuf.Timestamp.getDefaultInstance() : confirmedTime_;
+      }
+    }
+    /**
+     * <pre>
+     * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+     * log nothing is: 1970.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilderV3<
+        com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder>
+        getConfirmedTimeFieldBuilder() {
+      if (confirmedTimeBuilder_ == null) {
+        confirmedTimeBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder>(
+                getConfirmedTime(),
+                getParentForChildren(),
+                isClean());
+        confirmedTime_ = null;
+      }
+      return confirmedTimeBuilder_;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -23,7 +23,7 @@ public enum BookmarkKind
   BOOKMARK_KIND_UNSPECIFIED(0),
   /**
    * <pre>
-   * The snapshot is complete, or the resumed stream has caught up; exactly one per namespace.
+   * The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
    * </pre>
    *
    * <code>BOOKMARK_KIND_SYNCED = 1;</code>
@@ -31,7 +31,7 @@ public enum BookmarkKind
   BOOKMARK_KIND_SYNCED(1),
   /**
    * <pre>
-   * Time has passed.
+   * Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning.
    * </pre>
    *
    * <code>BOOKMARK_KIND_TIMER = 2;</code>
@@ -50,7 +50,7 @@ public enum BookmarkKind
   public static final int BOOKMARK_KIND_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * The snapshot is complete, or the resumed stream has caught up; exactly one per namespace.
+   * The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
    * </pre>
    *
    * <code>BOOKMARK_KIND_SYNCED = 1;</code>
@@ -58,7 +58,7 @@ public enum BookmarkKind
   public static final int BOOKMARK_KIND_SYNCED_VALUE = 1;
   /**
    * <pre>
-   * Time has passed.
+   * Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning.
    * </pre>
    *
    * <code>BOOKMARK_KIND_TIMER = 2;</code>
@@ -123,7 +123,7 @@ public enum BookmarkKind
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(6);
+    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(7);
   }
 
   private static final BookmarkKind[] VALUES = values();

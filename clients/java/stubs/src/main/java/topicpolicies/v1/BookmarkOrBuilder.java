@@ -10,30 +10,10 @@ public interface BookmarkOrBuilder extends
 
   /**
    * <pre>
-   * The namespace.
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The namespace.
-   */
-  java.lang.String getNamespace();
-  /**
-   * <pre>
-   * The namespace.
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The bytes for namespace.
-   */
-  com.google.protobuf.ByteString
-      getNamespaceBytes();
-
-  /**
-   * <pre>
    * Why it was sent.
    * </pre>
    *
-   * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+   * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
    * @return The enum numeric value on the wire for kind.
    */
   int getKindValue();
@@ -42,7 +22,7 @@ public interface BookmarkOrBuilder extends
    * Why it was sent.
    * </pre>
    *
-   * <code>.topicpolicies.v1.BookmarkKind kind = 2;</code>
+   * <code>.topicpolicies.v1.BookmarkKind kind = 1;</code>
    * @return The kind.
    */
   topicpolicies.v1.BookmarkKind getKind();
@@ -52,7 +32,7 @@ public interface BookmarkOrBuilder extends
    * The place.
    * </pre>
    *
-   * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+   * <code>.topicpolicies.v1.WatchToken token = 2;</code>
    * @return Whether the token field is set.
    */
   boolean hasToken();
@@ -61,7 +41,7 @@ public interface BookmarkOrBuilder extends
    * The place.
    * </pre>
    *
-   * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+   * <code>.topicpolicies.v1.WatchToken token = 2;</code>
    * @return The token.
    */
   topicpolicies.v1.WatchToken getToken();
@@ -70,7 +50,37 @@ public interface BookmarkOrBuilder extends
    * The place.
    * </pre>
    *
-   * <code>.topicpolicies.v1.WatchToken token = 3;</code>
+   * <code>.topicpolicies.v1.WatchToken token = 2;</code>
    */
   topicpolicies.v1.WatchTokenOrBuilder getTokenOrBuilder();
+
+  /**
+   * <pre>
+   * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+   * log nothing is: 1970.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+   * @return Whether the confirmedTime field is set.
+   */
+  boolean hasConfirmedTime();
+  /**
+   * <pre>
+   * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+   * log nothing is: 1970.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+   * @return The confirmedTime.
+   */
+  com.google.protobuf.Timestamp getConfirmedTime();
+  /**
+   * <pre>
+   * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
+   * log nothing is: 1970.
+   * </pre>
+   *
+   * <code>.google.protobuf.Timestamp confirmed_time = 3;</code>
+   */
+  com.google.protobuf.TimestampOrBuilder getConfirmedTimeOrBuilder();
 }

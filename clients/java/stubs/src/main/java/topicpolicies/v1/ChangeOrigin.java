@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * Who changed a document, as far as the log tells.
+ * Where an event came from, as far as the log tells.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.ChangeOrigin}
@@ -22,6 +22,8 @@ private static final long serialVersionUID = 0L;
   }
   private ChangeOrigin() {
     actor_ = "";
+    actorStanding_ = 0;
+    reason_ = "";
     requestId_ = "";
     producerName_ = "";
   }
@@ -52,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object actor_ = "";
   /**
    * <pre>
-   * Who asked for it; empty if nobody said.
+   * Who asked for it. Unset: nobody said.
    * </pre>
    *
    * <code>string actor = 1;</code>
@@ -73,7 +75,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Who asked for it; empty if nobody said.
+   * Who asked for it. Unset: nobody said.
    * </pre>
    *
    * <code>string actor = 1;</code>
@@ -94,15 +96,88 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int REQUEST_ID_FIELD_NUMBER = 2;
+  public static final int ACTOR_STANDING_FIELD_NUMBER = 2;
+  private int actorStanding_ = 0;
+  /**
+   * <pre>
+   * What is known of the actor.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+   * @return The enum numeric value on the wire for actorStanding.
+   */
+  @java.lang.Override public int getActorStandingValue() {
+    return actorStanding_;
+  }
+  /**
+   * <pre>
+   * What is known of the actor.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+   * @return The actorStanding.
+   */
+  @java.lang.Override public topicpolicies.v1.ActorStanding getActorStanding() {
+    topicpolicies.v1.ActorStanding result = topicpolicies.v1.ActorStanding.forNumber(actorStanding_);
+    return result == null ? topicpolicies.v1.ActorStanding.UNRECOGNIZED : result;
+  }
+
+  public static final int REASON_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object reason_ = "";
+  /**
+   * <pre>
+   * Why. Unset: nobody said.
+   * </pre>
+   *
+   * <code>string reason = 3;</code>
+   * @return The reason.
+   */
+  @java.lang.Override
+  public java.lang.String getReason() {
+    java.lang.Object ref = reason_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      reason_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Why. Unset: nobody said.
+   * </pre>
+   *
+   * <code>string reason = 3;</code>
+   * @return The bytes for reason.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getReasonBytes() {
+    java.lang.Object ref = reason_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      reason_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int REQUEST_ID_FIELD_NUMBER = 4;
   @SuppressWarnings("serial")
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+   * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
    * </pre>
    *
-   * <code>string request_id = 2;</code>
+   * <code>string request_id = 4;</code>
    * @return The requestId.
    */
   @java.lang.Override
@@ -120,10 +195,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+   * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
    * </pre>
    *
-   * <code>string request_id = 2;</code>
+   * <code>string request_id = 4;</code>
    * @return The bytes for requestId.
    */
   @java.lang.Override
@@ -141,14 +216,14 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int UPDATE_MASK_FIELD_NUMBER = 3;
+  public static final int UPDATE_MASK_FIELD_NUMBER = 5;
   private com.google.protobuf.FieldMask updateMask_;
   /**
    * <pre>
-   * The mask of the request; unset for a broker's event.
+   * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+   * <code>.google.protobuf.FieldMask update_mask = 5;</code>
    * @return Whether the updateMask field is set.
    */
   @java.lang.Override
@@ -157,10 +232,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The mask of the request; unset for a broker's event.
+   * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+   * <code>.google.protobuf.FieldMask update_mask = 5;</code>
    * @return The updateMask.
    */
   @java.lang.Override
@@ -169,25 +244,25 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The mask of the request; unset for a broker's event.
+   * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+   * <code>.google.protobuf.FieldMask update_mask = 5;</code>
    */
   @java.lang.Override
   public com.google.protobuf.FieldMaskOrBuilder getUpdateMaskOrBuilder() {
     return updateMask_ == null ? com.google.protobuf.FieldMask.getDefaultInstance() : updateMask_;
   }
 
-  public static final int PRODUCER_NAME_FIELD_NUMBER = 4;
+  public static final int PRODUCER_NAME_FIELD_NUMBER = 6;
   @SuppressWarnings("serial")
   private volatile java.lang.Object producerName_ = "";
   /**
    * <pre>
-   * The name of the producer that wrote the event.
+   * The name of the producer that wrote the event. Unset: the embedded log, which has none.
    * </pre>
    *
-   * <code>string producer_name = 4;</code>
+   * <code>string producer_name = 6;</code>
    * @return The producerName.
    */
   @java.lang.Override
@@ -205,10 +280,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The name of the producer that wrote the event.
+   * The name of the producer that wrote the event. Unset: the embedded log, which has none.
    * </pre>
    *
-   * <code>string producer_name = 4;</code>
+   * <code>string producer_name = 6;</code>
    * @return The bytes for producerName.
    */
   @java.lang.Override
@@ -226,14 +301,14 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int PUBLISH_TIME_FIELD_NUMBER = 5;
+  public static final int PUBLISH_TIME_FIELD_NUMBER = 7;
   private com.google.protobuf.Timestamp publishTime_;
   /**
    * <pre>
-   * When it was published, by the log's clock.
+   * When it was published, by its writer's word.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+   * <code>.google.protobuf.Timestamp publish_time = 7;</code>
    * @return Whether the publishTime field is set.
    */
   @java.lang.Override
@@ -242,10 +317,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was published, by the log's clock.
+   * When it was published, by its writer's word.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+   * <code>.google.protobuf.Timestamp publish_time = 7;</code>
    * @return The publishTime.
    */
   @java.lang.Override
@@ -254,24 +329,25 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was published, by the log's clock.
+   * When it was published, by its writer's word.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+   * <code>.google.protobuf.Timestamp publish_time = 7;</code>
    */
   @java.lang.Override
   public com.google.protobuf.TimestampOrBuilder getPublishTimeOrBuilder() {
     return publishTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : publishTime_;
   }
 
-  public static final int EVENT_FIELD_NUMBER = 6;
+  public static final int EVENT_FIELD_NUMBER = 8;
   private topicpolicies.v1.PulsarEvent event_;
   /**
    * <pre>
-   * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+   * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+   * document, and left out where they are the change's own.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+   * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
    * @return Whether the event field is set.
    */
   @java.lang.Override
@@ -280,10 +356,11 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+   * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+   * document, and left out where they are the change's own.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+   * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
    * @return The event.
    */
   @java.lang.Override
@@ -292,10 +369,11 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+   * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+   * document, and left out where they are the change's own.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+   * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
    */
   @java.lang.Override
   public topicpolicies.v1.PulsarEventOrBuilder getEventOrBuilder() {
@@ -319,20 +397,26 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(actor_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 1, actor_);
     }
+    if (actorStanding_ != topicpolicies.v1.ActorStanding.ACTOR_STANDING_UNSPECIFIED.getNumber()) {
+      output.writeEnum(2, actorStanding_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(reason_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, reason_);
+    }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 2, requestId_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 4, requestId_);
     }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(3, getUpdateMask());
+      output.writeMessage(5, getUpdateMask());
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(producerName_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 4, producerName_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 6, producerName_);
     }
     if (((bitField0_ & 0x00000002) != 0)) {
-      output.writeMessage(5, getPublishTime());
+      output.writeMessage(7, getPublishTime());
     }
     if (((bitField0_ & 0x00000004) != 0)) {
-      output.writeMessage(6, getEvent());
+      output.writeMessage(8, getEvent());
     }
     getUnknownFields().writeTo(output);
   }
@@ -346,23 +430,30 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(actor_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, actor_);
     }
+    if (actorStanding_ != topicpolicies.v1.ActorStanding.ACTOR_STANDING_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(2, actorStanding_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(reason_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, reason_);
+    }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(2, requestId_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(4, requestId_);
     }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(3, getUpdateMask());
+        .computeMessageSize(5, getUpdateMask());
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(producerName_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(4, producerName_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(6, producerName_);
     }
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(5, getPublishTime());
+        .computeMessageSize(7, getPublishTime());
     }
     if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(6, getEvent());
+        .computeMessageSize(8, getEvent());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -381,6 +472,9 @@ private static final long serialVersionUID = 0L;
 
     if (!getActor()
         .equals(other.getActor())) return false;
+    if (actorStanding_ != other.actorStanding_) return false;
+    if (!getReason()
+        .equals(other.getReason())) return false;
     if (!getRequestId()
         .equals(other.getRequestId())) return false;
     if (hasUpdateMask() != other.hasUpdateMask()) return false;
@@ -413,6 +507,10 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + ACTOR_FIELD_NUMBER;
     hash = (53 * hash) + getActor().hashCode();
+    hash = (37 * hash) + ACTOR_STANDING_FIELD_NUMBER;
+    hash = (53 * hash) + actorStanding_;
+    hash = (37 * hash) + REASON_FIELD_NUMBER;
+    hash = (53 * hash) + getReason().hashCode();
     hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
     hash = (53 * hash) + getRequestId().hashCode();
     if (hasUpdateMask()) {
@@ -528,7 +626,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Who changed a document, as far as the log tells.
+   * Where an event came from, as far as the log tells.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.ChangeOrigin}
@@ -573,6 +671,8 @@ private static final long serialVersionUID = 0L;
       super.clear();
       bitField0_ = 0;
       actor_ = "";
+      actorStanding_ = 0;
+      reason_ = "";
       requestId_ = "";
       updateMask_ = null;
       if (updateMaskBuilder_ != null) {
@@ -627,25 +727,31 @@ private static final long serialVersionUID = 0L;
         result.actor_ = actor_;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.actorStanding_ = actorStanding_;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.reason_ = reason_;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
         result.requestId_ = requestId_;
       }
       int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000004) != 0)) {
+      if (((from_bitField0_ & 0x00000010) != 0)) {
         result.updateMask_ = updateMaskBuilder_ == null
             ? updateMask_
             : updateMaskBuilder_.build();
         to_bitField0_ |= 0x00000001;
       }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
+      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.producerName_ = producerName_;
       }
-      if (((from_bitField0_ & 0x00000010) != 0)) {
+      if (((from_bitField0_ & 0x00000040) != 0)) {
         result.publishTime_ = publishTimeBuilder_ == null
             ? publishTime_
             : publishTimeBuilder_.build();
         to_bitField0_ |= 0x00000002;
       }
-      if (((from_bitField0_ & 0x00000020) != 0)) {
+      if (((from_bitField0_ & 0x00000080) != 0)) {
         result.event_ = eventBuilder_ == null
             ? event_
             : eventBuilder_.build();
@@ -703,9 +809,17 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000001;
         onChanged();
       }
+      if (other.actorStanding_ != 0) {
+        setActorStandingValue(other.getActorStandingValue());
+      }
+      if (!other.getReason().isEmpty()) {
+        reason_ = other.reason_;
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
       if (!other.getRequestId().isEmpty()) {
         requestId_ = other.requestId_;
-        bitField0_ |= 0x00000002;
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       if (other.hasUpdateMask()) {
@@ -713,7 +827,7 @@ private static final long serialVersionUID = 0L;
       }
       if (!other.getProducerName().isEmpty()) {
         producerName_ = other.producerName_;
-        bitField0_ |= 0x00000008;
+        bitField0_ |= 0x00000020;
         onChanged();
       }
       if (other.hasPublishTime()) {
@@ -753,37 +867,47 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
-            case 18: {
-              requestId_ = input.readStringRequireUtf8();
+            case 16: {
+              actorStanding_ = input.readEnum();
               bitField0_ |= 0x00000002;
               break;
-            } // case 18
+            } // case 16
             case 26: {
-              input.readMessage(
-                  getUpdateMaskFieldBuilder().getBuilder(),
-                  extensionRegistry);
+              reason_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000004;
               break;
             } // case 26
             case 34: {
-              producerName_ = input.readStringRequireUtf8();
+              requestId_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000008;
               break;
             } // case 34
             case 42: {
               input.readMessage(
-                  getPublishTimeFieldBuilder().getBuilder(),
+                  getUpdateMaskFieldBuilder().getBuilder(),
                   extensionRegistry);
               bitField0_ |= 0x00000010;
               break;
             } // case 42
             case 50: {
-              input.readMessage(
-                  getEventFieldBuilder().getBuilder(),
-                  extensionRegistry);
+              producerName_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000020;
               break;
             } // case 50
+            case 58: {
+              input.readMessage(
+                  getPublishTimeFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 58
+            case 66: {
+              input.readMessage(
+                  getEventFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000080;
+              break;
+            } // case 66
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -804,7 +928,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object actor_ = "";
     /**
      * <pre>
-     * Who asked for it; empty if nobody said.
+     * Who asked for it. Unset: nobody said.
      * </pre>
      *
      * <code>string actor = 1;</code>
@@ -824,7 +948,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who asked for it; empty if nobody said.
+     * Who asked for it. Unset: nobody said.
      * </pre>
      *
      * <code>string actor = 1;</code>
@@ -845,7 +969,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who asked for it; empty if nobody said.
+     * Who asked for it. Unset: nobody said.
      * </pre>
      *
      * <code>string actor = 1;</code>
@@ -862,7 +986,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who asked for it; empty if nobody said.
+     * Who asked for it. Unset: nobody said.
      * </pre>
      *
      * <code>string actor = 1;</code>
@@ -876,7 +1000,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who asked for it; empty if nobody said.
+     * Who asked for it. Unset: nobody said.
      * </pre>
      *
      * <code>string actor = 1;</code>
@@ -893,13 +1017,178 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
+    private int actorStanding_ = 0;
+    /**
+     * <pre>
+     * What is known of the actor.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+     * @return The enum numeric value on the wire for actorStanding.
+     */
+    @java.lang.Override public int getActorStandingValue() {
+      return actorStanding_;
+    }
+    /**
+     * <pre>
+     * What is known of the actor.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+     * @param value The enum numeric value on the wire for actorStanding to set.
+     * @return This builder for chaining.
+     */
+    public Builder setActorStandingValue(int value) {
+      actorStanding_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What is known of the actor.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+     * @return The actorStanding.
+     */
+    @java.lang.Override
+    public topicpolicies.v1.ActorStanding getActorStanding() {
+      topicpolicies.v1.ActorStanding result = topicpolicies.v1.ActorStanding.forNumber(actorStanding_);
+      return result == null ? topicpolicies.v1.ActorStanding.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * What is known of the actor.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+     * @param value The actorStanding to set.
+     * @return This builder for chaining.
+     */
+    public Builder setActorStanding(topicpolicies.v1.ActorStanding value) {
+      if (value == null) {
+        throw new NullPointerException();
+      }
+      bitField0_ |= 0x00000002;
+      actorStanding_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What is known of the actor.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearActorStanding() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      actorStanding_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object reason_ = "";
+    /**
+     * <pre>
+     * Why. Unset: nobody said.
+     * </pre>
+     *
+     * <code>string reason = 3;</code>
+     * @return The reason.
+     */
+    public java.lang.String getReason() {
+      java.lang.Object ref = reason_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        reason_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Why. Unset: nobody said.
+     * </pre>
+     *
+     * <code>string reason = 3;</code>
+     * @return The bytes for reason.
+     */
+    public com.google.protobuf.ByteString
+        getReasonBytes() {
+      java.lang.Object ref = reason_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        reason_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Why. Unset: nobody said.
+     * </pre>
+     *
+     * <code>string reason = 3;</code>
+     * @param value The reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReason(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      reason_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why. Unset: nobody said.
+     * </pre>
+     *
+     * <code>string reason = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearReason() {
+      reason_ = getDefaultInstance().getReason();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why. Unset: nobody said.
+     * </pre>
+     *
+     * <code>string reason = 3;</code>
+     * @param value The bytes for reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReasonBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      reason_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+     * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
      * </pre>
      *
-     * <code>string request_id = 2;</code>
+     * <code>string request_id = 4;</code>
      * @return The requestId.
      */
     public java.lang.String getRequestId() {
@@ -916,10 +1205,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+     * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
      * </pre>
      *
-     * <code>string request_id = 2;</code>
+     * <code>string request_id = 4;</code>
      * @return The bytes for requestId.
      */
     public com.google.protobuf.ByteString
@@ -937,10 +1226,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+     * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
      * </pre>
      *
-     * <code>string request_id = 2;</code>
+     * <code>string request_id = 4;</code>
      * @param value The requestId to set.
      * @return This builder for chaining.
      */
@@ -948,30 +1237,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       requestId_ = value;
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+     * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
      * </pre>
      *
-     * <code>string request_id = 2;</code>
+     * <code>string request_id = 4;</code>
      * @return This builder for chaining.
      */
     public Builder clearRequestId() {
       requestId_ = getDefaultInstance().getRequestId();
-      bitField0_ = (bitField0_ & ~0x00000002);
+      bitField0_ = (bitField0_ & ~0x00000008);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+     * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
      * </pre>
      *
-     * <code>string request_id = 2;</code>
+     * <code>string request_id = 4;</code>
      * @param value The bytes for requestId to set.
      * @return This builder for chaining.
      */
@@ -980,7 +1269,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       requestId_ = value;
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
@@ -990,21 +1279,21 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.FieldMask, com.google.protobuf.FieldMask.Builder, com.google.protobuf.FieldMaskOrBuilder> updateMaskBuilder_;
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      * @return Whether the updateMask field is set.
      */
     public boolean hasUpdateMask() {
-      return ((bitField0_ & 0x00000004) != 0);
+      return ((bitField0_ & 0x00000010) != 0);
     }
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      * @return The updateMask.
      */
     public com.google.protobuf.FieldMask getUpdateMask() {
@@ -1016,10 +1305,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      */
     public Builder setUpdateMask(com.google.protobuf.FieldMask value) {
       if (updateMaskBuilder_ == null) {
@@ -1030,16 +1319,16 @@ private static final long serialVersionUID = 0L;
       } else {
         updateMaskBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      */
     public Builder setUpdateMask(
         com.google.protobuf.FieldMask.Builder builderForValue) {
@@ -1048,20 +1337,20 @@ private static final long serialVersionUID = 0L;
       } else {
         updateMaskBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      */
     public Builder mergeUpdateMask(com.google.protobuf.FieldMask value) {
       if (updateMaskBuilder_ == null) {
-        if (((bitField0_ & 0x00000004) != 0) &&
+        if (((bitField0_ & 0x00000010) != 0) &&
           updateMask_ != null &&
           updateMask_ != com.google.protobuf.FieldMask.getDefaultInstance()) {
           getUpdateMaskBuilder().mergeFrom(value);
@@ -1072,20 +1361,20 @@ private static final long serialVersionUID = 0L;
         updateMaskBuilder_.mergeFrom(value);
       }
       if (updateMask_ != null) {
-        bitField0_ |= 0x00000004;
+        bitField0_ |= 0x00000010;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      */
     public Builder clearUpdateMask() {
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000010);
       updateMask_ = null;
       if (updateMaskBuilder_ != null) {
         updateMaskBuilder_.dispose();
@@ -1096,22 +1385,22 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      */
     public com.google.protobuf.FieldMask.Builder getUpdateMaskBuilder() {
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000010;
       onChanged();
       return getUpdateMaskFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      */
     public com.google.protobuf.FieldMaskOrBuilder getUpdateMaskOrBuilder() {
       if (updateMaskBuilder_ != null) {
@@ -1123,10 +1412,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The mask of the request; unset for a broker's event.
+     * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+     * <code>.google.protobuf.FieldMask update_mask = 5;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
         com.google.protobuf.FieldMask, com.google.protobuf.FieldMask.Builder, com.google.protobuf.FieldMaskOrBuilder>
@@ -1145,10 +1434,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object producerName_ = "";
     /**
      * <pre>
-     * The name of the producer that wrote the event.
+     * The name of the producer that wrote the event. Unset: the embedded log, which has none.
      * </pre>
      *
-     * <code>string producer_name = 4;</code>
+     * <code>string producer_name = 6;</code>
      * @return The producerName.
      */
     public java.lang.String getProducerName() {
@@ -1165,10 +1454,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The name of the producer that wrote the event.
+     * The name of the producer that wrote the event. Unset: the embedded log, which has none.
      * </pre>
      *
-     * <code>string producer_name = 4;</code>
+     * <code>string producer_name = 6;</code>
      * @return The bytes for producerName.
      */
     public com.google.protobuf.ByteString
@@ -1186,10 +1475,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The name of the producer that wrote the event.
+     * The name of the producer that wrote the event. Unset: the embedded log, which has none.
      * </pre>
      *
-     * <code>string producer_name = 4;</code>
+     * <code>string producer_name = 6;</code>
      * @param value The producerName to set.
      * @return This builder for chaining.
      */
@@ -1197,30 +1486,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       producerName_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The name of the producer that wrote the event.
+     * The name of the producer that wrote the event. Unset: the embedded log, which has none.
      * </pre>
      *
-     * <code>string producer_name = 4;</code>
+     * <code>string producer_name = 6;</code>
      * @return This builder for chaining.
      */
     public Builder clearProducerName() {
       producerName_ = getDefaultInstance().getProducerName();
-      bitField0_ = (bitField0_ & ~0x00000008);
+      bitField0_ = (bitField0_ & ~0x00000020);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The name of the producer that wrote the event.
+     * The name of the producer that wrote the event. Unset: the embedded log, which has none.
      * </pre>
      *
-     * <code>string producer_name = 4;</code>
+     * <code>string producer_name = 6;</code>
      * @param value The bytes for producerName to set.
      * @return This builder for chaining.
      */
@@ -1229,7 +1518,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       producerName_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
@@ -1239,21 +1528,21 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> publishTimeBuilder_;
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      * @return Whether the publishTime field is set.
      */
     public boolean hasPublishTime() {
-      return ((bitField0_ & 0x00000010) != 0);
+      return ((bitField0_ & 0x00000040) != 0);
     }
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      * @return The publishTime.
      */
     public com.google.protobuf.Timestamp getPublishTime() {
@@ -1265,10 +1554,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      */
     public Builder setPublishTime(com.google.protobuf.Timestamp value) {
       if (publishTimeBuilder_ == null) {
@@ -1279,16 +1568,16 @@ private static final long serialVersionUID = 0L;
       } else {
         publishTimeBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      */
     public Builder setPublishTime(
         com.google.protobuf.Timestamp.Builder builderForValue) {
@@ -1297,20 +1586,20 @@ private static final long serialVersionUID = 0L;
       } else {
         publishTimeBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      */
     public Builder mergePublishTime(com.google.protobuf.Timestamp value) {
       if (publishTimeBuilder_ == null) {
-        if (((bitField0_ & 0x00000010) != 0) &&
+        if (((bitField0_ & 0x00000040) != 0) &&
           publishTime_ != null &&
           publishTime_ != com.google.protobuf.Timestamp.getDefaultInstance()) {
           getPublishTimeBuilder().mergeFrom(value);
@@ -1321,20 +1610,20 @@ private static final long serialVersionUID = 0L;
         publishTimeBuilder_.mergeFrom(value);
       }
       if (publishTime_ != null) {
-        bitField0_ |= 0x00000010;
+        bitField0_ |= 0x00000040;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      */
     public Builder clearPublishTime() {
-      bitField0_ = (bitField0_ & ~0x00000010);
+      bitField0_ = (bitField0_ & ~0x00000040);
       publishTime_ = null;
       if (publishTimeBuilder_ != null) {
         publishTimeBuilder_.dispose();
@@ -1345,22 +1634,22 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      */
     public com.google.protobuf.Timestamp.Builder getPublishTimeBuilder() {
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000040;
       onChanged();
       return getPublishTimeFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      */
     public com.google.protobuf.TimestampOrBuilder getPublishTimeOrBuilder() {
       if (publishTimeBuilder_ != null) {
@@ -1372,10 +1661,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was published, by the log's clock.
+     * When it was published, by its writer's word.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+     * <code>.google.protobuf.Timestamp publish_time = 7;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder>
@@ -1396,21 +1685,23 @@ private static final long serialVersionUID = 0L;
         topicpolicies.v1.PulsarEvent, topicpolicies.v1.PulsarEvent.Builder, topicpolicies.v1.PulsarEventOrBuilder> eventBuilder_;
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      * @return Whether the event field is set.
      */
     public boolean hasEvent() {
-      return ((bitField0_ & 0x00000020) != 0);
+      return ((bitField0_ & 0x00000080) != 0);
     }
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      * @return The event.
      */
     public topicpolicies.v1.PulsarEvent getEvent() {
@@ -1422,10 +1713,11 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      */
     public Builder setEvent(topicpolicies.v1.PulsarEvent value) {
       if (eventBuilder_ == null) {
@@ -1436,16 +1728,17 @@ private static final long serialVersionUID = 0L;
       } else {
         eventBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      */
     public Builder setEvent(
         topicpolicies.v1.PulsarEvent.Builder builderForValue) {
@@ -1454,20 +1747,21 @@ private static final long serialVersionUID = 0L;
       } else {
         eventBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      */
     public Builder mergeEvent(topicpolicies.v1.PulsarEvent value) {
       if (eventBuilder_ == null) {
-        if (((bitField0_ & 0x00000020) != 0) &&
+        if (((bitField0_ & 0x00000080) != 0) &&
           event_ != null &&
           event_ != topicpolicies.v1.PulsarEvent.getDefaultInstance()) {
           getEventBuilder().mergeFrom(value);
@@ -1478,20 +1772,21 @@ private static final long serialVersionUID = 0L;
         eventBuilder_.mergeFrom(value);
       }
       if (event_ != null) {
-        bitField0_ |= 0x00000020;
+        bitField0_ |= 0x00000080;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      */
     public Builder clearEvent() {
-      bitField0_ = (bitField0_ & ~0x00000020);
+      bitField0_ = (bitField0_ & ~0x00000080);
       event_ = null;
       if (eventBuilder_ != null) {
         eventBuilder_.dispose();
@@ -1502,22 +1797,24 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      */
     public topicpolicies.v1.PulsarEvent.Builder getEventBuilder() {
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000080;
       onChanged();
       return getEventFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      */
     public topicpolicies.v1.PulsarEventOrBuilder getEventOrBuilder() {
       if (eventBuilder_ != null) {
@@ -1529,10 +1826,11 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+     * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+     * document, and left out where they are the change's own.
      * </pre>
      *
-     * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+     * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
         topicpolicies.v1.PulsarEvent, topicpolicies.v1.PulsarEvent.Builder, topicpolicies.v1.PulsarEventOrBuilder>

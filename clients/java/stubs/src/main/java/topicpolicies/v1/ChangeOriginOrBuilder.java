@@ -10,7 +10,7 @@ public interface ChangeOriginOrBuilder extends
 
   /**
    * <pre>
-   * Who asked for it; empty if nobody said.
+   * Who asked for it. Unset: nobody said.
    * </pre>
    *
    * <code>string actor = 1;</code>
@@ -19,7 +19,7 @@ public interface ChangeOriginOrBuilder extends
   java.lang.String getActor();
   /**
    * <pre>
-   * Who asked for it; empty if nobody said.
+   * Who asked for it. Unset: nobody said.
    * </pre>
    *
    * <code>string actor = 1;</code>
@@ -30,19 +30,58 @@ public interface ChangeOriginOrBuilder extends
 
   /**
    * <pre>
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+   * What is known of the actor.
    * </pre>
    *
-   * <code>string request_id = 2;</code>
+   * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+   * @return The enum numeric value on the wire for actorStanding.
+   */
+  int getActorStandingValue();
+  /**
+   * <pre>
+   * What is known of the actor.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.ActorStanding actor_standing = 2;</code>
+   * @return The actorStanding.
+   */
+  topicpolicies.v1.ActorStanding getActorStanding();
+
+  /**
+   * <pre>
+   * Why. Unset: nobody said.
+   * </pre>
+   *
+   * <code>string reason = 3;</code>
+   * @return The reason.
+   */
+  java.lang.String getReason();
+  /**
+   * <pre>
+   * Why. Unset: nobody said.
+   * </pre>
+   *
+   * <code>string reason = 3;</code>
+   * @return The bytes for reason.
+   */
+  com.google.protobuf.ByteString
+      getReasonBytes();
+
+  /**
+   * <pre>
+   * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
+   * </pre>
+   *
+   * <code>string request_id = 4;</code>
    * @return The requestId.
    */
   java.lang.String getRequestId();
   /**
    * <pre>
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event.
+   * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
    * </pre>
    *
-   * <code>string request_id = 2;</code>
+   * <code>string request_id = 4;</code>
    * @return The bytes for requestId.
    */
   com.google.protobuf.ByteString
@@ -50,46 +89,46 @@ public interface ChangeOriginOrBuilder extends
 
   /**
    * <pre>
-   * The mask of the request; unset for a broker's event.
+   * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+   * <code>.google.protobuf.FieldMask update_mask = 5;</code>
    * @return Whether the updateMask field is set.
    */
   boolean hasUpdateMask();
   /**
    * <pre>
-   * The mask of the request; unset for a broker's event.
+   * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+   * <code>.google.protobuf.FieldMask update_mask = 5;</code>
    * @return The updateMask.
    */
   com.google.protobuf.FieldMask getUpdateMask();
   /**
    * <pre>
-   * The mask of the request; unset for a broker's event.
+   * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask update_mask = 3;</code>
+   * <code>.google.protobuf.FieldMask update_mask = 5;</code>
    */
   com.google.protobuf.FieldMaskOrBuilder getUpdateMaskOrBuilder();
 
   /**
    * <pre>
-   * The name of the producer that wrote the event.
+   * The name of the producer that wrote the event. Unset: the embedded log, which has none.
    * </pre>
    *
-   * <code>string producer_name = 4;</code>
+   * <code>string producer_name = 6;</code>
    * @return The producerName.
    */
   java.lang.String getProducerName();
   /**
    * <pre>
-   * The name of the producer that wrote the event.
+   * The name of the producer that wrote the event. Unset: the embedded log, which has none.
    * </pre>
    *
-   * <code>string producer_name = 4;</code>
+   * <code>string producer_name = 6;</code>
    * @return The bytes for producerName.
    */
   com.google.protobuf.ByteString
@@ -97,55 +136,58 @@ public interface ChangeOriginOrBuilder extends
 
   /**
    * <pre>
-   * When it was published, by the log's clock.
+   * When it was published, by its writer's word.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+   * <code>.google.protobuf.Timestamp publish_time = 7;</code>
    * @return Whether the publishTime field is set.
    */
   boolean hasPublishTime();
   /**
    * <pre>
-   * When it was published, by the log's clock.
+   * When it was published, by its writer's word.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+   * <code>.google.protobuf.Timestamp publish_time = 7;</code>
    * @return The publishTime.
    */
   com.google.protobuf.Timestamp getPublishTime();
   /**
    * <pre>
-   * When it was published, by the log's clock.
+   * When it was published, by its writer's word.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp publish_time = 5;</code>
+   * <code>.google.protobuf.Timestamp publish_time = 7;</code>
    */
   com.google.protobuf.TimestampOrBuilder getPublishTimeOrBuilder();
 
   /**
    * <pre>
-   * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+   * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+   * document, and left out where they are the change's own.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+   * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
    * @return Whether the event field is set.
    */
   boolean hasEvent();
   /**
    * <pre>
-   * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+   * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+   * document, and left out where they are the change's own.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+   * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
    * @return The event.
    */
   topicpolicies.v1.PulsarEvent getEvent();
   /**
    * <pre>
-   * The event itself. Its policies are the writer's whole document, and left out where they are the change's own.
+   * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
+   * document, and left out where they are the change's own.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PulsarEvent event = 6;</code>
+   * <code>.topicpolicies.v1.PulsarEvent event = 8;</code>
    */
   topicpolicies.v1.PulsarEventOrBuilder getEventOrBuilder();
 }

@@ -15,7 +15,7 @@ public enum DeleteOutcome
     implements com.google.protobuf.ProtocolMessageEnum {
   /**
    * <pre>
-   * Not said: see the error.
+   * Not said.
    * </pre>
    *
    * <code>DELETE_OUTCOME_UNSPECIFIED = 0;</code>
@@ -23,7 +23,7 @@ public enum DeleteOutcome
   DELETE_OUTCOME_UNSPECIFIED(0),
   /**
    * <pre>
-   * The document is deleted.
+   * The deletion is in the log.
    * </pre>
    *
    * <code>DELETE_OUTCOME_DELETED = 1;</code>
@@ -31,18 +31,26 @@ public enum DeleteOutcome
   DELETE_OUTCOME_DELETED(1),
   /**
    * <pre>
-   * There was none; nothing was written.
+   * There was no document; nothing was written.
    * </pre>
    *
    * <code>DELETE_OUTCOME_ABSENT = 2;</code>
    */
   DELETE_OUTCOME_ABSENT(2),
+  /**
+   * <pre>
+   * `validate_only` was set, and there is a document to delete; nothing was written.
+   * </pre>
+   *
+   * <code>DELETE_OUTCOME_WOULD_DELETE = 3;</code>
+   */
+  DELETE_OUTCOME_WOULD_DELETE(3),
   UNRECOGNIZED(-1),
   ;
 
   /**
    * <pre>
-   * Not said: see the error.
+   * Not said.
    * </pre>
    *
    * <code>DELETE_OUTCOME_UNSPECIFIED = 0;</code>
@@ -50,7 +58,7 @@ public enum DeleteOutcome
   public static final int DELETE_OUTCOME_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * The document is deleted.
+   * The deletion is in the log.
    * </pre>
    *
    * <code>DELETE_OUTCOME_DELETED = 1;</code>
@@ -58,12 +66,20 @@ public enum DeleteOutcome
   public static final int DELETE_OUTCOME_DELETED_VALUE = 1;
   /**
    * <pre>
-   * There was none; nothing was written.
+   * There was no document; nothing was written.
    * </pre>
    *
    * <code>DELETE_OUTCOME_ABSENT = 2;</code>
    */
   public static final int DELETE_OUTCOME_ABSENT_VALUE = 2;
+  /**
+   * <pre>
+   * `validate_only` was set, and there is a document to delete; nothing was written.
+   * </pre>
+   *
+   * <code>DELETE_OUTCOME_WOULD_DELETE = 3;</code>
+   */
+  public static final int DELETE_OUTCOME_WOULD_DELETE_VALUE = 3;
 
 
   public final int getNumber() {
@@ -93,6 +109,7 @@ public enum DeleteOutcome
       case 0: return DELETE_OUTCOME_UNSPECIFIED;
       case 1: return DELETE_OUTCOME_DELETED;
       case 2: return DELETE_OUTCOME_ABSENT;
+      case 3: return DELETE_OUTCOME_WOULD_DELETE;
       default: return null;
     }
   }

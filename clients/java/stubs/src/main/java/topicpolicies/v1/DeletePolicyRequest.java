@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * Deletes documents of one topic.
+ * Deletes one document.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.DeletePolicyRequest}
@@ -22,8 +22,11 @@ private static final long serialVersionUID = 0L;
   }
   private DeletePolicyRequest() {
     topic_ = "";
-    deletes_ = java.util.Collections.emptyList();
+    scope_ = 0;
+    etag_ = "";
     requestId_ = "";
+    actor_ = "";
+    reason_ = "";
   }
 
   @java.lang.Override
@@ -51,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object topic_ = "";
   /**
    * <pre>
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -72,7 +75,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -93,76 +96,90 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int DELETES_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private java.util.List<topicpolicies.v1.ScopedDelete> deletes_;
+  public static final int SCOPE_FIELD_NUMBER = 2;
+  private int scope_ = 0;
   /**
    * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
+   * The scope. Unset: LOCAL.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+   * <code>.topicpolicies.v1.Scope scope = 2;</code>
+   * @return The enum numeric value on the wire for scope.
    */
-  @java.lang.Override
-  public java.util.List<topicpolicies.v1.ScopedDelete> getDeletesList() {
-    return deletes_;
+  @java.lang.Override public int getScopeValue() {
+    return scope_;
   }
   /**
    * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
+   * The scope. Unset: LOCAL.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+   * <code>.topicpolicies.v1.Scope scope = 2;</code>
+   * @return The scope.
    */
-  @java.lang.Override
-  public java.util.List<? extends topicpolicies.v1.ScopedDeleteOrBuilder>
-      getDeletesOrBuilderList() {
-    return deletes_;
-  }
-  /**
-   * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-   */
-  @java.lang.Override
-  public int getDeletesCount() {
-    return deletes_.size();
-  }
-  /**
-   * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-   */
-  @java.lang.Override
-  public topicpolicies.v1.ScopedDelete getDeletes(int index) {
-    return deletes_.get(index);
-  }
-  /**
-   * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-   */
-  @java.lang.Override
-  public topicpolicies.v1.ScopedDeleteOrBuilder getDeletesOrBuilder(
-      int index) {
-    return deletes_.get(index);
+  @java.lang.Override public topicpolicies.v1.Scope getScope() {
+    topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
+    return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
   }
 
-  public static final int REQUEST_ID_FIELD_NUMBER = 3;
+  public static final int ETAG_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object etag_ = "";
+  /**
+   * <pre>
+   * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+   * characters.
+   * </pre>
+   *
+   * <code>string etag = 3;</code>
+   * @return The etag.
+   */
+  @java.lang.Override
+  public java.lang.String getEtag() {
+    java.lang.Object ref = etag_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      etag_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+   * characters.
+   * </pre>
+   *
+   * <code>string etag = 3;</code>
+   * @return The bytes for etag.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getEtagBytes() {
+    java.lang.Object ref = etag_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      etag_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int REQUEST_ID_FIELD_NUMBER = 4;
   @SuppressWarnings("serial")
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * As in UpdatePolicyRequest; it holds for each scope.
+   * As in UpdatePolicyRequest.
    * </pre>
    *
-   * <code>string request_id = 3;</code>
+   * <code>string request_id = 4;</code>
    * @return The requestId.
    */
   @java.lang.Override
@@ -180,10 +197,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * As in UpdatePolicyRequest; it holds for each scope.
+   * As in UpdatePolicyRequest.
    * </pre>
    *
-   * <code>string request_id = 3;</code>
+   * <code>string request_id = 4;</code>
    * @return The bytes for requestId.
    */
   @java.lang.Override
@@ -199,6 +216,130 @@ private static final long serialVersionUID = 0L;
     } else {
       return (com.google.protobuf.ByteString) ref;
     }
+  }
+
+  public static final int VALIDATE_ONLY_FIELD_NUMBER = 5;
+  private boolean validateOnly_ = false;
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>bool validate_only = 5;</code>
+   * @return The validateOnly.
+   */
+  @java.lang.Override
+  public boolean getValidateOnly() {
+    return validateOnly_;
+  }
+
+  public static final int ACTOR_FIELD_NUMBER = 6;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object actor_ = "";
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string actor = 6;</code>
+   * @return The actor.
+   */
+  @java.lang.Override
+  public java.lang.String getActor() {
+    java.lang.Object ref = actor_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      actor_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string actor = 6;</code>
+   * @return The bytes for actor.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getActorBytes() {
+    java.lang.Object ref = actor_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      actor_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int REASON_FIELD_NUMBER = 7;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object reason_ = "";
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string reason = 7;</code>
+   * @return The reason.
+   */
+  @java.lang.Override
+  public java.lang.String getReason() {
+    java.lang.Object ref = reason_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      reason_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string reason = 7;</code>
+   * @return The bytes for reason.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getReasonBytes() {
+    java.lang.Object ref = reason_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      reason_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int INCLUDE_PREVIOUS_FIELD_NUMBER = 8;
+  private boolean includePrevious_ = false;
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>bool include_previous = 8;</code>
+   * @return The includePrevious.
+   */
+  @java.lang.Override
+  public boolean getIncludePrevious() {
+    return includePrevious_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -218,11 +359,26 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 1, topic_);
     }
-    for (int i = 0; i < deletes_.size(); i++) {
-      output.writeMessage(2, deletes_.get(i));
+    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
+      output.writeEnum(2, scope_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(etag_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, etag_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, requestId_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 4, requestId_);
+    }
+    if (validateOnly_ != false) {
+      output.writeBool(5, validateOnly_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(actor_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 6, actor_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(reason_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, reason_);
+    }
+    if (includePrevious_ != false) {
+      output.writeBool(8, includePrevious_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -236,12 +392,29 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, topic_);
     }
-    for (int i = 0; i < deletes_.size(); i++) {
+    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(2, deletes_.get(i));
+        .computeEnumSize(2, scope_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(etag_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, etag_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, requestId_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(4, requestId_);
+    }
+    if (validateOnly_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(5, validateOnly_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(actor_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(6, actor_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(reason_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, reason_);
+    }
+    if (includePrevious_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(8, includePrevious_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -260,10 +433,19 @@ private static final long serialVersionUID = 0L;
 
     if (!getTopic()
         .equals(other.getTopic())) return false;
-    if (!getDeletesList()
-        .equals(other.getDeletesList())) return false;
+    if (scope_ != other.scope_) return false;
+    if (!getEtag()
+        .equals(other.getEtag())) return false;
     if (!getRequestId()
         .equals(other.getRequestId())) return false;
+    if (getValidateOnly()
+        != other.getValidateOnly()) return false;
+    if (!getActor()
+        .equals(other.getActor())) return false;
+    if (!getReason()
+        .equals(other.getReason())) return false;
+    if (getIncludePrevious()
+        != other.getIncludePrevious()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -277,12 +459,22 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + TOPIC_FIELD_NUMBER;
     hash = (53 * hash) + getTopic().hashCode();
-    if (getDeletesCount() > 0) {
-      hash = (37 * hash) + DELETES_FIELD_NUMBER;
-      hash = (53 * hash) + getDeletesList().hashCode();
-    }
+    hash = (37 * hash) + SCOPE_FIELD_NUMBER;
+    hash = (53 * hash) + scope_;
+    hash = (37 * hash) + ETAG_FIELD_NUMBER;
+    hash = (53 * hash) + getEtag().hashCode();
     hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
     hash = (53 * hash) + getRequestId().hashCode();
+    hash = (37 * hash) + VALIDATE_ONLY_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getValidateOnly());
+    hash = (37 * hash) + ACTOR_FIELD_NUMBER;
+    hash = (53 * hash) + getActor().hashCode();
+    hash = (37 * hash) + REASON_FIELD_NUMBER;
+    hash = (53 * hash) + getReason().hashCode();
+    hash = (37 * hash) + INCLUDE_PREVIOUS_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getIncludePrevious());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -382,7 +574,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Deletes documents of one topic.
+   * Deletes one document.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.DeletePolicyRequest}
@@ -419,14 +611,13 @@ private static final long serialVersionUID = 0L;
       super.clear();
       bitField0_ = 0;
       topic_ = "";
-      if (deletesBuilder_ == null) {
-        deletes_ = java.util.Collections.emptyList();
-      } else {
-        deletes_ = null;
-        deletesBuilder_.clear();
-      }
-      bitField0_ = (bitField0_ & ~0x00000002);
+      scope_ = 0;
+      etag_ = "";
       requestId_ = "";
+      validateOnly_ = false;
+      actor_ = "";
+      reason_ = "";
+      includePrevious_ = false;
       return this;
     }
 
@@ -453,22 +644,9 @@ private static final long serialVersionUID = 0L;
     @java.lang.Override
     public topicpolicies.v1.DeletePolicyRequest buildPartial() {
       topicpolicies.v1.DeletePolicyRequest result = new topicpolicies.v1.DeletePolicyRequest(this);
-      buildPartialRepeatedFields(result);
       if (bitField0_ != 0) { buildPartial0(result); }
       onBuilt();
       return result;
-    }
-
-    private void buildPartialRepeatedFields(topicpolicies.v1.DeletePolicyRequest result) {
-      if (deletesBuilder_ == null) {
-        if (((bitField0_ & 0x00000002) != 0)) {
-          deletes_ = java.util.Collections.unmodifiableList(deletes_);
-          bitField0_ = (bitField0_ & ~0x00000002);
-        }
-        result.deletes_ = deletes_;
-      } else {
-        result.deletes_ = deletesBuilder_.build();
-      }
     }
 
     private void buildPartial0(topicpolicies.v1.DeletePolicyRequest result) {
@@ -476,8 +654,26 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.topic_ = topic_;
       }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.scope_ = scope_;
+      }
       if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.etag_ = etag_;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
         result.requestId_ = requestId_;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.validateOnly_ = validateOnly_;
+      }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.actor_ = actor_;
+      }
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.reason_ = reason_;
+      }
+      if (((from_bitField0_ & 0x00000080) != 0)) {
+        result.includePrevious_ = includePrevious_;
       }
     }
 
@@ -530,36 +726,34 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000001;
         onChanged();
       }
-      if (deletesBuilder_ == null) {
-        if (!other.deletes_.isEmpty()) {
-          if (deletes_.isEmpty()) {
-            deletes_ = other.deletes_;
-            bitField0_ = (bitField0_ & ~0x00000002);
-          } else {
-            ensureDeletesIsMutable();
-            deletes_.addAll(other.deletes_);
-          }
-          onChanged();
-        }
-      } else {
-        if (!other.deletes_.isEmpty()) {
-          if (deletesBuilder_.isEmpty()) {
-            deletesBuilder_.dispose();
-            deletesBuilder_ = null;
-            deletes_ = other.deletes_;
-            bitField0_ = (bitField0_ & ~0x00000002);
-            deletesBuilder_ =
-              com.google.protobuf.GeneratedMessageV3.alwaysUseFieldBuilders ?
-                 getDeletesFieldBuilder() : null;
-          } else {
-            deletesBuilder_.addAllMessages(other.deletes_);
-          }
-        }
+      if (other.scope_ != 0) {
+        setScopeValue(other.getScopeValue());
+      }
+      if (!other.getEtag().isEmpty()) {
+        etag_ = other.etag_;
+        bitField0_ |= 0x00000004;
+        onChanged();
       }
       if (!other.getRequestId().isEmpty()) {
         requestId_ = other.requestId_;
-        bitField0_ |= 0x00000004;
+        bitField0_ |= 0x00000008;
         onChanged();
+      }
+      if (other.getValidateOnly() != false) {
+        setValidateOnly(other.getValidateOnly());
+      }
+      if (!other.getActor().isEmpty()) {
+        actor_ = other.actor_;
+        bitField0_ |= 0x00000020;
+        onChanged();
+      }
+      if (!other.getReason().isEmpty()) {
+        reason_ = other.reason_;
+        bitField0_ |= 0x00000040;
+        onChanged();
+      }
+      if (other.getIncludePrevious() != false) {
+        setIncludePrevious(other.getIncludePrevious());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -592,24 +786,41 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
-            case 18: {
-              topicpolicies.v1.ScopedDelete m =
-                  input.readMessage(
-                      topicpolicies.v1.ScopedDelete.parser(),
-                      extensionRegistry);
-              if (deletesBuilder_ == null) {
-                ensureDeletesIsMutable();
-                deletes_.add(m);
-              } else {
-                deletesBuilder_.addMessage(m);
-              }
+            case 16: {
+              scope_ = input.readEnum();
+              bitField0_ |= 0x00000002;
               break;
-            } // case 18
+            } // case 16
             case 26: {
-              requestId_ = input.readStringRequireUtf8();
+              etag_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000004;
               break;
             } // case 26
+            case 34: {
+              requestId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
+            case 40: {
+              validateOnly_ = input.readBool();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 40
+            case 50: {
+              actor_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 50
+            case 58: {
+              reason_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 58
+            case 64: {
+              includePrevious_ = input.readBool();
+              bitField0_ |= 0x00000080;
+              break;
+            } // case 64
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -630,7 +841,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object topic_ = "";
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -650,7 +861,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -671,7 +882,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -688,7 +899,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -702,7 +913,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -719,325 +930,183 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.util.List<topicpolicies.v1.ScopedDelete> deletes_ =
-      java.util.Collections.emptyList();
-    private void ensureDeletesIsMutable() {
-      if (!((bitField0_ & 0x00000002) != 0)) {
-        deletes_ = new java.util.ArrayList<topicpolicies.v1.ScopedDelete>(deletes_);
-        bitField0_ |= 0x00000002;
-       }
+    private int scope_ = 0;
+    /**
+     * <pre>
+     * The scope. Unset: LOCAL.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.Scope scope = 2;</code>
+     * @return The enum numeric value on the wire for scope.
+     */
+    @java.lang.Override public int getScopeValue() {
+      return scope_;
+    }
+    /**
+     * <pre>
+     * The scope. Unset: LOCAL.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.Scope scope = 2;</code>
+     * @param value The enum numeric value on the wire for scope to set.
+     * @return This builder for chaining.
+     */
+    public Builder setScopeValue(int value) {
+      scope_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The scope. Unset: LOCAL.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.Scope scope = 2;</code>
+     * @return The scope.
+     */
+    @java.lang.Override
+    public topicpolicies.v1.Scope getScope() {
+      topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
+      return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * The scope. Unset: LOCAL.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.Scope scope = 2;</code>
+     * @param value The scope to set.
+     * @return This builder for chaining.
+     */
+    public Builder setScope(topicpolicies.v1.Scope value) {
+      if (value == null) {
+        throw new NullPointerException();
+      }
+      bitField0_ |= 0x00000002;
+      scope_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The scope. Unset: LOCAL.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.Scope scope = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearScope() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      scope_ = 0;
+      onChanged();
+      return this;
     }
 
-    private com.google.protobuf.RepeatedFieldBuilderV3<
-        topicpolicies.v1.ScopedDelete, topicpolicies.v1.ScopedDelete.Builder, topicpolicies.v1.ScopedDeleteOrBuilder> deletesBuilder_;
-
+    private java.lang.Object etag_ = "";
     /**
      * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
+     * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+     * characters.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+     * <code>string etag = 3;</code>
+     * @return The etag.
      */
-    public java.util.List<topicpolicies.v1.ScopedDelete> getDeletesList() {
-      if (deletesBuilder_ == null) {
-        return java.util.Collections.unmodifiableList(deletes_);
+    public java.lang.String getEtag() {
+      java.lang.Object ref = etag_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        etag_ = s;
+        return s;
       } else {
-        return deletesBuilder_.getMessageList();
+        return (java.lang.String) ref;
       }
     }
     /**
      * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
+     * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+     * characters.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+     * <code>string etag = 3;</code>
+     * @return The bytes for etag.
      */
-    public int getDeletesCount() {
-      if (deletesBuilder_ == null) {
-        return deletes_.size();
+    public com.google.protobuf.ByteString
+        getEtagBytes() {
+      java.lang.Object ref = etag_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        etag_ = b;
+        return b;
       } else {
-        return deletesBuilder_.getCount();
+        return (com.google.protobuf.ByteString) ref;
       }
     }
     /**
      * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
+     * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+     * characters.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+     * <code>string etag = 3;</code>
+     * @param value The etag to set.
+     * @return This builder for chaining.
      */
-    public topicpolicies.v1.ScopedDelete getDeletes(int index) {
-      if (deletesBuilder_ == null) {
-        return deletes_.get(index);
-      } else {
-        return deletesBuilder_.getMessage(index);
-      }
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public Builder setDeletes(
-        int index, topicpolicies.v1.ScopedDelete value) {
-      if (deletesBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureDeletesIsMutable();
-        deletes_.set(index, value);
-        onChanged();
-      } else {
-        deletesBuilder_.setMessage(index, value);
-      }
+    public Builder setEtag(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      etag_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
       return this;
     }
     /**
      * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
+     * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+     * characters.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+     * <code>string etag = 3;</code>
+     * @return This builder for chaining.
      */
-    public Builder setDeletes(
-        int index, topicpolicies.v1.ScopedDelete.Builder builderForValue) {
-      if (deletesBuilder_ == null) {
-        ensureDeletesIsMutable();
-        deletes_.set(index, builderForValue.build());
-        onChanged();
-      } else {
-        deletesBuilder_.setMessage(index, builderForValue.build());
-      }
+    public Builder clearEtag() {
+      etag_ = getDefaultInstance().getEtag();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
       return this;
     }
     /**
      * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
+     * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+     * characters.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+     * <code>string etag = 3;</code>
+     * @param value The bytes for etag to set.
+     * @return This builder for chaining.
      */
-    public Builder addDeletes(topicpolicies.v1.ScopedDelete value) {
-      if (deletesBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureDeletesIsMutable();
-        deletes_.add(value);
-        onChanged();
-      } else {
-        deletesBuilder_.addMessage(value);
-      }
+    public Builder setEtagBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      etag_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
       return this;
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public Builder addDeletes(
-        int index, topicpolicies.v1.ScopedDelete value) {
-      if (deletesBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureDeletesIsMutable();
-        deletes_.add(index, value);
-        onChanged();
-      } else {
-        deletesBuilder_.addMessage(index, value);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public Builder addDeletes(
-        topicpolicies.v1.ScopedDelete.Builder builderForValue) {
-      if (deletesBuilder_ == null) {
-        ensureDeletesIsMutable();
-        deletes_.add(builderForValue.build());
-        onChanged();
-      } else {
-        deletesBuilder_.addMessage(builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public Builder addDeletes(
-        int index, topicpolicies.v1.ScopedDelete.Builder builderForValue) {
-      if (deletesBuilder_ == null) {
-        ensureDeletesIsMutable();
-        deletes_.add(index, builderForValue.build());
-        onChanged();
-      } else {
-        deletesBuilder_.addMessage(index, builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public Builder addAllDeletes(
-        java.lang.Iterable<? extends topicpolicies.v1.ScopedDelete> values) {
-      if (deletesBuilder_ == null) {
-        ensureDeletesIsMutable();
-        com.google.protobuf.AbstractMessageLite.Builder.addAll(
-            values, deletes_);
-        onChanged();
-      } else {
-        deletesBuilder_.addAllMessages(values);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public Builder clearDeletes() {
-      if (deletesBuilder_ == null) {
-        deletes_ = java.util.Collections.emptyList();
-        bitField0_ = (bitField0_ & ~0x00000002);
-        onChanged();
-      } else {
-        deletesBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public Builder removeDeletes(int index) {
-      if (deletesBuilder_ == null) {
-        ensureDeletesIsMutable();
-        deletes_.remove(index);
-        onChanged();
-      } else {
-        deletesBuilder_.remove(index);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDelete.Builder getDeletesBuilder(
-        int index) {
-      return getDeletesFieldBuilder().getBuilder(index);
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDeleteOrBuilder getDeletesOrBuilder(
-        int index) {
-      if (deletesBuilder_ == null) {
-        return deletes_.get(index);  } else {
-        return deletesBuilder_.getMessageOrBuilder(index);
-      }
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public java.util.List<? extends topicpolicies.v1.ScopedDeleteOrBuilder>
-         getDeletesOrBuilderList() {
-      if (deletesBuilder_ != null) {
-        return deletesBuilder_.getMessageOrBuilderList();
-      } else {
-        return java.util.Collections.unmodifiableList(deletes_);
-      }
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDelete.Builder addDeletesBuilder() {
-      return getDeletesFieldBuilder().addBuilder(
-          topicpolicies.v1.ScopedDelete.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDelete.Builder addDeletesBuilder(
-        int index) {
-      return getDeletesFieldBuilder().addBuilder(
-          index, topicpolicies.v1.ScopedDelete.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * What to delete, scope by scope; empty means the LOCAL document.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-     */
-    public java.util.List<topicpolicies.v1.ScopedDelete.Builder>
-         getDeletesBuilderList() {
-      return getDeletesFieldBuilder().getBuilderList();
-    }
-    private com.google.protobuf.RepeatedFieldBuilderV3<
-        topicpolicies.v1.ScopedDelete, topicpolicies.v1.ScopedDelete.Builder, topicpolicies.v1.ScopedDeleteOrBuilder>
-        getDeletesFieldBuilder() {
-      if (deletesBuilder_ == null) {
-        deletesBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
-            topicpolicies.v1.ScopedDelete, topicpolicies.v1.ScopedDelete.Builder, topicpolicies.v1.ScopedDeleteOrBuilder>(
-                deletes_,
-                ((bitField0_ & 0x00000002) != 0),
-                getParentForChildren(),
-                isClean());
-        deletes_ = null;
-      }
-      return deletesBuilder_;
     }
 
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * As in UpdatePolicyRequest; it holds for each scope.
+     * As in UpdatePolicyRequest.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 4;</code>
      * @return The requestId.
      */
     public java.lang.String getRequestId() {
@@ -1054,10 +1123,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * As in UpdatePolicyRequest; it holds for each scope.
+     * As in UpdatePolicyRequest.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 4;</code>
      * @return The bytes for requestId.
      */
     public com.google.protobuf.ByteString
@@ -1075,10 +1144,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * As in UpdatePolicyRequest; it holds for each scope.
+     * As in UpdatePolicyRequest.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 4;</code>
      * @param value The requestId to set.
      * @return This builder for chaining.
      */
@@ -1086,30 +1155,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       requestId_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * As in UpdatePolicyRequest; it holds for each scope.
+     * As in UpdatePolicyRequest.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 4;</code>
      * @return This builder for chaining.
      */
     public Builder clearRequestId() {
       requestId_ = getDefaultInstance().getRequestId();
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000008);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * As in UpdatePolicyRequest; it holds for each scope.
+     * As in UpdatePolicyRequest.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 4;</code>
      * @param value The bytes for requestId to set.
      * @return This builder for chaining.
      */
@@ -1118,7 +1187,279 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       requestId_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+
+    private boolean validateOnly_ ;
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>bool validate_only = 5;</code>
+     * @return The validateOnly.
+     */
+    @java.lang.Override
+    public boolean getValidateOnly() {
+      return validateOnly_;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>bool validate_only = 5;</code>
+     * @param value The validateOnly to set.
+     * @return This builder for chaining.
+     */
+    public Builder setValidateOnly(boolean value) {
+
+      validateOnly_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>bool validate_only = 5;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearValidateOnly() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      validateOnly_ = false;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object actor_ = "";
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string actor = 6;</code>
+     * @return The actor.
+     */
+    public java.lang.String getActor() {
+      java.lang.Object ref = actor_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        actor_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string actor = 6;</code>
+     * @return The bytes for actor.
+     */
+    public com.google.protobuf.ByteString
+        getActorBytes() {
+      java.lang.Object ref = actor_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        actor_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string actor = 6;</code>
+     * @param value The actor to set.
+     * @return This builder for chaining.
+     */
+    public Builder setActor(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      actor_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string actor = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearActor() {
+      actor_ = getDefaultInstance().getActor();
+      bitField0_ = (bitField0_ & ~0x00000020);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string actor = 6;</code>
+     * @param value The bytes for actor to set.
+     * @return This builder for chaining.
+     */
+    public Builder setActorBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      actor_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object reason_ = "";
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string reason = 7;</code>
+     * @return The reason.
+     */
+    public java.lang.String getReason() {
+      java.lang.Object ref = reason_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        reason_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string reason = 7;</code>
+     * @return The bytes for reason.
+     */
+    public com.google.protobuf.ByteString
+        getReasonBytes() {
+      java.lang.Object ref = reason_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        reason_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string reason = 7;</code>
+     * @param value The reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReason(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      reason_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string reason = 7;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearReason() {
+      reason_ = getDefaultInstance().getReason();
+      bitField0_ = (bitField0_ & ~0x00000040);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>string reason = 7;</code>
+     * @param value The bytes for reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReasonBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      reason_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+
+    private boolean includePrevious_ ;
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>bool include_previous = 8;</code>
+     * @return The includePrevious.
+     */
+    @java.lang.Override
+    public boolean getIncludePrevious() {
+      return includePrevious_;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>bool include_previous = 8;</code>
+     * @param value The includePrevious to set.
+     * @return This builder for chaining.
+     */
+    public Builder setIncludePrevious(boolean value) {
+
+      includePrevious_ = value;
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyRequest.
+     * </pre>
+     *
+     * <code>bool include_previous = 8;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearIncludePrevious() {
+      bitField0_ = (bitField0_ & ~0x00000080);
+      includePrevious_ = false;
       onChanged();
       return this;
     }

@@ -10,7 +10,7 @@ public interface DeletePolicyRequestOrBuilder extends
 
   /**
    * <pre>
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -19,7 +19,7 @@ public interface DeletePolicyRequestOrBuilder extends
   java.lang.String getTopic();
   /**
    * <pre>
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -30,65 +30,122 @@ public interface DeletePolicyRequestOrBuilder extends
 
   /**
    * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
+   * The scope. Unset: LOCAL.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+   * <code>.topicpolicies.v1.Scope scope = 2;</code>
+   * @return The enum numeric value on the wire for scope.
    */
-  java.util.List<topicpolicies.v1.ScopedDelete>
-      getDeletesList();
+  int getScopeValue();
   /**
    * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
+   * The scope. Unset: LOCAL.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
+   * <code>.topicpolicies.v1.Scope scope = 2;</code>
+   * @return The scope.
    */
-  topicpolicies.v1.ScopedDelete getDeletes(int index);
-  /**
-   * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-   */
-  int getDeletesCount();
-  /**
-   * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-   */
-  java.util.List<? extends topicpolicies.v1.ScopedDeleteOrBuilder>
-      getDeletesOrBuilderList();
-  /**
-   * <pre>
-   * What to delete, scope by scope; empty means the LOCAL document.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDelete deletes = 2;</code>
-   */
-  topicpolicies.v1.ScopedDeleteOrBuilder getDeletesOrBuilder(
-      int index);
+  topicpolicies.v1.Scope getScope();
 
   /**
    * <pre>
-   * As in UpdatePolicyRequest; it holds for each scope.
+   * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+   * characters.
    * </pre>
    *
-   * <code>string request_id = 3;</code>
+   * <code>string etag = 3;</code>
+   * @return The etag.
+   */
+  java.lang.String getEtag();
+  /**
+   * <pre>
+   * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
+   * characters.
+   * </pre>
+   *
+   * <code>string etag = 3;</code>
+   * @return The bytes for etag.
+   */
+  com.google.protobuf.ByteString
+      getEtagBytes();
+
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string request_id = 4;</code>
    * @return The requestId.
    */
   java.lang.String getRequestId();
   /**
    * <pre>
-   * As in UpdatePolicyRequest; it holds for each scope.
+   * As in UpdatePolicyRequest.
    * </pre>
    *
-   * <code>string request_id = 3;</code>
+   * <code>string request_id = 4;</code>
    * @return The bytes for requestId.
    */
   com.google.protobuf.ByteString
       getRequestIdBytes();
+
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>bool validate_only = 5;</code>
+   * @return The validateOnly.
+   */
+  boolean getValidateOnly();
+
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string actor = 6;</code>
+   * @return The actor.
+   */
+  java.lang.String getActor();
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string actor = 6;</code>
+   * @return The bytes for actor.
+   */
+  com.google.protobuf.ByteString
+      getActorBytes();
+
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string reason = 7;</code>
+   * @return The reason.
+   */
+  java.lang.String getReason();
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>string reason = 7;</code>
+   * @return The bytes for reason.
+   */
+  com.google.protobuf.ByteString
+      getReasonBytes();
+
+  /**
+   * <pre>
+   * As in UpdatePolicyRequest.
+   * </pre>
+   *
+   * <code>bool include_previous = 8;</code>
+   * @return The includePrevious.
+   */
+  boolean getIncludePrevious();
 }

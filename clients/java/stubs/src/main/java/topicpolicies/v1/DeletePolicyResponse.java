@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * The answer to a deletion, one result per scope, in the request's order.
+ * The answer to a deletion.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.DeletePolicyResponse}
@@ -21,8 +21,9 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private DeletePolicyResponse() {
-    topic_ = "";
-    results_ = java.util.Collections.emptyList();
+    version_ = "";
+    previousVersion_ = "";
+    outcome_ = 0;
     requestId_ = "";
   }
 
@@ -46,123 +47,212 @@ private static final long serialVersionUID = 0L;
             topicpolicies.v1.DeletePolicyResponse.class, topicpolicies.v1.DeletePolicyResponse.Builder.class);
   }
 
-  public static final int TOPIC_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object topic_ = "";
+  private int bitField0_;
+  public static final int DOCUMENT_FIELD_NUMBER = 1;
+  private topicpolicies.v1.PolicyDocument document_;
   /**
    * <pre>
-   * The topic's full name.
+   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return Whether the document field is set.
    */
   @java.lang.Override
-  public java.lang.String getTopic() {
-    java.lang.Object ref = topic_;
+  public boolean hasDocument() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return The document.
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocument getDocument() {
+    return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
+  }
+  /**
+   * <pre>
+   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder() {
+    return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
+  }
+
+  public static final int VERSION_FIELD_NUMBER = 7;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object version_ = "";
+  /**
+   * <pre>
+   * The version after the deletion, as in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>string version = 7;</code>
+   * @return The version.
+   */
+  @java.lang.Override
+  public java.lang.String getVersion() {
+    java.lang.Object ref = version_;
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs =
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      topic_ = s;
+      version_ = s;
       return s;
     }
   }
   /**
    * <pre>
-   * The topic's full name.
+   * The version after the deletion, as in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The bytes for topic.
+   * <code>string version = 7;</code>
+   * @return The bytes for version.
    */
   @java.lang.Override
   public com.google.protobuf.ByteString
-      getTopicBytes() {
-    java.lang.Object ref = topic_;
+      getVersionBytes() {
+    java.lang.Object ref = version_;
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b =
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      topic_ = b;
+      version_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
     }
   }
 
-  public static final int RESULTS_FIELD_NUMBER = 2;
+  public static final int PREVIOUS_VERSION_FIELD_NUMBER = 2;
   @SuppressWarnings("serial")
-  private java.util.List<topicpolicies.v1.ScopedDeleteResult> results_;
+  private volatile java.lang.Object previousVersion_ = "";
   /**
    * <pre>
-   * The results.
+   * The version that was deleted, as in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+   * <code>string previous_version = 2;</code>
+   * @return The previousVersion.
    */
   @java.lang.Override
-  public java.util.List<topicpolicies.v1.ScopedDeleteResult> getResultsList() {
-    return results_;
+  public java.lang.String getPreviousVersion() {
+    java.lang.Object ref = previousVersion_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      previousVersion_ = s;
+      return s;
+    }
   }
   /**
    * <pre>
-   * The results.
+   * The version that was deleted, as in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+   * <code>string previous_version = 2;</code>
+   * @return The bytes for previousVersion.
    */
   @java.lang.Override
-  public java.util.List<? extends topicpolicies.v1.ScopedDeleteResultOrBuilder>
-      getResultsOrBuilderList() {
-    return results_;
-  }
-  /**
-   * <pre>
-   * The results.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-   */
-  @java.lang.Override
-  public int getResultsCount() {
-    return results_.size();
-  }
-  /**
-   * <pre>
-   * The results.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-   */
-  @java.lang.Override
-  public topicpolicies.v1.ScopedDeleteResult getResults(int index) {
-    return results_.get(index);
-  }
-  /**
-   * <pre>
-   * The results.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-   */
-  @java.lang.Override
-  public topicpolicies.v1.ScopedDeleteResultOrBuilder getResultsOrBuilder(
-      int index) {
-    return results_.get(index);
+  public com.google.protobuf.ByteString
+      getPreviousVersionBytes() {
+    java.lang.Object ref = previousVersion_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      previousVersion_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
   }
 
-  public static final int REQUEST_ID_FIELD_NUMBER = 3;
+  public static final int PREVIOUS_FIELD_NUMBER = 3;
+  private topicpolicies.v1.PolicyDocument previous_;
+  /**
+   * <pre>
+   * The document that was deleted, as in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return Whether the previous field is set.
+   */
+  @java.lang.Override
+  public boolean hasPrevious() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * The document that was deleted, as in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return The previous.
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocument getPrevious() {
+    return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+  }
+  /**
+   * <pre>
+   * The document that was deleted, as in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder() {
+    return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+  }
+
+  public static final int OUTCOME_FIELD_NUMBER = 4;
+  private int outcome_ = 0;
+  /**
+   * <pre>
+   * What became of it.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+   * @return The enum numeric value on the wire for outcome.
+   */
+  @java.lang.Override public int getOutcomeValue() {
+    return outcome_;
+  }
+  /**
+   * <pre>
+   * What became of it.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+   * @return The outcome.
+   */
+  @java.lang.Override public topicpolicies.v1.DeleteOutcome getOutcome() {
+    topicpolicies.v1.DeleteOutcome result = topicpolicies.v1.DeleteOutcome.forNumber(outcome_);
+    return result == null ? topicpolicies.v1.DeleteOutcome.UNRECOGNIZED : result;
+  }
+
+  public static final int REQUEST_ID_FIELD_NUMBER = 5;
   @SuppressWarnings("serial")
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * The request's id, as in UpdatePolicyResponse.
+   * As in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>string request_id = 3;</code>
+   * <code>string request_id = 5;</code>
    * @return The requestId.
    */
   @java.lang.Override
@@ -180,10 +270,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The request's id, as in UpdatePolicyResponse.
+   * As in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>string request_id = 3;</code>
+   * <code>string request_id = 5;</code>
    * @return The bytes for requestId.
    */
   @java.lang.Override
@@ -201,6 +291,21 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int REPLAYED_FIELD_NUMBER = 6;
+  private boolean replayed_ = false;
+  /**
+   * <pre>
+   * As in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>bool replayed = 6;</code>
+   * @return The replayed.
+   */
+  @java.lang.Override
+  public boolean getReplayed() {
+    return replayed_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -215,14 +320,26 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 1, topic_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(1, getDocument());
     }
-    for (int i = 0; i < results_.size(); i++) {
-      output.writeMessage(2, results_.get(i));
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(previousVersion_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 2, previousVersion_);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(3, getPrevious());
+    }
+    if (outcome_ != topicpolicies.v1.DeleteOutcome.DELETE_OUTCOME_UNSPECIFIED.getNumber()) {
+      output.writeEnum(4, outcome_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, requestId_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 5, requestId_);
+    }
+    if (replayed_ != false) {
+      output.writeBool(6, replayed_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, version_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -233,15 +350,30 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, topic_);
-    }
-    for (int i = 0; i < results_.size(); i++) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(2, results_.get(i));
+        .computeMessageSize(1, getDocument());
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(previousVersion_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(2, previousVersion_);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, getPrevious());
+    }
+    if (outcome_ != topicpolicies.v1.DeleteOutcome.DELETE_OUTCOME_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(4, outcome_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, requestId_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(5, requestId_);
+    }
+    if (replayed_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(6, replayed_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, version_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -258,12 +390,25 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.DeletePolicyResponse other = (topicpolicies.v1.DeletePolicyResponse) obj;
 
-    if (!getTopic()
-        .equals(other.getTopic())) return false;
-    if (!getResultsList()
-        .equals(other.getResultsList())) return false;
+    if (hasDocument() != other.hasDocument()) return false;
+    if (hasDocument()) {
+      if (!getDocument()
+          .equals(other.getDocument())) return false;
+    }
+    if (!getVersion()
+        .equals(other.getVersion())) return false;
+    if (!getPreviousVersion()
+        .equals(other.getPreviousVersion())) return false;
+    if (hasPrevious() != other.hasPrevious()) return false;
+    if (hasPrevious()) {
+      if (!getPrevious()
+          .equals(other.getPrevious())) return false;
+    }
+    if (outcome_ != other.outcome_) return false;
     if (!getRequestId()
         .equals(other.getRequestId())) return false;
+    if (getReplayed()
+        != other.getReplayed()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -275,14 +420,25 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + TOPIC_FIELD_NUMBER;
-    hash = (53 * hash) + getTopic().hashCode();
-    if (getResultsCount() > 0) {
-      hash = (37 * hash) + RESULTS_FIELD_NUMBER;
-      hash = (53 * hash) + getResultsList().hashCode();
+    if (hasDocument()) {
+      hash = (37 * hash) + DOCUMENT_FIELD_NUMBER;
+      hash = (53 * hash) + getDocument().hashCode();
     }
+    hash = (37 * hash) + VERSION_FIELD_NUMBER;
+    hash = (53 * hash) + getVersion().hashCode();
+    hash = (37 * hash) + PREVIOUS_VERSION_FIELD_NUMBER;
+    hash = (53 * hash) + getPreviousVersion().hashCode();
+    if (hasPrevious()) {
+      hash = (37 * hash) + PREVIOUS_FIELD_NUMBER;
+      hash = (53 * hash) + getPrevious().hashCode();
+    }
+    hash = (37 * hash) + OUTCOME_FIELD_NUMBER;
+    hash = (53 * hash) + outcome_;
     hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
     hash = (53 * hash) + getRequestId().hashCode();
+    hash = (37 * hash) + REPLAYED_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getReplayed());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -382,7 +538,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The answer to a deletion, one result per scope, in the request's order.
+   * The answer to a deletion.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.DeletePolicyResponse}
@@ -406,27 +562,40 @@ private static final long serialVersionUID = 0L;
 
     // Construct using topicpolicies.v1.DeletePolicyResponse.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessageV3.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessageV3
+              .alwaysUseFieldBuilders) {
+        getDocumentFieldBuilder();
+        getPreviousFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      topic_ = "";
-      if (resultsBuilder_ == null) {
-        results_ = java.util.Collections.emptyList();
-      } else {
-        results_ = null;
-        resultsBuilder_.clear();
+      document_ = null;
+      if (documentBuilder_ != null) {
+        documentBuilder_.dispose();
+        documentBuilder_ = null;
       }
-      bitField0_ = (bitField0_ & ~0x00000002);
+      version_ = "";
+      previousVersion_ = "";
+      previous_ = null;
+      if (previousBuilder_ != null) {
+        previousBuilder_.dispose();
+        previousBuilder_ = null;
+      }
+      outcome_ = 0;
       requestId_ = "";
+      replayed_ = false;
       return this;
     }
 
@@ -453,32 +622,42 @@ private static final long serialVersionUID = 0L;
     @java.lang.Override
     public topicpolicies.v1.DeletePolicyResponse buildPartial() {
       topicpolicies.v1.DeletePolicyResponse result = new topicpolicies.v1.DeletePolicyResponse(this);
-      buildPartialRepeatedFields(result);
       if (bitField0_ != 0) { buildPartial0(result); }
       onBuilt();
       return result;
     }
 
-    private void buildPartialRepeatedFields(topicpolicies.v1.DeletePolicyResponse result) {
-      if (resultsBuilder_ == null) {
-        if (((bitField0_ & 0x00000002) != 0)) {
-          results_ = java.util.Collections.unmodifiableList(results_);
-          bitField0_ = (bitField0_ & ~0x00000002);
-        }
-        result.results_ = results_;
-      } else {
-        result.results_ = resultsBuilder_.build();
-      }
-    }
-
     private void buildPartial0(topicpolicies.v1.DeletePolicyResponse result) {
       int from_bitField0_ = bitField0_;
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.topic_ = topic_;
+        result.document_ = documentBuilder_ == null
+            ? document_
+            : documentBuilder_.build();
+        to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.version_ = version_;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.previousVersion_ = previousVersion_;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.previous_ = previousBuilder_ == null
+            ? previous_
+            : previousBuilder_.build();
+        to_bitField0_ |= 0x00000002;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.outcome_ = outcome_;
+      }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.requestId_ = requestId_;
       }
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.replayed_ = replayed_;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -525,41 +704,32 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.DeletePolicyResponse other) {
       if (other == topicpolicies.v1.DeletePolicyResponse.getDefaultInstance()) return this;
-      if (!other.getTopic().isEmpty()) {
-        topic_ = other.topic_;
-        bitField0_ |= 0x00000001;
+      if (other.hasDocument()) {
+        mergeDocument(other.getDocument());
+      }
+      if (!other.getVersion().isEmpty()) {
+        version_ = other.version_;
+        bitField0_ |= 0x00000002;
         onChanged();
       }
-      if (resultsBuilder_ == null) {
-        if (!other.results_.isEmpty()) {
-          if (results_.isEmpty()) {
-            results_ = other.results_;
-            bitField0_ = (bitField0_ & ~0x00000002);
-          } else {
-            ensureResultsIsMutable();
-            results_.addAll(other.results_);
-          }
-          onChanged();
-        }
-      } else {
-        if (!other.results_.isEmpty()) {
-          if (resultsBuilder_.isEmpty()) {
-            resultsBuilder_.dispose();
-            resultsBuilder_ = null;
-            results_ = other.results_;
-            bitField0_ = (bitField0_ & ~0x00000002);
-            resultsBuilder_ =
-              com.google.protobuf.GeneratedMessageV3.alwaysUseFieldBuilders ?
-                 getResultsFieldBuilder() : null;
-          } else {
-            resultsBuilder_.addAllMessages(other.results_);
-          }
-        }
+      if (!other.getPreviousVersion().isEmpty()) {
+        previousVersion_ = other.previousVersion_;
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      if (other.hasPrevious()) {
+        mergePrevious(other.getPrevious());
+      }
+      if (other.outcome_ != 0) {
+        setOutcomeValue(other.getOutcomeValue());
       }
       if (!other.getRequestId().isEmpty()) {
         requestId_ = other.requestId_;
-        bitField0_ |= 0x00000004;
+        bitField0_ |= 0x00000020;
         onChanged();
+      }
+      if (other.getReplayed() != false) {
+        setReplayed(other.getReplayed());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -588,28 +758,44 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              topic_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  getDocumentFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000001;
               break;
             } // case 10
             case 18: {
-              topicpolicies.v1.ScopedDeleteResult m =
-                  input.readMessage(
-                      topicpolicies.v1.ScopedDeleteResult.parser(),
-                      extensionRegistry);
-              if (resultsBuilder_ == null) {
-                ensureResultsIsMutable();
-                results_.add(m);
-              } else {
-                resultsBuilder_.addMessage(m);
-              }
+              previousVersion_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000004;
               break;
             } // case 18
             case 26: {
-              requestId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000004;
+              input.readMessage(
+                  getPreviousFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000008;
               break;
             } // case 26
+            case 32: {
+              outcome_ = input.readEnum();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 32
+            case 42: {
+              requestId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 42
+            case 48: {
+              replayed_ = input.readBool();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 48
+            case 58: {
+              version_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 58
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -627,22 +813,179 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object topic_ = "";
+    private topicpolicies.v1.PolicyDocument document_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> documentBuilder_;
     /**
      * <pre>
-     * The topic's full name.
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
      * </pre>
      *
-     * <code>string topic = 1;</code>
-     * @return The topic.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     * @return Whether the document field is set.
      */
-    public java.lang.String getTopic() {
-      java.lang.Object ref = topic_;
+    public boolean hasDocument() {
+      return ((bitField0_ & 0x00000001) != 0);
+    }
+    /**
+     * <pre>
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     * @return The document.
+     */
+    public topicpolicies.v1.PolicyDocument getDocument() {
+      if (documentBuilder_ == null) {
+        return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
+      } else {
+        return documentBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public Builder setDocument(topicpolicies.v1.PolicyDocument value) {
+      if (documentBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        document_ = value;
+      } else {
+        documentBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public Builder setDocument(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentBuilder_ == null) {
+        document_ = builderForValue.build();
+      } else {
+        documentBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public Builder mergeDocument(topicpolicies.v1.PolicyDocument value) {
+      if (documentBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0) &&
+          document_ != null &&
+          document_ != topicpolicies.v1.PolicyDocument.getDefaultInstance()) {
+          getDocumentBuilder().mergeFrom(value);
+        } else {
+          document_ = value;
+        }
+      } else {
+        documentBuilder_.mergeFrom(value);
+      }
+      if (document_ != null) {
+        bitField0_ |= 0x00000001;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public Builder clearDocument() {
+      bitField0_ = (bitField0_ & ~0x00000001);
+      document_ = null;
+      if (documentBuilder_ != null) {
+        documentBuilder_.dispose();
+        documentBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public topicpolicies.v1.PolicyDocument.Builder getDocumentBuilder() {
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return getDocumentFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder() {
+      if (documentBuilder_ != null) {
+        return documentBuilder_.getMessageOrBuilder();
+      } else {
+        return document_ == null ?
+            topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
+      }
+    }
+    /**
+     * <pre>
+     * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getDocumentFieldBuilder() {
+      if (documentBuilder_ == null) {
+        documentBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                getDocument(),
+                getParentForChildren(),
+                isClean());
+        document_ = null;
+      }
+      return documentBuilder_;
+    }
+
+    private java.lang.Object version_ = "";
+    /**
+     * <pre>
+     * The version after the deletion, as in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>string version = 7;</code>
+     * @return The version.
+     */
+    public java.lang.String getVersion() {
+      java.lang.Object ref = version_;
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        topic_ = s;
+        version_ = s;
         return s;
       } else {
         return (java.lang.String) ref;
@@ -650,20 +993,20 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic's full name.
+     * The version after the deletion, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string topic = 1;</code>
-     * @return The bytes for topic.
+     * <code>string version = 7;</code>
+     * @return The bytes for version.
      */
     public com.google.protobuf.ByteString
-        getTopicBytes() {
-      java.lang.Object ref = topic_;
+        getVersionBytes() {
+      java.lang.Object ref = version_;
       if (ref instanceof String) {
         com.google.protobuf.ByteString b =
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        topic_ = b;
+        version_ = b;
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -671,373 +1014,383 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic's full name.
+     * The version after the deletion, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string topic = 1;</code>
-     * @param value The topic to set.
+     * <code>string version = 7;</code>
+     * @param value The version to set.
      * @return This builder for chaining.
      */
-    public Builder setTopic(
+    public Builder setVersion(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      topic_ = value;
-      bitField0_ |= 0x00000001;
+      version_ = value;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The topic's full name.
+     * The version after the deletion, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string topic = 1;</code>
+     * <code>string version = 7;</code>
      * @return This builder for chaining.
      */
-    public Builder clearTopic() {
-      topic_ = getDefaultInstance().getTopic();
-      bitField0_ = (bitField0_ & ~0x00000001);
+    public Builder clearVersion() {
+      version_ = getDefaultInstance().getVersion();
+      bitField0_ = (bitField0_ & ~0x00000002);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The topic's full name.
+     * The version after the deletion, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string topic = 1;</code>
-     * @param value The bytes for topic to set.
+     * <code>string version = 7;</code>
+     * @param value The bytes for version to set.
      * @return This builder for chaining.
      */
-    public Builder setTopicBytes(
+    public Builder setVersionBytes(
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      topic_ = value;
-      bitField0_ |= 0x00000001;
+      version_ = value;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
 
-    private java.util.List<topicpolicies.v1.ScopedDeleteResult> results_ =
-      java.util.Collections.emptyList();
-    private void ensureResultsIsMutable() {
-      if (!((bitField0_ & 0x00000002) != 0)) {
-        results_ = new java.util.ArrayList<topicpolicies.v1.ScopedDeleteResult>(results_);
-        bitField0_ |= 0x00000002;
-       }
+    private java.lang.Object previousVersion_ = "";
+    /**
+     * <pre>
+     * The version that was deleted, as in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>string previous_version = 2;</code>
+     * @return The previousVersion.
+     */
+    public java.lang.String getPreviousVersion() {
+      java.lang.Object ref = previousVersion_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        previousVersion_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * The version that was deleted, as in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>string previous_version = 2;</code>
+     * @return The bytes for previousVersion.
+     */
+    public com.google.protobuf.ByteString
+        getPreviousVersionBytes() {
+      java.lang.Object ref = previousVersion_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        previousVersion_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * The version that was deleted, as in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>string previous_version = 2;</code>
+     * @param value The previousVersion to set.
+     * @return This builder for chaining.
+     */
+    public Builder setPreviousVersion(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      previousVersion_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The version that was deleted, as in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>string previous_version = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearPreviousVersion() {
+      previousVersion_ = getDefaultInstance().getPreviousVersion();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The version that was deleted, as in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>string previous_version = 2;</code>
+     * @param value The bytes for previousVersion to set.
+     * @return This builder for chaining.
+     */
+    public Builder setPreviousVersionBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      previousVersion_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
     }
 
-    private com.google.protobuf.RepeatedFieldBuilderV3<
-        topicpolicies.v1.ScopedDeleteResult, topicpolicies.v1.ScopedDeleteResult.Builder, topicpolicies.v1.ScopedDeleteResultOrBuilder> resultsBuilder_;
-
+    private topicpolicies.v1.PolicyDocument previous_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> previousBuilder_;
     /**
      * <pre>
-     * The results.
+     * The document that was deleted, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     * @return Whether the previous field is set.
      */
-    public java.util.List<topicpolicies.v1.ScopedDeleteResult> getResultsList() {
-      if (resultsBuilder_ == null) {
-        return java.util.Collections.unmodifiableList(results_);
+    public boolean hasPrevious() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * The document that was deleted, as in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     * @return The previous.
+     */
+    public topicpolicies.v1.PolicyDocument getPrevious() {
+      if (previousBuilder_ == null) {
+        return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
       } else {
-        return resultsBuilder_.getMessageList();
+        return previousBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * The results.
+     * The document that was deleted, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
      */
-    public int getResultsCount() {
-      if (resultsBuilder_ == null) {
-        return results_.size();
-      } else {
-        return resultsBuilder_.getCount();
-      }
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDeleteResult getResults(int index) {
-      if (resultsBuilder_ == null) {
-        return results_.get(index);
-      } else {
-        return resultsBuilder_.getMessage(index);
-      }
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public Builder setResults(
-        int index, topicpolicies.v1.ScopedDeleteResult value) {
-      if (resultsBuilder_ == null) {
+    public Builder setPrevious(topicpolicies.v1.PolicyDocument value) {
+      if (previousBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        ensureResultsIsMutable();
-        results_.set(index, value);
-        onChanged();
+        previous_ = value;
       } else {
-        resultsBuilder_.setMessage(index, value);
+        previousBuilder_.setMessage(value);
       }
+      bitField0_ |= 0x00000008;
+      onChanged();
       return this;
     }
     /**
      * <pre>
-     * The results.
+     * The document that was deleted, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
      */
-    public Builder setResults(
-        int index, topicpolicies.v1.ScopedDeleteResult.Builder builderForValue) {
-      if (resultsBuilder_ == null) {
-        ensureResultsIsMutable();
-        results_.set(index, builderForValue.build());
-        onChanged();
+    public Builder setPrevious(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (previousBuilder_ == null) {
+        previous_ = builderForValue.build();
       } else {
-        resultsBuilder_.setMessage(index, builderForValue.build());
+        previousBuilder_.setMessage(builderForValue.build());
       }
+      bitField0_ |= 0x00000008;
+      onChanged();
       return this;
     }
     /**
      * <pre>
-     * The results.
+     * The document that was deleted, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
      */
-    public Builder addResults(topicpolicies.v1.ScopedDeleteResult value) {
-      if (resultsBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
+    public Builder mergePrevious(topicpolicies.v1.PolicyDocument value) {
+      if (previousBuilder_ == null) {
+        if (((bitField0_ & 0x00000008) != 0) &&
+          previous_ != null &&
+          previous_ != topicpolicies.v1.PolicyDocument.getDefaultInstance()) {
+          getPreviousBuilder().mergeFrom(value);
+        } else {
+          previous_ = value;
         }
-        ensureResultsIsMutable();
-        results_.add(value);
-        onChanged();
       } else {
-        resultsBuilder_.addMessage(value);
+        previousBuilder_.mergeFrom(value);
+      }
+      if (previous_ != null) {
+        bitField0_ |= 0x00000008;
+        onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * The results.
+     * The document that was deleted, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
      */
-    public Builder addResults(
-        int index, topicpolicies.v1.ScopedDeleteResult value) {
-      if (resultsBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureResultsIsMutable();
-        results_.add(index, value);
-        onChanged();
-      } else {
-        resultsBuilder_.addMessage(index, value);
+    public Builder clearPrevious() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      previous_ = null;
+      if (previousBuilder_ != null) {
+        previousBuilder_.dispose();
+        previousBuilder_ = null;
       }
+      onChanged();
       return this;
     }
     /**
      * <pre>
-     * The results.
+     * The document that was deleted, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
      */
-    public Builder addResults(
-        topicpolicies.v1.ScopedDeleteResult.Builder builderForValue) {
-      if (resultsBuilder_ == null) {
-        ensureResultsIsMutable();
-        results_.add(builderForValue.build());
-        onChanged();
+    public topicpolicies.v1.PolicyDocument.Builder getPreviousBuilder() {
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return getPreviousFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The document that was deleted, as in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder() {
+      if (previousBuilder_ != null) {
+        return previousBuilder_.getMessageOrBuilder();
       } else {
-        resultsBuilder_.addMessage(builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public Builder addResults(
-        int index, topicpolicies.v1.ScopedDeleteResult.Builder builderForValue) {
-      if (resultsBuilder_ == null) {
-        ensureResultsIsMutable();
-        results_.add(index, builderForValue.build());
-        onChanged();
-      } else {
-        resultsBuilder_.addMessage(index, builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public Builder addAllResults(
-        java.lang.Iterable<? extends topicpolicies.v1.ScopedDeleteResult> values) {
-      if (resultsBuilder_ == null) {
-        ensureResultsIsMutable();
-        com.google.protobuf.AbstractMessageLite.Builder.addAll(
-            values, results_);
-        onChanged();
-      } else {
-        resultsBuilder_.addAllMessages(values);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public Builder clearResults() {
-      if (resultsBuilder_ == null) {
-        results_ = java.util.Collections.emptyList();
-        bitField0_ = (bitField0_ & ~0x00000002);
-        onChanged();
-      } else {
-        resultsBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public Builder removeResults(int index) {
-      if (resultsBuilder_ == null) {
-        ensureResultsIsMutable();
-        results_.remove(index);
-        onChanged();
-      } else {
-        resultsBuilder_.remove(index);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDeleteResult.Builder getResultsBuilder(
-        int index) {
-      return getResultsFieldBuilder().getBuilder(index);
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDeleteResultOrBuilder getResultsOrBuilder(
-        int index) {
-      if (resultsBuilder_ == null) {
-        return results_.get(index);  } else {
-        return resultsBuilder_.getMessageOrBuilder(index);
+        return previous_ == null ?
+            topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
       }
     }
     /**
      * <pre>
-     * The results.
+     * The document that was deleted, as in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
      */
-    public java.util.List<? extends topicpolicies.v1.ScopedDeleteResultOrBuilder>
-         getResultsOrBuilderList() {
-      if (resultsBuilder_ != null) {
-        return resultsBuilder_.getMessageOrBuilderList();
-      } else {
-        return java.util.Collections.unmodifiableList(results_);
-      }
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDeleteResult.Builder addResultsBuilder() {
-      return getResultsFieldBuilder().addBuilder(
-          topicpolicies.v1.ScopedDeleteResult.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public topicpolicies.v1.ScopedDeleteResult.Builder addResultsBuilder(
-        int index) {
-      return getResultsFieldBuilder().addBuilder(
-          index, topicpolicies.v1.ScopedDeleteResult.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * The results.
-     * </pre>
-     *
-     * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-     */
-    public java.util.List<topicpolicies.v1.ScopedDeleteResult.Builder>
-         getResultsBuilderList() {
-      return getResultsFieldBuilder().getBuilderList();
-    }
-    private com.google.protobuf.RepeatedFieldBuilderV3<
-        topicpolicies.v1.ScopedDeleteResult, topicpolicies.v1.ScopedDeleteResult.Builder, topicpolicies.v1.ScopedDeleteResultOrBuilder>
-        getResultsFieldBuilder() {
-      if (resultsBuilder_ == null) {
-        resultsBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
-            topicpolicies.v1.ScopedDeleteResult, topicpolicies.v1.ScopedDeleteResult.Builder, topicpolicies.v1.ScopedDeleteResultOrBuilder>(
-                results_,
-                ((bitField0_ & 0x00000002) != 0),
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getPreviousFieldBuilder() {
+      if (previousBuilder_ == null) {
+        previousBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                getPrevious(),
                 getParentForChildren(),
                 isClean());
-        results_ = null;
+        previous_ = null;
       }
-      return resultsBuilder_;
+      return previousBuilder_;
+    }
+
+    private int outcome_ = 0;
+    /**
+     * <pre>
+     * What became of it.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+     * @return The enum numeric value on the wire for outcome.
+     */
+    @java.lang.Override public int getOutcomeValue() {
+      return outcome_;
+    }
+    /**
+     * <pre>
+     * What became of it.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+     * @param value The enum numeric value on the wire for outcome to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOutcomeValue(int value) {
+      outcome_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What became of it.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+     * @return The outcome.
+     */
+    @java.lang.Override
+    public topicpolicies.v1.DeleteOutcome getOutcome() {
+      topicpolicies.v1.DeleteOutcome result = topicpolicies.v1.DeleteOutcome.forNumber(outcome_);
+      return result == null ? topicpolicies.v1.DeleteOutcome.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * What became of it.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+     * @param value The outcome to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOutcome(topicpolicies.v1.DeleteOutcome value) {
+      if (value == null) {
+        throw new NullPointerException();
+      }
+      bitField0_ |= 0x00000010;
+      outcome_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What became of it.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOutcome() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      outcome_ = 0;
+      onChanged();
+      return this;
     }
 
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * The request's id, as in UpdatePolicyResponse.
+     * As in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 5;</code>
      * @return The requestId.
      */
     public java.lang.String getRequestId() {
@@ -1054,10 +1407,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The request's id, as in UpdatePolicyResponse.
+     * As in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 5;</code>
      * @return The bytes for requestId.
      */
     public com.google.protobuf.ByteString
@@ -1075,10 +1428,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The request's id, as in UpdatePolicyResponse.
+     * As in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 5;</code>
      * @param value The requestId to set.
      * @return This builder for chaining.
      */
@@ -1086,30 +1439,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       requestId_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The request's id, as in UpdatePolicyResponse.
+     * As in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 5;</code>
      * @return This builder for chaining.
      */
     public Builder clearRequestId() {
       requestId_ = getDefaultInstance().getRequestId();
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000020);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The request's id, as in UpdatePolicyResponse.
+     * As in UpdatePolicyResponse.
      * </pre>
      *
-     * <code>string request_id = 3;</code>
+     * <code>string request_id = 5;</code>
      * @param value The bytes for requestId to set.
      * @return This builder for chaining.
      */
@@ -1118,7 +1471,51 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       requestId_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+
+    private boolean replayed_ ;
+    /**
+     * <pre>
+     * As in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>bool replayed = 6;</code>
+     * @return The replayed.
+     */
+    @java.lang.Override
+    public boolean getReplayed() {
+      return replayed_;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>bool replayed = 6;</code>
+     * @param value The replayed to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReplayed(boolean value) {
+
+      replayed_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in UpdatePolicyResponse.
+     * </pre>
+     *
+     * <code>bool replayed = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearReplayed() {
+      bitField0_ = (bitField0_ & ~0x00000040);
+      replayed_ = false;
       onChanged();
       return this;
     }

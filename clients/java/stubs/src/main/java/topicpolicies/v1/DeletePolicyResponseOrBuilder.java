@@ -10,85 +10,144 @@ public interface DeletePolicyResponseOrBuilder extends
 
   /**
    * <pre>
-   * The topic's full name.
+   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return Whether the document field is set.
    */
-  java.lang.String getTopic();
+  boolean hasDocument();
   /**
    * <pre>
-   * The topic's full name.
+   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The bytes for topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return The document.
+   */
+  topicpolicies.v1.PolicyDocument getDocument();
+  /**
+   * <pre>
+   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   */
+  topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder();
+
+  /**
+   * <pre>
+   * The version after the deletion, as in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>string version = 7;</code>
+   * @return The version.
+   */
+  java.lang.String getVersion();
+  /**
+   * <pre>
+   * The version after the deletion, as in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>string version = 7;</code>
+   * @return The bytes for version.
    */
   com.google.protobuf.ByteString
-      getTopicBytes();
+      getVersionBytes();
 
   /**
    * <pre>
-   * The results.
+   * The version that was deleted, as in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+   * <code>string previous_version = 2;</code>
+   * @return The previousVersion.
    */
-  java.util.List<topicpolicies.v1.ScopedDeleteResult>
-      getResultsList();
+  java.lang.String getPreviousVersion();
   /**
    * <pre>
-   * The results.
+   * The version that was deleted, as in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
+   * <code>string previous_version = 2;</code>
+   * @return The bytes for previousVersion.
    */
-  topicpolicies.v1.ScopedDeleteResult getResults(int index);
-  /**
-   * <pre>
-   * The results.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-   */
-  int getResultsCount();
-  /**
-   * <pre>
-   * The results.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-   */
-  java.util.List<? extends topicpolicies.v1.ScopedDeleteResultOrBuilder>
-      getResultsOrBuilderList();
-  /**
-   * <pre>
-   * The results.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.ScopedDeleteResult results = 2;</code>
-   */
-  topicpolicies.v1.ScopedDeleteResultOrBuilder getResultsOrBuilder(
-      int index);
+  com.google.protobuf.ByteString
+      getPreviousVersionBytes();
 
   /**
    * <pre>
-   * The request's id, as in UpdatePolicyResponse.
+   * The document that was deleted, as in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>string request_id = 3;</code>
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return Whether the previous field is set.
+   */
+  boolean hasPrevious();
+  /**
+   * <pre>
+   * The document that was deleted, as in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return The previous.
+   */
+  topicpolicies.v1.PolicyDocument getPrevious();
+  /**
+   * <pre>
+   * The document that was deleted, as in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   */
+  topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder();
+
+  /**
+   * <pre>
+   * What became of it.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+   * @return The enum numeric value on the wire for outcome.
+   */
+  int getOutcomeValue();
+  /**
+   * <pre>
+   * What became of it.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.DeleteOutcome outcome = 4;</code>
+   * @return The outcome.
+   */
+  topicpolicies.v1.DeleteOutcome getOutcome();
+
+  /**
+   * <pre>
+   * As in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>string request_id = 5;</code>
    * @return The requestId.
    */
   java.lang.String getRequestId();
   /**
    * <pre>
-   * The request's id, as in UpdatePolicyResponse.
+   * As in UpdatePolicyResponse.
    * </pre>
    *
-   * <code>string request_id = 3;</code>
+   * <code>string request_id = 5;</code>
    * @return The bytes for requestId.
    */
   com.google.protobuf.ByteString
       getRequestIdBytes();
+
+  /**
+   * <pre>
+   * As in UpdatePolicyResponse.
+   * </pre>
+   *
+   * <code>bool replayed = 6;</code>
+   * @return The replayed.
+   */
+  boolean getReplayed();
 }

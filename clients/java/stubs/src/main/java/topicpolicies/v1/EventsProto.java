@@ -54,12 +54,10 @@ public final class EventsProto {
       "ICY\020\001\022*\n&EVENT_TYPE_TRANSACTION_BUFFER_S" +
       "NAPSHOT\020\002\0223\n/EVENT_TYPE_TRANSACTION_BUFF" +
       "ER_SNAPSHOT_SEGMENTS\020\003\0222\n.EVENT_TYPE_TRA" +
-      "NSACTION_BUFFER_SNAPSHOT_INDEXES\020\004*A\n\005Sc" +
-      "ope\022\025\n\021SCOPE_UNSPECIFIED\020\000\022\017\n\013SCOPE_LOCA" +
-      "L\020\001\022\020\n\014SCOPE_GLOBAL\020\002B\\\n\020topicpolicies.v" +
-      "1B\013EventsProtoP\001Z9topicpolicies/clients/" +
-      "go/topicpolicies/v1;topicpoliciesv1b\006pro" +
-      "to3"
+      "NSACTION_BUFFER_SNAPSHOT_INDEXES\020\004Bd\n\020to" +
+      "picpolicies.v1B\013EventsProtoP\001ZAtopicpoli" +
+      "cies.example/clients/go/topicpolicies/v1" +
+      ";topicpoliciesv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

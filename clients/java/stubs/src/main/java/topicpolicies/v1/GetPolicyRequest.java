@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * Reads one document.
+ * Reads the documents of one topic.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.GetPolicyRequest}
@@ -22,10 +22,7 @@ private static final long serialVersionUID = 0L;
   }
   private GetPolicyRequest() {
     topic_ = "";
-    scope_ = 0;
-    atLeast_ = "";
-    asOfVersion_ = "";
-    view_ = 0;
+    scopes_ = java.util.Collections.emptyList();
   }
 
   @java.lang.Override
@@ -48,13 +45,56 @@ private static final long serialVersionUID = 0L;
             topicpolicies.v1.GetPolicyRequest.class, topicpolicies.v1.GetPolicyRequest.Builder.class);
   }
 
-  private int bitField0_;
+  private int readAtCase_ = 0;
+  @SuppressWarnings("serial")
+  private java.lang.Object readAt_;
+  public enum ReadAtCase
+      implements com.google.protobuf.Internal.EnumLite,
+          com.google.protobuf.AbstractMessage.InternalOneOfEnum {
+    AT_LEAST_VERSION(3),
+    AS_OF_TIME(4),
+    AS_OF_VERSION(5),
+    READAT_NOT_SET(0);
+    private final int value;
+    private ReadAtCase(int value) {
+      this.value = value;
+    }
+    /**
+     * @param value The number of the enum to look for.
+     * @return The enum associated with the given number.
+     * @deprecated Use {@link #forNumber(int)} instead.
+     */
+    @java.lang.Deprecated
+    public static ReadAtCase valueOf(int value) {
+      return forNumber(value);
+    }
+
+    public static ReadAtCase forNumber(int value) {
+      switch (value) {
+        case 3: return AT_LEAST_VERSION;
+        case 4: return AS_OF_TIME;
+        case 5: return AS_OF_VERSION;
+        case 0: return READAT_NOT_SET;
+        default: return null;
+      }
+    }
+    public int getNumber() {
+      return this.value;
+    }
+  };
+
+  public ReadAtCase
+  getReadAtCase() {
+    return ReadAtCase.forNumber(
+        readAtCase_);
+  }
+
   public static final int TOPIC_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object topic_ = "";
   /**
    * <pre>
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -75,7 +115,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -96,188 +136,256 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int SCOPE_FIELD_NUMBER = 2;
-  private int scope_ = 0;
-  /**
-   * <pre>
-   * The scope; unspecified means LOCAL.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The enum numeric value on the wire for scope.
-   */
-  @java.lang.Override public int getScopeValue() {
-    return scope_;
-  }
-  /**
-   * <pre>
-   * The scope; unspecified means LOCAL.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The scope.
-   */
-  @java.lang.Override public topicpolicies.v1.Scope getScope() {
-    topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-    return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-  }
-
-  public static final int AT_LEAST_FIELD_NUMBER = 3;
+  public static final int SCOPES_FIELD_NUMBER = 2;
   @SuppressWarnings("serial")
-  private volatile java.lang.Object atLeast_ = "";
+  private java.util.List<java.lang.Integer> scopes_;
+  private static final com.google.protobuf.Internal.ListAdapter.Converter<
+      java.lang.Integer, topicpolicies.v1.Scope> scopes_converter_ =
+          new com.google.protobuf.Internal.ListAdapter.Converter<
+              java.lang.Integer, topicpolicies.v1.Scope>() {
+            public topicpolicies.v1.Scope convert(java.lang.Integer from) {
+              topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(from);
+              return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
+            }
+          };
   /**
    * <pre>
-   * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+   * The scopes to read, each once. Unset: both.
    * </pre>
    *
-   * <code>string at_least = 3;</code>
-   * @return The atLeast.
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @return A list containing the scopes.
    */
   @java.lang.Override
-  public java.lang.String getAtLeast() {
-    java.lang.Object ref = atLeast_;
+  public java.util.List<topicpolicies.v1.Scope> getScopesList() {
+    return new com.google.protobuf.Internal.ListAdapter<
+        java.lang.Integer, topicpolicies.v1.Scope>(scopes_, scopes_converter_);
+  }
+  /**
+   * <pre>
+   * The scopes to read, each once. Unset: both.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @return The count of scopes.
+   */
+  @java.lang.Override
+  public int getScopesCount() {
+    return scopes_.size();
+  }
+  /**
+   * <pre>
+   * The scopes to read, each once. Unset: both.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @param index The index of the element to return.
+   * @return The scopes at the given index.
+   */
+  @java.lang.Override
+  public topicpolicies.v1.Scope getScopes(int index) {
+    return scopes_converter_.convert(scopes_.get(index));
+  }
+  /**
+   * <pre>
+   * The scopes to read, each once. Unset: both.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @return A list containing the enum numeric values on the wire for scopes.
+   */
+  @java.lang.Override
+  public java.util.List<java.lang.Integer>
+  getScopesValueList() {
+    return scopes_;
+  }
+  /**
+   * <pre>
+   * The scopes to read, each once. Unset: both.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @param index The index of the value to return.
+   * @return The enum numeric value on the wire of scopes at the given index.
+   */
+  @java.lang.Override
+  public int getScopesValue(int index) {
+    return scopes_.get(index);
+  }
+  private int scopesMemoizedSerializedSize;
+
+  public static final int AT_LEAST_VERSION_FIELD_NUMBER = 3;
+  /**
+   * <pre>
+   * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+   * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+   * </pre>
+   *
+   * <code>string at_least_version = 3;</code>
+   * @return Whether the atLeastVersion field is set.
+   */
+  public boolean hasAtLeastVersion() {
+    return readAtCase_ == 3;
+  }
+  /**
+   * <pre>
+   * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+   * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+   * </pre>
+   *
+   * <code>string at_least_version = 3;</code>
+   * @return The atLeastVersion.
+   */
+  public java.lang.String getAtLeastVersion() {
+    java.lang.Object ref = "";
+    if (readAtCase_ == 3) {
+      ref = readAt_;
+    }
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs =
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      atLeast_ = s;
+      if (readAtCase_ == 3) {
+        readAt_ = s;
+      }
       return s;
     }
   }
   /**
    * <pre>
-   * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+   * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+   * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
    * </pre>
    *
-   * <code>string at_least = 3;</code>
-   * @return The bytes for atLeast.
+   * <code>string at_least_version = 3;</code>
+   * @return The bytes for atLeastVersion.
    */
-  @java.lang.Override
   public com.google.protobuf.ByteString
-      getAtLeastBytes() {
-    java.lang.Object ref = atLeast_;
+      getAtLeastVersionBytes() {
+    java.lang.Object ref = "";
+    if (readAtCase_ == 3) {
+      ref = readAt_;
+    }
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b =
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      atLeast_ = b;
+      if (readAtCase_ == 3) {
+        readAt_ = b;
+      }
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
     }
   }
 
-  public static final int AS_OF_FIELD_NUMBER = 7;
-  private com.google.protobuf.Timestamp asOf_;
+  public static final int AS_OF_TIME_FIELD_NUMBER = 4;
   /**
    * <pre>
-   * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+   * A time that is over: the documents as they were then, by the history.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp as_of = 7;</code>
-   * @return Whether the asOf field is set.
+   * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+   * @return Whether the asOfTime field is set.
    */
   @java.lang.Override
-  public boolean hasAsOf() {
-    return ((bitField0_ & 0x00000001) != 0);
+  public boolean hasAsOfTime() {
+    return readAtCase_ == 4;
   }
   /**
    * <pre>
-   * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+   * A time that is over: the documents as they were then, by the history.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp as_of = 7;</code>
-   * @return The asOf.
+   * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+   * @return The asOfTime.
    */
   @java.lang.Override
-  public com.google.protobuf.Timestamp getAsOf() {
-    return asOf_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : asOf_;
+  public com.google.protobuf.Timestamp getAsOfTime() {
+    if (readAtCase_ == 4) {
+       return (com.google.protobuf.Timestamp) readAt_;
+    }
+    return com.google.protobuf.Timestamp.getDefaultInstance();
   }
   /**
    * <pre>
-   * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+   * A time that is over: the documents as they were then, by the history.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp as_of = 7;</code>
+   * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
    */
   @java.lang.Override
-  public com.google.protobuf.TimestampOrBuilder getAsOfOrBuilder() {
-    return asOf_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : asOf_;
+  public com.google.protobuf.TimestampOrBuilder getAsOfTimeOrBuilder() {
+    if (readAtCase_ == 4) {
+       return (com.google.protobuf.Timestamp) readAt_;
+    }
+    return com.google.protobuf.Timestamp.getDefaultInstance();
   }
 
-  public static final int AS_OF_VERSION_FIELD_NUMBER = 8;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object asOfVersion_ = "";
+  public static final int AS_OF_VERSION_FIELD_NUMBER = 5;
   /**
    * <pre>
-   * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+   * A version: the document that it is, by the history. One scope only. At most 256 characters.
    * </pre>
    *
-   * <code>string as_of_version = 8;</code>
+   * <code>string as_of_version = 5;</code>
+   * @return Whether the asOfVersion field is set.
+   */
+  public boolean hasAsOfVersion() {
+    return readAtCase_ == 5;
+  }
+  /**
+   * <pre>
+   * A version: the document that it is, by the history. One scope only. At most 256 characters.
+   * </pre>
+   *
+   * <code>string as_of_version = 5;</code>
    * @return The asOfVersion.
    */
-  @java.lang.Override
   public java.lang.String getAsOfVersion() {
-    java.lang.Object ref = asOfVersion_;
+    java.lang.Object ref = "";
+    if (readAtCase_ == 5) {
+      ref = readAt_;
+    }
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs =
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      asOfVersion_ = s;
+      if (readAtCase_ == 5) {
+        readAt_ = s;
+      }
       return s;
     }
   }
   /**
    * <pre>
-   * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+   * A version: the document that it is, by the history. One scope only. At most 256 characters.
    * </pre>
    *
-   * <code>string as_of_version = 8;</code>
+   * <code>string as_of_version = 5;</code>
    * @return The bytes for asOfVersion.
    */
-  @java.lang.Override
   public com.google.protobuf.ByteString
       getAsOfVersionBytes() {
-    java.lang.Object ref = asOfVersion_;
+    java.lang.Object ref = "";
+    if (readAtCase_ == 5) {
+      ref = readAt_;
+    }
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b =
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      asOfVersion_ = b;
+      if (readAtCase_ == 5) {
+        readAt_ = b;
+      }
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
     }
-  }
-
-  public static final int VIEW_FIELD_NUMBER = 5;
-  private int view_ = 0;
-  /**
-   * <pre>
-   * What is to be read of the topic; unspecified means DOCUMENT.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-   * @return The enum numeric value on the wire for view.
-   */
-  @java.lang.Override public int getViewValue() {
-    return view_;
-  }
-  /**
-   * <pre>
-   * What is to be read of the topic; unspecified means DOCUMENT.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-   * @return The view.
-   */
-  @java.lang.Override public topicpolicies.v1.PolicyView getView() {
-    topicpolicies.v1.PolicyView result = topicpolicies.v1.PolicyView.forNumber(view_);
-    return result == null ? topicpolicies.v1.PolicyView.UNRECOGNIZED : result;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -294,23 +402,25 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
+    getSerializedSize();
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 1, topic_);
     }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
-      output.writeEnum(2, scope_);
+    if (getScopesList().size() > 0) {
+      output.writeUInt32NoTag(18);
+      output.writeUInt32NoTag(scopesMemoizedSerializedSize);
     }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(atLeast_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, atLeast_);
+    for (int i = 0; i < scopes_.size(); i++) {
+      output.writeEnumNoTag(scopes_.get(i));
     }
-    if (view_ != topicpolicies.v1.PolicyView.POLICY_VIEW_UNSPECIFIED.getNumber()) {
-      output.writeEnum(5, view_);
+    if (readAtCase_ == 3) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, readAt_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(7, getAsOf());
+    if (readAtCase_ == 4) {
+      output.writeMessage(4, (com.google.protobuf.Timestamp) readAt_);
     }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(asOfVersion_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 8, asOfVersion_);
+    if (readAtCase_ == 5) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 5, readAt_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -324,23 +434,27 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, topic_);
     }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
+    {
+      int dataSize = 0;
+      for (int i = 0; i < scopes_.size(); i++) {
+        dataSize += com.google.protobuf.CodedOutputStream
+          .computeEnumSizeNoTag(scopes_.get(i));
+      }
+      size += dataSize;
+      if (!getScopesList().isEmpty()) {  size += 1;
+        size += com.google.protobuf.CodedOutputStream
+          .computeUInt32SizeNoTag(dataSize);
+      }scopesMemoizedSerializedSize = dataSize;
+    }
+    if (readAtCase_ == 3) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, readAt_);
+    }
+    if (readAtCase_ == 4) {
       size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(2, scope_);
+        .computeMessageSize(4, (com.google.protobuf.Timestamp) readAt_);
     }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(atLeast_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, atLeast_);
-    }
-    if (view_ != topicpolicies.v1.PolicyView.POLICY_VIEW_UNSPECIFIED.getNumber()) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(5, view_);
-    }
-    if (((bitField0_ & 0x00000001) != 0)) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(7, getAsOf());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(asOfVersion_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(8, asOfVersion_);
+    if (readAtCase_ == 5) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(5, readAt_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -359,17 +473,24 @@ private static final long serialVersionUID = 0L;
 
     if (!getTopic()
         .equals(other.getTopic())) return false;
-    if (scope_ != other.scope_) return false;
-    if (!getAtLeast()
-        .equals(other.getAtLeast())) return false;
-    if (hasAsOf() != other.hasAsOf()) return false;
-    if (hasAsOf()) {
-      if (!getAsOf()
-          .equals(other.getAsOf())) return false;
+    if (!scopes_.equals(other.scopes_)) return false;
+    if (!getReadAtCase().equals(other.getReadAtCase())) return false;
+    switch (readAtCase_) {
+      case 3:
+        if (!getAtLeastVersion()
+            .equals(other.getAtLeastVersion())) return false;
+        break;
+      case 4:
+        if (!getAsOfTime()
+            .equals(other.getAsOfTime())) return false;
+        break;
+      case 5:
+        if (!getAsOfVersion()
+            .equals(other.getAsOfVersion())) return false;
+        break;
+      case 0:
+      default:
     }
-    if (!getAsOfVersion()
-        .equals(other.getAsOfVersion())) return false;
-    if (view_ != other.view_) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -383,18 +504,26 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + TOPIC_FIELD_NUMBER;
     hash = (53 * hash) + getTopic().hashCode();
-    hash = (37 * hash) + SCOPE_FIELD_NUMBER;
-    hash = (53 * hash) + scope_;
-    hash = (37 * hash) + AT_LEAST_FIELD_NUMBER;
-    hash = (53 * hash) + getAtLeast().hashCode();
-    if (hasAsOf()) {
-      hash = (37 * hash) + AS_OF_FIELD_NUMBER;
-      hash = (53 * hash) + getAsOf().hashCode();
+    if (getScopesCount() > 0) {
+      hash = (37 * hash) + SCOPES_FIELD_NUMBER;
+      hash = (53 * hash) + scopes_.hashCode();
     }
-    hash = (37 * hash) + AS_OF_VERSION_FIELD_NUMBER;
-    hash = (53 * hash) + getAsOfVersion().hashCode();
-    hash = (37 * hash) + VIEW_FIELD_NUMBER;
-    hash = (53 * hash) + view_;
+    switch (readAtCase_) {
+      case 3:
+        hash = (37 * hash) + AT_LEAST_VERSION_FIELD_NUMBER;
+        hash = (53 * hash) + getAtLeastVersion().hashCode();
+        break;
+      case 4:
+        hash = (37 * hash) + AS_OF_TIME_FIELD_NUMBER;
+        hash = (53 * hash) + getAsOfTime().hashCode();
+        break;
+      case 5:
+        hash = (37 * hash) + AS_OF_VERSION_FIELD_NUMBER;
+        hash = (53 * hash) + getAsOfVersion().hashCode();
+        break;
+      case 0:
+      default:
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -494,7 +623,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Reads one document.
+   * Reads the documents of one topic.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.GetPolicyRequest}
@@ -518,34 +647,26 @@ private static final long serialVersionUID = 0L;
 
     // Construct using topicpolicies.v1.GetPolicyRequest.newBuilder()
     private Builder() {
-      maybeForceBuilderInitialization();
+
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessageV3.BuilderParent parent) {
       super(parent);
-      maybeForceBuilderInitialization();
-    }
-    private void maybeForceBuilderInitialization() {
-      if (com.google.protobuf.GeneratedMessageV3
-              .alwaysUseFieldBuilders) {
-        getAsOfFieldBuilder();
-      }
+
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
       topic_ = "";
-      scope_ = 0;
-      atLeast_ = "";
-      asOf_ = null;
-      if (asOfBuilder_ != null) {
-        asOfBuilder_.dispose();
-        asOfBuilder_ = null;
+      scopes_ = java.util.Collections.emptyList();
+      bitField0_ = (bitField0_ & ~0x00000002);
+      if (asOfTimeBuilder_ != null) {
+        asOfTimeBuilder_.clear();
       }
-      asOfVersion_ = "";
-      view_ = 0;
+      readAtCase_ = 0;
+      readAt_ = null;
       return this;
     }
 
@@ -572,9 +693,19 @@ private static final long serialVersionUID = 0L;
     @java.lang.Override
     public topicpolicies.v1.GetPolicyRequest buildPartial() {
       topicpolicies.v1.GetPolicyRequest result = new topicpolicies.v1.GetPolicyRequest(this);
+      buildPartialRepeatedFields(result);
       if (bitField0_ != 0) { buildPartial0(result); }
+      buildPartialOneofs(result);
       onBuilt();
       return result;
+    }
+
+    private void buildPartialRepeatedFields(topicpolicies.v1.GetPolicyRequest result) {
+      if (((bitField0_ & 0x00000002) != 0)) {
+        scopes_ = java.util.Collections.unmodifiableList(scopes_);
+        bitField0_ = (bitField0_ & ~0x00000002);
+      }
+      result.scopes_ = scopes_;
     }
 
     private void buildPartial0(topicpolicies.v1.GetPolicyRequest result) {
@@ -582,26 +713,15 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.topic_ = topic_;
       }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.scope_ = scope_;
+    }
+
+    private void buildPartialOneofs(topicpolicies.v1.GetPolicyRequest result) {
+      result.readAtCase_ = readAtCase_;
+      result.readAt_ = this.readAt_;
+      if (readAtCase_ == 4 &&
+          asOfTimeBuilder_ != null) {
+        result.readAt_ = asOfTimeBuilder_.build();
       }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.atLeast_ = atLeast_;
-      }
-      int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.asOf_ = asOfBuilder_ == null
-            ? asOf_
-            : asOfBuilder_.build();
-        to_bitField0_ |= 0x00000001;
-      }
-      if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.asOfVersion_ = asOfVersion_;
-      }
-      if (((from_bitField0_ & 0x00000020) != 0)) {
-        result.view_ = view_;
-      }
-      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -653,24 +773,36 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000001;
         onChanged();
       }
-      if (other.scope_ != 0) {
-        setScopeValue(other.getScopeValue());
-      }
-      if (!other.getAtLeast().isEmpty()) {
-        atLeast_ = other.atLeast_;
-        bitField0_ |= 0x00000004;
+      if (!other.scopes_.isEmpty()) {
+        if (scopes_.isEmpty()) {
+          scopes_ = other.scopes_;
+          bitField0_ = (bitField0_ & ~0x00000002);
+        } else {
+          ensureScopesIsMutable();
+          scopes_.addAll(other.scopes_);
+        }
         onChanged();
       }
-      if (other.hasAsOf()) {
-        mergeAsOf(other.getAsOf());
-      }
-      if (!other.getAsOfVersion().isEmpty()) {
-        asOfVersion_ = other.asOfVersion_;
-        bitField0_ |= 0x00000010;
-        onChanged();
-      }
-      if (other.view_ != 0) {
-        setViewValue(other.getViewValue());
+      switch (other.getReadAtCase()) {
+        case AT_LEAST_VERSION: {
+          readAtCase_ = 3;
+          readAt_ = other.readAt_;
+          onChanged();
+          break;
+        }
+        case AS_OF_TIME: {
+          mergeAsOfTime(other.getAsOfTime());
+          break;
+        }
+        case AS_OF_VERSION: {
+          readAtCase_ = 5;
+          readAt_ = other.readAt_;
+          onChanged();
+          break;
+        }
+        case READAT_NOT_SET: {
+          break;
+        }
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -704,32 +836,41 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 10
             case 16: {
-              scope_ = input.readEnum();
-              bitField0_ |= 0x00000002;
+              int tmpRaw = input.readEnum();
+              ensureScopesIsMutable();
+              scopes_.add(tmpRaw);
               break;
             } // case 16
+            case 18: {
+              int length = input.readRawVarint32();
+              int oldLimit = input.pushLimit(length);
+              while(input.getBytesUntilLimit() > 0) {
+                int tmpRaw = input.readEnum();
+                ensureScopesIsMutable();
+                scopes_.add(tmpRaw);
+              }
+              input.popLimit(oldLimit);
+              break;
+            } // case 18
             case 26: {
-              atLeast_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000004;
+              java.lang.String s = input.readStringRequireUtf8();
+              readAtCase_ = 3;
+              readAt_ = s;
               break;
             } // case 26
-            case 40: {
-              view_ = input.readEnum();
-              bitField0_ |= 0x00000020;
-              break;
-            } // case 40
-            case 58: {
+            case 34: {
               input.readMessage(
-                  getAsOfFieldBuilder().getBuilder(),
+                  getAsOfTimeFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000008;
+              readAtCase_ = 4;
               break;
-            } // case 58
-            case 66: {
-              asOfVersion_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000010;
+            } // case 34
+            case 42: {
+              java.lang.String s = input.readStringRequireUtf8();
+              readAtCase_ = 5;
+              readAt_ = s;
               break;
-            } // case 66
+            } // case 42
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -745,12 +886,27 @@ private static final long serialVersionUID = 0L;
       } // finally
       return this;
     }
+    private int readAtCase_ = 0;
+    private java.lang.Object readAt_;
+    public ReadAtCase
+        getReadAtCase() {
+      return ReadAtCase.forNumber(
+          readAtCase_);
+    }
+
+    public Builder clearReadAt() {
+      readAtCase_ = 0;
+      readAt_ = null;
+      onChanged();
+      return this;
+    }
+
     private int bitField0_;
 
     private java.lang.Object topic_ = "";
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -770,7 +926,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -791,7 +947,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -808,7 +964,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -822,7 +978,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic.
+     * The topic, as in UpdatePolicyRequest.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -839,95 +995,229 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private int scope_ = 0;
-    /**
-     * <pre>
-     * The scope; unspecified means LOCAL.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return The enum numeric value on the wire for scope.
-     */
-    @java.lang.Override public int getScopeValue() {
-      return scope_;
+    private java.util.List<java.lang.Integer> scopes_ =
+      java.util.Collections.emptyList();
+    private void ensureScopesIsMutable() {
+      if (!((bitField0_ & 0x00000002) != 0)) {
+        scopes_ = new java.util.ArrayList<java.lang.Integer>(scopes_);
+        bitField0_ |= 0x00000002;
+      }
     }
     /**
      * <pre>
-     * The scope; unspecified means LOCAL.
+     * The scopes to read, each once. Unset: both.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @param value The enum numeric value on the wire for scope to set.
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @return A list containing the scopes.
+     */
+    public java.util.List<topicpolicies.v1.Scope> getScopesList() {
+      return new com.google.protobuf.Internal.ListAdapter<
+          java.lang.Integer, topicpolicies.v1.Scope>(scopes_, scopes_converter_);
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @return The count of scopes.
+     */
+    public int getScopesCount() {
+      return scopes_.size();
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @param index The index of the element to return.
+     * @return The scopes at the given index.
+     */
+    public topicpolicies.v1.Scope getScopes(int index) {
+      return scopes_converter_.convert(scopes_.get(index));
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @param index The index to set the value at.
+     * @param value The scopes to set.
      * @return This builder for chaining.
      */
-    public Builder setScopeValue(int value) {
-      scope_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The scope; unspecified means LOCAL.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return The scope.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.Scope getScope() {
-      topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-      return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-    }
-    /**
-     * <pre>
-     * The scope; unspecified means LOCAL.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @param value The scope to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScope(topicpolicies.v1.Scope value) {
+    public Builder setScopes(
+        int index, topicpolicies.v1.Scope value) {
       if (value == null) {
         throw new NullPointerException();
       }
-      bitField0_ |= 0x00000002;
-      scope_ = value.getNumber();
+      ensureScopesIsMutable();
+      scopes_.set(index, value.getNumber());
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The scope; unspecified means LOCAL.
+     * The scopes to read, each once. Unset: both.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @param value The scopes to add.
      * @return This builder for chaining.
      */
-    public Builder clearScope() {
+    public Builder addScopes(topicpolicies.v1.Scope value) {
+      if (value == null) {
+        throw new NullPointerException();
+      }
+      ensureScopesIsMutable();
+      scopes_.add(value.getNumber());
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @param values The scopes to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllScopes(
+        java.lang.Iterable<? extends topicpolicies.v1.Scope> values) {
+      ensureScopesIsMutable();
+      for (topicpolicies.v1.Scope value : values) {
+        scopes_.add(value.getNumber());
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearScopes() {
+      scopes_ = java.util.Collections.emptyList();
       bitField0_ = (bitField0_ & ~0x00000002);
-      scope_ = 0;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @return A list containing the enum numeric values on the wire for scopes.
+     */
+    public java.util.List<java.lang.Integer>
+    getScopesValueList() {
+      return java.util.Collections.unmodifiableList(scopes_);
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @param index The index of the value to return.
+     * @return The enum numeric value on the wire of scopes at the given index.
+     */
+    public int getScopesValue(int index) {
+      return scopes_.get(index);
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @param index The index to set the value at.
+     * @param value The enum numeric value on the wire for scopes to set.
+     * @return This builder for chaining.
+     */
+    public Builder setScopesValue(
+        int index, int value) {
+      ensureScopesIsMutable();
+      scopes_.set(index, value);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @param value The enum numeric value on the wire for scopes to add.
+     * @return This builder for chaining.
+     */
+    public Builder addScopesValue(int value) {
+      ensureScopesIsMutable();
+      scopes_.add(value);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The scopes to read, each once. Unset: both.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+     * @param values The enum numeric values on the wire for scopes to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllScopesValue(
+        java.lang.Iterable<java.lang.Integer> values) {
+      ensureScopesIsMutable();
+      for (int value : values) {
+        scopes_.add(value);
+      }
       onChanged();
       return this;
     }
 
-    private java.lang.Object atLeast_ = "";
     /**
      * <pre>
-     * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+     * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
      * </pre>
      *
-     * <code>string at_least = 3;</code>
-     * @return The atLeast.
+     * <code>string at_least_version = 3;</code>
+     * @return Whether the atLeastVersion field is set.
      */
-    public java.lang.String getAtLeast() {
-      java.lang.Object ref = atLeast_;
+    @java.lang.Override
+    public boolean hasAtLeastVersion() {
+      return readAtCase_ == 3;
+    }
+    /**
+     * <pre>
+     * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+     * </pre>
+     *
+     * <code>string at_least_version = 3;</code>
+     * @return The atLeastVersion.
+     */
+    @java.lang.Override
+    public java.lang.String getAtLeastVersion() {
+      java.lang.Object ref = "";
+      if (readAtCase_ == 3) {
+        ref = readAt_;
+      }
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        atLeast_ = s;
+        if (readAtCase_ == 3) {
+          readAt_ = s;
+        }
         return s;
       } else {
         return (java.lang.String) ref;
@@ -935,20 +1225,27 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+     * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
      * </pre>
      *
-     * <code>string at_least = 3;</code>
-     * @return The bytes for atLeast.
+     * <code>string at_least_version = 3;</code>
+     * @return The bytes for atLeastVersion.
      */
+    @java.lang.Override
     public com.google.protobuf.ByteString
-        getAtLeastBytes() {
-      java.lang.Object ref = atLeast_;
+        getAtLeastVersionBytes() {
+      java.lang.Object ref = "";
+      if (readAtCase_ == 3) {
+        ref = readAt_;
+      }
       if (ref instanceof String) {
         com.google.protobuf.ByteString b =
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        atLeast_ = b;
+        if (readAtCase_ == 3) {
+          readAt_ = b;
+        }
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -956,227 +1253,270 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+     * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
      * </pre>
      *
-     * <code>string at_least = 3;</code>
-     * @param value The atLeast to set.
+     * <code>string at_least_version = 3;</code>
+     * @param value The atLeastVersion to set.
      * @return This builder for chaining.
      */
-    public Builder setAtLeast(
+    public Builder setAtLeastVersion(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      atLeast_ = value;
-      bitField0_ |= 0x00000004;
+      readAtCase_ = 3;
+      readAt_ = value;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+     * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
      * </pre>
      *
-     * <code>string at_least = 3;</code>
+     * <code>string at_least_version = 3;</code>
      * @return This builder for chaining.
      */
-    public Builder clearAtLeast() {
-      atLeast_ = getDefaultInstance().getAtLeast();
-      bitField0_ = (bitField0_ & ~0x00000004);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
-     * </pre>
-     *
-     * <code>string at_least = 3;</code>
-     * @param value The bytes for atLeast to set.
-     * @return This builder for chaining.
-     */
-    public Builder setAtLeastBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      atLeast_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-
-    private com.google.protobuf.Timestamp asOf_;
-    private com.google.protobuf.SingleFieldBuilderV3<
-        com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> asOfBuilder_;
-    /**
-     * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
-     * @return Whether the asOf field is set.
-     */
-    public boolean hasAsOf() {
-      return ((bitField0_ & 0x00000008) != 0);
-    }
-    /**
-     * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
-     * @return The asOf.
-     */
-    public com.google.protobuf.Timestamp getAsOf() {
-      if (asOfBuilder_ == null) {
-        return asOf_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : asOf_;
-      } else {
-        return asOfBuilder_.getMessage();
-      }
-    }
-    /**
-     * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
-     */
-    public Builder setAsOf(com.google.protobuf.Timestamp value) {
-      if (asOfBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        asOf_ = value;
-      } else {
-        asOfBuilder_.setMessage(value);
-      }
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
-     */
-    public Builder setAsOf(
-        com.google.protobuf.Timestamp.Builder builderForValue) {
-      if (asOfBuilder_ == null) {
-        asOf_ = builderForValue.build();
-      } else {
-        asOfBuilder_.setMessage(builderForValue.build());
-      }
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
-     */
-    public Builder mergeAsOf(com.google.protobuf.Timestamp value) {
-      if (asOfBuilder_ == null) {
-        if (((bitField0_ & 0x00000008) != 0) &&
-          asOf_ != null &&
-          asOf_ != com.google.protobuf.Timestamp.getDefaultInstance()) {
-          getAsOfBuilder().mergeFrom(value);
-        } else {
-          asOf_ = value;
-        }
-      } else {
-        asOfBuilder_.mergeFrom(value);
-      }
-      if (asOf_ != null) {
-        bitField0_ |= 0x00000008;
+    public Builder clearAtLeastVersion() {
+      if (readAtCase_ == 3) {
+        readAtCase_ = 0;
+        readAt_ = null;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+     * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
+     * <code>string at_least_version = 3;</code>
+     * @param value The bytes for atLeastVersion to set.
+     * @return This builder for chaining.
      */
-    public Builder clearAsOf() {
-      bitField0_ = (bitField0_ & ~0x00000008);
-      asOf_ = null;
-      if (asOfBuilder_ != null) {
-        asOfBuilder_.dispose();
-        asOfBuilder_ = null;
-      }
+    public Builder setAtLeastVersionBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      readAtCase_ = 3;
+      readAt_ = value;
       onChanged();
+      return this;
+    }
+
+    private com.google.protobuf.SingleFieldBuilderV3<
+        com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> asOfTimeBuilder_;
+    /**
+     * <pre>
+     * A time that is over: the documents as they were then, by the history.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+     * @return Whether the asOfTime field is set.
+     */
+    @java.lang.Override
+    public boolean hasAsOfTime() {
+      return readAtCase_ == 4;
+    }
+    /**
+     * <pre>
+     * A time that is over: the documents as they were then, by the history.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+     * @return The asOfTime.
+     */
+    @java.lang.Override
+    public com.google.protobuf.Timestamp getAsOfTime() {
+      if (asOfTimeBuilder_ == null) {
+        if (readAtCase_ == 4) {
+          return (com.google.protobuf.Timestamp) readAt_;
+        }
+        return com.google.protobuf.Timestamp.getDefaultInstance();
+      } else {
+        if (readAtCase_ == 4) {
+          return asOfTimeBuilder_.getMessage();
+        }
+        return com.google.protobuf.Timestamp.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A time that is over: the documents as they were then, by the history.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+     */
+    public Builder setAsOfTime(com.google.protobuf.Timestamp value) {
+      if (asOfTimeBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        readAt_ = value;
+        onChanged();
+      } else {
+        asOfTimeBuilder_.setMessage(value);
+      }
+      readAtCase_ = 4;
       return this;
     }
     /**
      * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+     * A time that is over: the documents as they were then, by the history.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
      */
-    public com.google.protobuf.Timestamp.Builder getAsOfBuilder() {
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return getAsOfFieldBuilder().getBuilder();
+    public Builder setAsOfTime(
+        com.google.protobuf.Timestamp.Builder builderForValue) {
+      if (asOfTimeBuilder_ == null) {
+        readAt_ = builderForValue.build();
+        onChanged();
+      } else {
+        asOfTimeBuilder_.setMessage(builderForValue.build());
+      }
+      readAtCase_ = 4;
+      return this;
     }
     /**
      * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+     * A time that is over: the documents as they were then, by the history.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
      */
-    public com.google.protobuf.TimestampOrBuilder getAsOfOrBuilder() {
-      if (asOfBuilder_ != null) {
-        return asOfBuilder_.getMessageOrBuilder();
+    public Builder mergeAsOfTime(com.google.protobuf.Timestamp value) {
+      if (asOfTimeBuilder_ == null) {
+        if (readAtCase_ == 4 &&
+            readAt_ != com.google.protobuf.Timestamp.getDefaultInstance()) {
+          readAt_ = com.google.protobuf.Timestamp.newBuilder((com.google.protobuf.Timestamp) readAt_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          readAt_ = value;
+        }
+        onChanged();
       } else {
-        return asOf_ == null ?
-            com.google.protobuf.Timestamp.getDefaultInstance() : asOf_;
+        if (readAtCase_ == 4) {
+          asOfTimeBuilder_.mergeFrom(value);
+        } else {
+          asOfTimeBuilder_.setMessage(value);
+        }
+      }
+      readAtCase_ = 4;
+      return this;
+    }
+    /**
+     * <pre>
+     * A time that is over: the documents as they were then, by the history.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+     */
+    public Builder clearAsOfTime() {
+      if (asOfTimeBuilder_ == null) {
+        if (readAtCase_ == 4) {
+          readAtCase_ = 0;
+          readAt_ = null;
+          onChanged();
+        }
+      } else {
+        if (readAtCase_ == 4) {
+          readAtCase_ = 0;
+          readAt_ = null;
+        }
+        asOfTimeBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A time that is over: the documents as they were then, by the history.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+     */
+    public com.google.protobuf.Timestamp.Builder getAsOfTimeBuilder() {
+      return getAsOfTimeFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A time that is over: the documents as they were then, by the history.
+     * </pre>
+     *
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+     */
+    @java.lang.Override
+    public com.google.protobuf.TimestampOrBuilder getAsOfTimeOrBuilder() {
+      if ((readAtCase_ == 4) && (asOfTimeBuilder_ != null)) {
+        return asOfTimeBuilder_.getMessageOrBuilder();
+      } else {
+        if (readAtCase_ == 4) {
+          return (com.google.protobuf.Timestamp) readAt_;
+        }
+        return com.google.protobuf.Timestamp.getDefaultInstance();
       }
     }
     /**
      * <pre>
-     * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+     * A time that is over: the documents as they were then, by the history.
      * </pre>
      *
-     * <code>.google.protobuf.Timestamp as_of = 7;</code>
+     * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder>
-        getAsOfFieldBuilder() {
-      if (asOfBuilder_ == null) {
-        asOfBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+        getAsOfTimeFieldBuilder() {
+      if (asOfTimeBuilder_ == null) {
+        if (!(readAtCase_ == 4)) {
+          readAt_ = com.google.protobuf.Timestamp.getDefaultInstance();
+        }
+        asOfTimeBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
             com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder>(
-                getAsOf(),
+                (com.google.protobuf.Timestamp) readAt_,
                 getParentForChildren(),
                 isClean());
-        asOf_ = null;
+        readAt_ = null;
       }
-      return asOfBuilder_;
+      readAtCase_ = 4;
+      onChanged();
+      return asOfTimeBuilder_;
     }
 
-    private java.lang.Object asOfVersion_ = "";
     /**
      * <pre>
-     * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+     * A version: the document that it is, by the history. One scope only. At most 256 characters.
      * </pre>
      *
-     * <code>string as_of_version = 8;</code>
+     * <code>string as_of_version = 5;</code>
+     * @return Whether the asOfVersion field is set.
+     */
+    @java.lang.Override
+    public boolean hasAsOfVersion() {
+      return readAtCase_ == 5;
+    }
+    /**
+     * <pre>
+     * A version: the document that it is, by the history. One scope only. At most 256 characters.
+     * </pre>
+     *
+     * <code>string as_of_version = 5;</code>
      * @return The asOfVersion.
      */
+    @java.lang.Override
     public java.lang.String getAsOfVersion() {
-      java.lang.Object ref = asOfVersion_;
+      java.lang.Object ref = "";
+      if (readAtCase_ == 5) {
+        ref = readAt_;
+      }
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        asOfVersion_ = s;
+        if (readAtCase_ == 5) {
+          readAt_ = s;
+        }
         return s;
       } else {
         return (java.lang.String) ref;
@@ -1184,20 +1524,26 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+     * A version: the document that it is, by the history. One scope only. At most 256 characters.
      * </pre>
      *
-     * <code>string as_of_version = 8;</code>
+     * <code>string as_of_version = 5;</code>
      * @return The bytes for asOfVersion.
      */
+    @java.lang.Override
     public com.google.protobuf.ByteString
         getAsOfVersionBytes() {
-      java.lang.Object ref = asOfVersion_;
+      java.lang.Object ref = "";
+      if (readAtCase_ == 5) {
+        ref = readAt_;
+      }
       if (ref instanceof String) {
         com.google.protobuf.ByteString b =
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        asOfVersion_ = b;
+        if (readAtCase_ == 5) {
+          readAt_ = b;
+        }
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -1205,41 +1551,43 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+     * A version: the document that it is, by the history. One scope only. At most 256 characters.
      * </pre>
      *
-     * <code>string as_of_version = 8;</code>
+     * <code>string as_of_version = 5;</code>
      * @param value The asOfVersion to set.
      * @return This builder for chaining.
      */
     public Builder setAsOfVersion(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      asOfVersion_ = value;
-      bitField0_ |= 0x00000010;
+      readAtCase_ = 5;
+      readAt_ = value;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+     * A version: the document that it is, by the history. One scope only. At most 256 characters.
      * </pre>
      *
-     * <code>string as_of_version = 8;</code>
+     * <code>string as_of_version = 5;</code>
      * @return This builder for chaining.
      */
     public Builder clearAsOfVersion() {
-      asOfVersion_ = getDefaultInstance().getAsOfVersion();
-      bitField0_ = (bitField0_ & ~0x00000010);
-      onChanged();
+      if (readAtCase_ == 5) {
+        readAtCase_ = 0;
+        readAt_ = null;
+        onChanged();
+      }
       return this;
     }
     /**
      * <pre>
-     * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+     * A version: the document that it is, by the history. One scope only. At most 256 characters.
      * </pre>
      *
-     * <code>string as_of_version = 8;</code>
+     * <code>string as_of_version = 5;</code>
      * @param value The bytes for asOfVersion to set.
      * @return This builder for chaining.
      */
@@ -1247,81 +1595,8 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      asOfVersion_ = value;
-      bitField0_ |= 0x00000010;
-      onChanged();
-      return this;
-    }
-
-    private int view_ = 0;
-    /**
-     * <pre>
-     * What is to be read of the topic; unspecified means DOCUMENT.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-     * @return The enum numeric value on the wire for view.
-     */
-    @java.lang.Override public int getViewValue() {
-      return view_;
-    }
-    /**
-     * <pre>
-     * What is to be read of the topic; unspecified means DOCUMENT.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-     * @param value The enum numeric value on the wire for view to set.
-     * @return This builder for chaining.
-     */
-    public Builder setViewValue(int value) {
-      view_ = value;
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What is to be read of the topic; unspecified means DOCUMENT.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-     * @return The view.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.PolicyView getView() {
-      topicpolicies.v1.PolicyView result = topicpolicies.v1.PolicyView.forNumber(view_);
-      return result == null ? topicpolicies.v1.PolicyView.UNRECOGNIZED : result;
-    }
-    /**
-     * <pre>
-     * What is to be read of the topic; unspecified means DOCUMENT.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-     * @param value The view to set.
-     * @return This builder for chaining.
-     */
-    public Builder setView(topicpolicies.v1.PolicyView value) {
-      if (value == null) {
-        throw new NullPointerException();
-      }
-      bitField0_ |= 0x00000020;
-      view_ = value.getNumber();
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What is to be read of the topic; unspecified means DOCUMENT.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearView() {
-      bitField0_ = (bitField0_ & ~0x00000020);
-      view_ = 0;
+      readAtCase_ = 5;
+      readAt_ = value;
       onChanged();
       return this;
     }

@@ -10,7 +10,7 @@ public interface GetPolicyRequestOrBuilder extends
 
   /**
    * <pre>
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -19,7 +19,7 @@ public interface GetPolicyRequestOrBuilder extends
   java.lang.String getTopic();
   /**
    * <pre>
-   * The topic.
+   * The topic, as in UpdatePolicyRequest.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -30,106 +30,140 @@ public interface GetPolicyRequestOrBuilder extends
 
   /**
    * <pre>
-   * The scope; unspecified means LOCAL.
+   * The scopes to read, each once. Unset: both.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The enum numeric value on the wire for scope.
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @return A list containing the scopes.
    */
-  int getScopeValue();
+  java.util.List<topicpolicies.v1.Scope> getScopesList();
   /**
    * <pre>
-   * The scope; unspecified means LOCAL.
+   * The scopes to read, each once. Unset: both.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The scope.
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @return The count of scopes.
    */
-  topicpolicies.v1.Scope getScope();
+  int getScopesCount();
+  /**
+   * <pre>
+   * The scopes to read, each once. Unset: both.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @param index The index of the element to return.
+   * @return The scopes at the given index.
+   */
+  topicpolicies.v1.Scope getScopes(int index);
+  /**
+   * <pre>
+   * The scopes to read, each once. Unset: both.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @return A list containing the enum numeric values on the wire for scopes.
+   */
+  java.util.List<java.lang.Integer>
+  getScopesValueList();
+  /**
+   * <pre>
+   * The scopes to read, each once. Unset: both.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
+   * @param index The index of the value to return.
+   * @return The enum numeric value on the wire of scopes at the given index.
+   */
+  int getScopesValue(int index);
 
   /**
    * <pre>
-   * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+   * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+   * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
    * </pre>
    *
-   * <code>string at_least = 3;</code>
-   * @return The atLeast.
+   * <code>string at_least_version = 3;</code>
+   * @return Whether the atLeastVersion field is set.
    */
-  java.lang.String getAtLeast();
+  boolean hasAtLeastVersion();
   /**
    * <pre>
-   * A version of this policy key that the answer must have reached: the one that an update returned. Empty: the newest known here.
+   * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+   * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
    * </pre>
    *
-   * <code>string at_least = 3;</code>
-   * @return The bytes for atLeast.
+   * <code>string at_least_version = 3;</code>
+   * @return The atLeastVersion.
+   */
+  java.lang.String getAtLeastVersion();
+  /**
+   * <pre>
+   * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
+   * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+   * </pre>
+   *
+   * <code>string at_least_version = 3;</code>
+   * @return The bytes for atLeastVersion.
    */
   com.google.protobuf.ByteString
-      getAtLeastBytes();
+      getAtLeastVersionBytes();
 
   /**
    * <pre>
-   * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+   * A time that is over: the documents as they were then, by the history.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp as_of = 7;</code>
-   * @return Whether the asOf field is set.
+   * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+   * @return Whether the asOfTime field is set.
    */
-  boolean hasAsOf();
+  boolean hasAsOfTime();
   /**
    * <pre>
-   * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+   * A time that is over: the documents as they were then, by the history.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp as_of = 7;</code>
-   * @return The asOf.
+   * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
+   * @return The asOfTime.
    */
-  com.google.protobuf.Timestamp getAsOf();
+  com.google.protobuf.Timestamp getAsOfTime();
   /**
    * <pre>
-   * When the document is to be told of: as it was then, by the history. Not together with `at_least`. Unset: as it is.
+   * A time that is over: the documents as they were then, by the history.
    * </pre>
    *
-   * <code>.google.protobuf.Timestamp as_of = 7;</code>
+   * <code>.google.protobuf.Timestamp as_of_time = 4;</code>
    */
-  com.google.protobuf.TimestampOrBuilder getAsOfOrBuilder();
+  com.google.protobuf.TimestampOrBuilder getAsOfTimeOrBuilder();
 
   /**
    * <pre>
-   * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+   * A version: the document that it is, by the history. One scope only. At most 256 characters.
    * </pre>
    *
-   * <code>string as_of_version = 8;</code>
+   * <code>string as_of_version = 5;</code>
+   * @return Whether the asOfVersion field is set.
+   */
+  boolean hasAsOfVersion();
+  /**
+   * <pre>
+   * A version: the document that it is, by the history. One scope only. At most 256 characters.
+   * </pre>
+   *
+   * <code>string as_of_version = 5;</code>
    * @return The asOfVersion.
    */
   java.lang.String getAsOfVersion();
   /**
    * <pre>
-   * The same, by a version of this policy key: the document that this version is. Not together with `as_of` or `at_least`.
+   * A version: the document that it is, by the history. One scope only. At most 256 characters.
    * </pre>
    *
-   * <code>string as_of_version = 8;</code>
+   * <code>string as_of_version = 5;</code>
    * @return The bytes for asOfVersion.
    */
   com.google.protobuf.ByteString
       getAsOfVersionBytes();
 
-  /**
-   * <pre>
-   * What is to be read of the topic; unspecified means DOCUMENT.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-   * @return The enum numeric value on the wire for view.
-   */
-  int getViewValue();
-  /**
-   * <pre>
-   * What is to be read of the topic; unspecified means DOCUMENT.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.PolicyView view = 5;</code>
-   * @return The view.
-   */
-  topicpolicies.v1.PolicyView getView();
+  topicpolicies.v1.GetPolicyRequest.ReadAtCase getReadAtCase();
 }

@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * One document.
+ * The documents of one topic.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.GetPolicyResponse}
@@ -21,11 +21,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private GetPolicyResponse() {
-    topic_ = "";
-    scope_ = 0;
-    version_ = "";
-    sources_ = java.util.Collections.emptyList();
-    globalVersion_ = "";
+    documents_ = java.util.Collections.emptyList();
   }
 
   @java.lang.Override
@@ -48,302 +44,65 @@ private static final long serialVersionUID = 0L;
             topicpolicies.v1.GetPolicyResponse.class, topicpolicies.v1.GetPolicyResponse.Builder.class);
   }
 
-  private int bitField0_;
-  public static final int TOPIC_FIELD_NUMBER = 1;
+  public static final int DOCUMENTS_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
-  private volatile java.lang.Object topic_ = "";
+  private java.util.List<topicpolicies.v1.PolicyDocument> documents_;
   /**
    * <pre>
-   * The topic's full name.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The topic.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public java.lang.String getTopic() {
-    java.lang.Object ref = topic_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      topic_ = s;
-      return s;
-    }
+  public java.util.List<topicpolicies.v1.PolicyDocument> getDocumentsList() {
+    return documents_;
   }
   /**
    * <pre>
-   * The topic's full name.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The bytes for topic.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTopicBytes() {
-    java.lang.Object ref = topic_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      topic_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int SCOPE_FIELD_NUMBER = 2;
-  private int scope_ = 0;
-  /**
-   * <pre>
-   * The scope.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The enum numeric value on the wire for scope.
-   */
-  @java.lang.Override public int getScopeValue() {
-    return scope_;
+  public java.util.List<? extends topicpolicies.v1.PolicyDocumentOrBuilder>
+      getDocumentsOrBuilderList() {
+    return documents_;
   }
   /**
    * <pre>
-   * The scope.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The scope.
-   */
-  @java.lang.Override public topicpolicies.v1.Scope getScope() {
-    topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-    return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-  }
-
-  public static final int EXISTS_FIELD_NUMBER = 3;
-  private boolean exists_ = false;
-  /**
-   * <pre>
-   * Whether there is a document.
-   * </pre>
-   *
-   * <code>bool exists = 3;</code>
-   * @return The exists.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public boolean getExists() {
-    return exists_;
-  }
-
-  public static final int POLICIES_FIELD_NUMBER = 4;
-  private topicpolicies.v1.TopicPolicies policies_;
-  /**
-   * <pre>
-   * The document; unset if there is none.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-   * @return Whether the policies field is set.
-   */
-  @java.lang.Override
-  public boolean hasPolicies() {
-    return ((bitField0_ & 0x00000001) != 0);
+  public int getDocumentsCount() {
+    return documents_.size();
   }
   /**
    * <pre>
-   * The document; unset if there is none.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-   * @return The policies.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.TopicPolicies getPolicies() {
-    return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+  public topicpolicies.v1.PolicyDocument getDocuments(int index) {
+    return documents_.get(index);
   }
   /**
    * <pre>
-   * The document; unset if there is none.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder() {
-    return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
-  }
-
-  public static final int VERSION_FIELD_NUMBER = 5;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object version_ = "";
-  /**
-   * <pre>
-   * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-   * </pre>
-   *
-   * <code>string version = 5;</code>
-   * @return The version.
-   */
-  @java.lang.Override
-  public java.lang.String getVersion() {
-    java.lang.Object ref = version_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      version_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-   * </pre>
-   *
-   * <code>string version = 5;</code>
-   * @return The bytes for version.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getVersionBytes() {
-    java.lang.Object ref = version_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      version_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int SOURCES_FIELD_NUMBER = 6;
-  @SuppressWarnings("serial")
-  private java.util.List<topicpolicies.v1.FieldSource> sources_;
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  @java.lang.Override
-  public java.util.List<topicpolicies.v1.FieldSource> getSourcesList() {
-    return sources_;
-  }
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  @java.lang.Override
-  public java.util.List<? extends topicpolicies.v1.FieldSourceOrBuilder>
-      getSourcesOrBuilderList() {
-    return sources_;
-  }
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  @java.lang.Override
-  public int getSourcesCount() {
-    return sources_.size();
-  }
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  @java.lang.Override
-  public topicpolicies.v1.FieldSource getSources(int index) {
-    return sources_.get(index);
-  }
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  @java.lang.Override
-  public topicpolicies.v1.FieldSourceOrBuilder getSourcesOrBuilder(
+  public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentsOrBuilder(
       int index) {
-    return sources_.get(index);
-  }
-
-  public static final int GLOBAL_VERSION_FIELD_NUMBER = 7;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object globalVersion_ = "";
-  /**
-   * <pre>
-   * Of the effective policies: the GLOBAL document's version.
-   * </pre>
-   *
-   * <code>string global_version = 7;</code>
-   * @return The globalVersion.
-   */
-  @java.lang.Override
-  public java.lang.String getGlobalVersion() {
-    java.lang.Object ref = globalVersion_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      globalVersion_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Of the effective policies: the GLOBAL document's version.
-   * </pre>
-   *
-   * <code>string global_version = 7;</code>
-   * @return The bytes for globalVersion.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getGlobalVersionBytes() {
-    java.lang.Object ref = globalVersion_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      globalVersion_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int DISABLED_FIELD_NUMBER = 8;
-  private boolean disabled_ = false;
-  /**
-   * <pre>
-   * Whether the topic's policies are disabled (property "__topic_policies_disabled" of it or its namespace): then its documents are not
-   * told of, and do not count.
-   * </pre>
-   *
-   * <code>bool disabled = 8;</code>
-   * @return The disabled.
-   */
-  @java.lang.Override
-  public boolean getDisabled() {
-    return disabled_;
+    return documents_.get(index);
   }
 
   private byte memoizedIsInitialized = -1;
@@ -360,29 +119,8 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 1, topic_);
-    }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
-      output.writeEnum(2, scope_);
-    }
-    if (exists_ != false) {
-      output.writeBool(3, exists_);
-    }
-    if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(4, getPolicies());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 5, version_);
-    }
-    for (int i = 0; i < sources_.size(); i++) {
-      output.writeMessage(6, sources_.get(i));
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(globalVersion_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, globalVersion_);
-    }
-    if (disabled_ != false) {
-      output.writeBool(8, disabled_);
+    for (int i = 0; i < documents_.size(); i++) {
+      output.writeMessage(1, documents_.get(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -393,34 +131,9 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, topic_);
-    }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
+    for (int i = 0; i < documents_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(2, scope_);
-    }
-    if (exists_ != false) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(3, exists_);
-    }
-    if (((bitField0_ & 0x00000001) != 0)) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(4, getPolicies());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(5, version_);
-    }
-    for (int i = 0; i < sources_.size(); i++) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(6, sources_.get(i));
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(globalVersion_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, globalVersion_);
-    }
-    if (disabled_ != false) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(8, disabled_);
+        .computeMessageSize(1, documents_.get(i));
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -437,24 +150,8 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.GetPolicyResponse other = (topicpolicies.v1.GetPolicyResponse) obj;
 
-    if (!getTopic()
-        .equals(other.getTopic())) return false;
-    if (scope_ != other.scope_) return false;
-    if (getExists()
-        != other.getExists()) return false;
-    if (hasPolicies() != other.hasPolicies()) return false;
-    if (hasPolicies()) {
-      if (!getPolicies()
-          .equals(other.getPolicies())) return false;
-    }
-    if (!getVersion()
-        .equals(other.getVersion())) return false;
-    if (!getSourcesList()
-        .equals(other.getSourcesList())) return false;
-    if (!getGlobalVersion()
-        .equals(other.getGlobalVersion())) return false;
-    if (getDisabled()
-        != other.getDisabled()) return false;
+    if (!getDocumentsList()
+        .equals(other.getDocumentsList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -466,28 +163,10 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + TOPIC_FIELD_NUMBER;
-    hash = (53 * hash) + getTopic().hashCode();
-    hash = (37 * hash) + SCOPE_FIELD_NUMBER;
-    hash = (53 * hash) + scope_;
-    hash = (37 * hash) + EXISTS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getExists());
-    if (hasPolicies()) {
-      hash = (37 * hash) + POLICIES_FIELD_NUMBER;
-      hash = (53 * hash) + getPolicies().hashCode();
+    if (getDocumentsCount() > 0) {
+      hash = (37 * hash) + DOCUMENTS_FIELD_NUMBER;
+      hash = (53 * hash) + getDocumentsList().hashCode();
     }
-    hash = (37 * hash) + VERSION_FIELD_NUMBER;
-    hash = (53 * hash) + getVersion().hashCode();
-    if (getSourcesCount() > 0) {
-      hash = (37 * hash) + SOURCES_FIELD_NUMBER;
-      hash = (53 * hash) + getSourcesList().hashCode();
-    }
-    hash = (37 * hash) + GLOBAL_VERSION_FIELD_NUMBER;
-    hash = (53 * hash) + getGlobalVersion().hashCode();
-    hash = (37 * hash) + DISABLED_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getDisabled());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -587,7 +266,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * One document.
+   * The documents of one topic.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.GetPolicyResponse}
@@ -611,43 +290,25 @@ private static final long serialVersionUID = 0L;
 
     // Construct using topicpolicies.v1.GetPolicyResponse.newBuilder()
     private Builder() {
-      maybeForceBuilderInitialization();
+
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessageV3.BuilderParent parent) {
       super(parent);
-      maybeForceBuilderInitialization();
-    }
-    private void maybeForceBuilderInitialization() {
-      if (com.google.protobuf.GeneratedMessageV3
-              .alwaysUseFieldBuilders) {
-        getPoliciesFieldBuilder();
-        getSourcesFieldBuilder();
-      }
+
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      topic_ = "";
-      scope_ = 0;
-      exists_ = false;
-      policies_ = null;
-      if (policiesBuilder_ != null) {
-        policiesBuilder_.dispose();
-        policiesBuilder_ = null;
-      }
-      version_ = "";
-      if (sourcesBuilder_ == null) {
-        sources_ = java.util.Collections.emptyList();
+      if (documentsBuilder_ == null) {
+        documents_ = java.util.Collections.emptyList();
       } else {
-        sources_ = null;
-        sourcesBuilder_.clear();
+        documents_ = null;
+        documentsBuilder_.clear();
       }
-      bitField0_ = (bitField0_ & ~0x00000020);
-      globalVersion_ = "";
-      disabled_ = false;
+      bitField0_ = (bitField0_ & ~0x00000001);
       return this;
     }
 
@@ -681,45 +342,19 @@ private static final long serialVersionUID = 0L;
     }
 
     private void buildPartialRepeatedFields(topicpolicies.v1.GetPolicyResponse result) {
-      if (sourcesBuilder_ == null) {
-        if (((bitField0_ & 0x00000020) != 0)) {
-          sources_ = java.util.Collections.unmodifiableList(sources_);
-          bitField0_ = (bitField0_ & ~0x00000020);
+      if (documentsBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0)) {
+          documents_ = java.util.Collections.unmodifiableList(documents_);
+          bitField0_ = (bitField0_ & ~0x00000001);
         }
-        result.sources_ = sources_;
+        result.documents_ = documents_;
       } else {
-        result.sources_ = sourcesBuilder_.build();
+        result.documents_ = documentsBuilder_.build();
       }
     }
 
     private void buildPartial0(topicpolicies.v1.GetPolicyResponse result) {
       int from_bitField0_ = bitField0_;
-      if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.topic_ = topic_;
-      }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.scope_ = scope_;
-      }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.exists_ = exists_;
-      }
-      int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.policies_ = policiesBuilder_ == null
-            ? policies_
-            : policiesBuilder_.build();
-        to_bitField0_ |= 0x00000001;
-      }
-      if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.version_ = version_;
-      }
-      if (((from_bitField0_ & 0x00000040) != 0)) {
-        result.globalVersion_ = globalVersion_;
-      }
-      if (((from_bitField0_ & 0x00000080) != 0)) {
-        result.disabled_ = disabled_;
-      }
-      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -766,58 +401,31 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.GetPolicyResponse other) {
       if (other == topicpolicies.v1.GetPolicyResponse.getDefaultInstance()) return this;
-      if (!other.getTopic().isEmpty()) {
-        topic_ = other.topic_;
-        bitField0_ |= 0x00000001;
-        onChanged();
-      }
-      if (other.scope_ != 0) {
-        setScopeValue(other.getScopeValue());
-      }
-      if (other.getExists() != false) {
-        setExists(other.getExists());
-      }
-      if (other.hasPolicies()) {
-        mergePolicies(other.getPolicies());
-      }
-      if (!other.getVersion().isEmpty()) {
-        version_ = other.version_;
-        bitField0_ |= 0x00000010;
-        onChanged();
-      }
-      if (sourcesBuilder_ == null) {
-        if (!other.sources_.isEmpty()) {
-          if (sources_.isEmpty()) {
-            sources_ = other.sources_;
-            bitField0_ = (bitField0_ & ~0x00000020);
+      if (documentsBuilder_ == null) {
+        if (!other.documents_.isEmpty()) {
+          if (documents_.isEmpty()) {
+            documents_ = other.documents_;
+            bitField0_ = (bitField0_ & ~0x00000001);
           } else {
-            ensureSourcesIsMutable();
-            sources_.addAll(other.sources_);
+            ensureDocumentsIsMutable();
+            documents_.addAll(other.documents_);
           }
           onChanged();
         }
       } else {
-        if (!other.sources_.isEmpty()) {
-          if (sourcesBuilder_.isEmpty()) {
-            sourcesBuilder_.dispose();
-            sourcesBuilder_ = null;
-            sources_ = other.sources_;
-            bitField0_ = (bitField0_ & ~0x00000020);
-            sourcesBuilder_ =
+        if (!other.documents_.isEmpty()) {
+          if (documentsBuilder_.isEmpty()) {
+            documentsBuilder_.dispose();
+            documentsBuilder_ = null;
+            documents_ = other.documents_;
+            bitField0_ = (bitField0_ & ~0x00000001);
+            documentsBuilder_ =
               com.google.protobuf.GeneratedMessageV3.alwaysUseFieldBuilders ?
-                 getSourcesFieldBuilder() : null;
+                 getDocumentsFieldBuilder() : null;
           } else {
-            sourcesBuilder_.addAllMessages(other.sources_);
+            documentsBuilder_.addAllMessages(other.documents_);
           }
         }
-      }
-      if (!other.getGlobalVersion().isEmpty()) {
-        globalVersion_ = other.globalVersion_;
-        bitField0_ |= 0x00000040;
-        onChanged();
-      }
-      if (other.getDisabled() != false) {
-        setDisabled(other.getDisabled());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -846,55 +454,18 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              topic_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000001;
-              break;
-            } // case 10
-            case 16: {
-              scope_ = input.readEnum();
-              bitField0_ |= 0x00000002;
-              break;
-            } // case 16
-            case 24: {
-              exists_ = input.readBool();
-              bitField0_ |= 0x00000004;
-              break;
-            } // case 24
-            case 34: {
-              input.readMessage(
-                  getPoliciesFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              bitField0_ |= 0x00000008;
-              break;
-            } // case 34
-            case 42: {
-              version_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000010;
-              break;
-            } // case 42
-            case 50: {
-              topicpolicies.v1.FieldSource m =
+              topicpolicies.v1.PolicyDocument m =
                   input.readMessage(
-                      topicpolicies.v1.FieldSource.parser(),
+                      topicpolicies.v1.PolicyDocument.parser(),
                       extensionRegistry);
-              if (sourcesBuilder_ == null) {
-                ensureSourcesIsMutable();
-                sources_.add(m);
+              if (documentsBuilder_ == null) {
+                ensureDocumentsIsMutable();
+                documents_.add(m);
               } else {
-                sourcesBuilder_.addMessage(m);
+                documentsBuilder_.addMessage(m);
               }
               break;
-            } // case 50
-            case 58: {
-              globalVersion_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000040;
-              break;
-            } // case 58
-            case 64: {
-              disabled_ = input.readBool();
-              bitField0_ |= 0x00000080;
-              break;
-            } // case 64
+            } // case 10
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -912,913 +483,316 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object topic_ = "";
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @return The topic.
-     */
-    public java.lang.String getTopic() {
-      java.lang.Object ref = topic_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        topic_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @return The bytes for topic.
-     */
-    public com.google.protobuf.ByteString
-        getTopicBytes() {
-      java.lang.Object ref = topic_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        topic_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @param value The topic to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTopic(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      topic_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearTopic() {
-      topic_ = getDefaultInstance().getTopic();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @param value The bytes for topic to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTopicBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      topic_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-
-    private int scope_ = 0;
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return The enum numeric value on the wire for scope.
-     */
-    @java.lang.Override public int getScopeValue() {
-      return scope_;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @param value The enum numeric value on the wire for scope to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScopeValue(int value) {
-      scope_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return The scope.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.Scope getScope() {
-      topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-      return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @param value The scope to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScope(topicpolicies.v1.Scope value) {
-      if (value == null) {
-        throw new NullPointerException();
-      }
-      bitField0_ |= 0x00000002;
-      scope_ = value.getNumber();
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearScope() {
-      bitField0_ = (bitField0_ & ~0x00000002);
-      scope_ = 0;
-      onChanged();
-      return this;
-    }
-
-    private boolean exists_ ;
-    /**
-     * <pre>
-     * Whether there is a document.
-     * </pre>
-     *
-     * <code>bool exists = 3;</code>
-     * @return The exists.
-     */
-    @java.lang.Override
-    public boolean getExists() {
-      return exists_;
-    }
-    /**
-     * <pre>
-     * Whether there is a document.
-     * </pre>
-     *
-     * <code>bool exists = 3;</code>
-     * @param value The exists to set.
-     * @return This builder for chaining.
-     */
-    public Builder setExists(boolean value) {
-
-      exists_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Whether there is a document.
-     * </pre>
-     *
-     * <code>bool exists = 3;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearExists() {
-      bitField0_ = (bitField0_ & ~0x00000004);
-      exists_ = false;
-      onChanged();
-      return this;
-    }
-
-    private topicpolicies.v1.TopicPolicies policies_;
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder> policiesBuilder_;
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     * @return Whether the policies field is set.
-     */
-    public boolean hasPolicies() {
-      return ((bitField0_ & 0x00000008) != 0);
-    }
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     * @return The policies.
-     */
-    public topicpolicies.v1.TopicPolicies getPolicies() {
-      if (policiesBuilder_ == null) {
-        return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
-      } else {
-        return policiesBuilder_.getMessage();
-      }
-    }
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     */
-    public Builder setPolicies(topicpolicies.v1.TopicPolicies value) {
-      if (policiesBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        policies_ = value;
-      } else {
-        policiesBuilder_.setMessage(value);
-      }
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     */
-    public Builder setPolicies(
-        topicpolicies.v1.TopicPolicies.Builder builderForValue) {
-      if (policiesBuilder_ == null) {
-        policies_ = builderForValue.build();
-      } else {
-        policiesBuilder_.setMessage(builderForValue.build());
-      }
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     */
-    public Builder mergePolicies(topicpolicies.v1.TopicPolicies value) {
-      if (policiesBuilder_ == null) {
-        if (((bitField0_ & 0x00000008) != 0) &&
-          policies_ != null &&
-          policies_ != topicpolicies.v1.TopicPolicies.getDefaultInstance()) {
-          getPoliciesBuilder().mergeFrom(value);
-        } else {
-          policies_ = value;
-        }
-      } else {
-        policiesBuilder_.mergeFrom(value);
-      }
-      if (policies_ != null) {
-        bitField0_ |= 0x00000008;
-        onChanged();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     */
-    public Builder clearPolicies() {
-      bitField0_ = (bitField0_ & ~0x00000008);
-      policies_ = null;
-      if (policiesBuilder_ != null) {
-        policiesBuilder_.dispose();
-        policiesBuilder_ = null;
-      }
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     */
-    public topicpolicies.v1.TopicPolicies.Builder getPoliciesBuilder() {
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return getPoliciesFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     */
-    public topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder() {
-      if (policiesBuilder_ != null) {
-        return policiesBuilder_.getMessageOrBuilder();
-      } else {
-        return policies_ == null ?
-            topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
-      }
-    }
-    /**
-     * <pre>
-     * The document; unset if there is none.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>
-        getPoliciesFieldBuilder() {
-      if (policiesBuilder_ == null) {
-        policiesBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>(
-                getPolicies(),
-                getParentForChildren(),
-                isClean());
-        policies_ = null;
-      }
-      return policiesBuilder_;
-    }
-
-    private java.lang.Object version_ = "";
-    /**
-     * <pre>
-     * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-     * </pre>
-     *
-     * <code>string version = 5;</code>
-     * @return The version.
-     */
-    public java.lang.String getVersion() {
-      java.lang.Object ref = version_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        version_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-     * </pre>
-     *
-     * <code>string version = 5;</code>
-     * @return The bytes for version.
-     */
-    public com.google.protobuf.ByteString
-        getVersionBytes() {
-      java.lang.Object ref = version_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        version_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-     * </pre>
-     *
-     * <code>string version = 5;</code>
-     * @param value The version to set.
-     * @return This builder for chaining.
-     */
-    public Builder setVersion(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      version_ = value;
-      bitField0_ |= 0x00000010;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-     * </pre>
-     *
-     * <code>string version = 5;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearVersion() {
-      version_ = getDefaultInstance().getVersion();
-      bitField0_ = (bitField0_ & ~0x00000010);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-     * </pre>
-     *
-     * <code>string version = 5;</code>
-     * @param value The bytes for version to set.
-     * @return This builder for chaining.
-     */
-    public Builder setVersionBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      version_ = value;
-      bitField0_ |= 0x00000010;
-      onChanged();
-      return this;
-    }
-
-    private java.util.List<topicpolicies.v1.FieldSource> sources_ =
+    private java.util.List<topicpolicies.v1.PolicyDocument> documents_ =
       java.util.Collections.emptyList();
-    private void ensureSourcesIsMutable() {
-      if (!((bitField0_ & 0x00000020) != 0)) {
-        sources_ = new java.util.ArrayList<topicpolicies.v1.FieldSource>(sources_);
-        bitField0_ |= 0x00000020;
+    private void ensureDocumentsIsMutable() {
+      if (!((bitField0_ & 0x00000001) != 0)) {
+        documents_ = new java.util.ArrayList<topicpolicies.v1.PolicyDocument>(documents_);
+        bitField0_ |= 0x00000001;
        }
     }
 
     private com.google.protobuf.RepeatedFieldBuilderV3<
-        topicpolicies.v1.FieldSource, topicpolicies.v1.FieldSource.Builder, topicpolicies.v1.FieldSourceOrBuilder> sourcesBuilder_;
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> documentsBuilder_;
 
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public java.util.List<topicpolicies.v1.FieldSource> getSourcesList() {
-      if (sourcesBuilder_ == null) {
-        return java.util.Collections.unmodifiableList(sources_);
+    public java.util.List<topicpolicies.v1.PolicyDocument> getDocumentsList() {
+      if (documentsBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(documents_);
       } else {
-        return sourcesBuilder_.getMessageList();
+        return documentsBuilder_.getMessageList();
       }
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public int getSourcesCount() {
-      if (sourcesBuilder_ == null) {
-        return sources_.size();
+    public int getDocumentsCount() {
+      if (documentsBuilder_ == null) {
+        return documents_.size();
       } else {
-        return sourcesBuilder_.getCount();
+        return documentsBuilder_.getCount();
       }
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.FieldSource getSources(int index) {
-      if (sourcesBuilder_ == null) {
-        return sources_.get(index);
+    public topicpolicies.v1.PolicyDocument getDocuments(int index) {
+      if (documentsBuilder_ == null) {
+        return documents_.get(index);
       } else {
-        return sourcesBuilder_.getMessage(index);
+        return documentsBuilder_.getMessage(index);
       }
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder setSources(
-        int index, topicpolicies.v1.FieldSource value) {
-      if (sourcesBuilder_ == null) {
+    public Builder setDocuments(
+        int index, topicpolicies.v1.PolicyDocument value) {
+      if (documentsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        ensureSourcesIsMutable();
-        sources_.set(index, value);
+        ensureDocumentsIsMutable();
+        documents_.set(index, value);
         onChanged();
       } else {
-        sourcesBuilder_.setMessage(index, value);
+        documentsBuilder_.setMessage(index, value);
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder setSources(
-        int index, topicpolicies.v1.FieldSource.Builder builderForValue) {
-      if (sourcesBuilder_ == null) {
-        ensureSourcesIsMutable();
-        sources_.set(index, builderForValue.build());
+    public Builder setDocuments(
+        int index, topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
+        documents_.set(index, builderForValue.build());
         onChanged();
       } else {
-        sourcesBuilder_.setMessage(index, builderForValue.build());
+        documentsBuilder_.setMessage(index, builderForValue.build());
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addSources(topicpolicies.v1.FieldSource value) {
-      if (sourcesBuilder_ == null) {
+    public Builder addDocuments(topicpolicies.v1.PolicyDocument value) {
+      if (documentsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        ensureSourcesIsMutable();
-        sources_.add(value);
+        ensureDocumentsIsMutable();
+        documents_.add(value);
         onChanged();
       } else {
-        sourcesBuilder_.addMessage(value);
+        documentsBuilder_.addMessage(value);
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addSources(
-        int index, topicpolicies.v1.FieldSource value) {
-      if (sourcesBuilder_ == null) {
+    public Builder addDocuments(
+        int index, topicpolicies.v1.PolicyDocument value) {
+      if (documentsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        ensureSourcesIsMutable();
-        sources_.add(index, value);
+        ensureDocumentsIsMutable();
+        documents_.add(index, value);
         onChanged();
       } else {
-        sourcesBuilder_.addMessage(index, value);
+        documentsBuilder_.addMessage(index, value);
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addSources(
-        topicpolicies.v1.FieldSource.Builder builderForValue) {
-      if (sourcesBuilder_ == null) {
-        ensureSourcesIsMutable();
-        sources_.add(builderForValue.build());
+    public Builder addDocuments(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
+        documents_.add(builderForValue.build());
         onChanged();
       } else {
-        sourcesBuilder_.addMessage(builderForValue.build());
+        documentsBuilder_.addMessage(builderForValue.build());
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addSources(
-        int index, topicpolicies.v1.FieldSource.Builder builderForValue) {
-      if (sourcesBuilder_ == null) {
-        ensureSourcesIsMutable();
-        sources_.add(index, builderForValue.build());
+    public Builder addDocuments(
+        int index, topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
+        documents_.add(index, builderForValue.build());
         onChanged();
       } else {
-        sourcesBuilder_.addMessage(index, builderForValue.build());
+        documentsBuilder_.addMessage(index, builderForValue.build());
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addAllSources(
-        java.lang.Iterable<? extends topicpolicies.v1.FieldSource> values) {
-      if (sourcesBuilder_ == null) {
-        ensureSourcesIsMutable();
+    public Builder addAllDocuments(
+        java.lang.Iterable<? extends topicpolicies.v1.PolicyDocument> values) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
         com.google.protobuf.AbstractMessageLite.Builder.addAll(
-            values, sources_);
+            values, documents_);
         onChanged();
       } else {
-        sourcesBuilder_.addAllMessages(values);
+        documentsBuilder_.addAllMessages(values);
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder clearSources() {
-      if (sourcesBuilder_ == null) {
-        sources_ = java.util.Collections.emptyList();
-        bitField0_ = (bitField0_ & ~0x00000020);
+    public Builder clearDocuments() {
+      if (documentsBuilder_ == null) {
+        documents_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00000001);
         onChanged();
       } else {
-        sourcesBuilder_.clear();
+        documentsBuilder_.clear();
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder removeSources(int index) {
-      if (sourcesBuilder_ == null) {
-        ensureSourcesIsMutable();
-        sources_.remove(index);
+    public Builder removeDocuments(int index) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
+        documents_.remove(index);
         onChanged();
       } else {
-        sourcesBuilder_.remove(index);
+        documentsBuilder_.remove(index);
       }
       return this;
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.FieldSource.Builder getSourcesBuilder(
+    public topicpolicies.v1.PolicyDocument.Builder getDocumentsBuilder(
         int index) {
-      return getSourcesFieldBuilder().getBuilder(index);
+      return getDocumentsFieldBuilder().getBuilder(index);
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.FieldSourceOrBuilder getSourcesOrBuilder(
+    public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentsOrBuilder(
         int index) {
-      if (sourcesBuilder_ == null) {
-        return sources_.get(index);  } else {
-        return sourcesBuilder_.getMessageOrBuilder(index);
+      if (documentsBuilder_ == null) {
+        return documents_.get(index);  } else {
+        return documentsBuilder_.getMessageOrBuilder(index);
       }
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public java.util.List<? extends topicpolicies.v1.FieldSourceOrBuilder>
-         getSourcesOrBuilderList() {
-      if (sourcesBuilder_ != null) {
-        return sourcesBuilder_.getMessageOrBuilderList();
+    public java.util.List<? extends topicpolicies.v1.PolicyDocumentOrBuilder>
+         getDocumentsOrBuilderList() {
+      if (documentsBuilder_ != null) {
+        return documentsBuilder_.getMessageOrBuilderList();
       } else {
-        return java.util.Collections.unmodifiableList(sources_);
+        return java.util.Collections.unmodifiableList(documents_);
       }
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.FieldSource.Builder addSourcesBuilder() {
-      return getSourcesFieldBuilder().addBuilder(
-          topicpolicies.v1.FieldSource.getDefaultInstance());
+    public topicpolicies.v1.PolicyDocument.Builder addDocumentsBuilder() {
+      return getDocumentsFieldBuilder().addBuilder(
+          topicpolicies.v1.PolicyDocument.getDefaultInstance());
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.FieldSource.Builder addSourcesBuilder(
+    public topicpolicies.v1.PolicyDocument.Builder addDocumentsBuilder(
         int index) {
-      return getSourcesFieldBuilder().addBuilder(
-          index, topicpolicies.v1.FieldSource.getDefaultInstance());
+      return getDocumentsFieldBuilder().addBuilder(
+          index, topicpolicies.v1.PolicyDocument.getDefaultInstance());
     }
     /**
      * <pre>
-     * Of the effective policies: where each value comes from, by path.
+     * One for each scope that was asked for, the LOCAL one first.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public java.util.List<topicpolicies.v1.FieldSource.Builder>
-         getSourcesBuilderList() {
-      return getSourcesFieldBuilder().getBuilderList();
+    public java.util.List<topicpolicies.v1.PolicyDocument.Builder>
+         getDocumentsBuilderList() {
+      return getDocumentsFieldBuilder().getBuilderList();
     }
     private com.google.protobuf.RepeatedFieldBuilderV3<
-        topicpolicies.v1.FieldSource, topicpolicies.v1.FieldSource.Builder, topicpolicies.v1.FieldSourceOrBuilder>
-        getSourcesFieldBuilder() {
-      if (sourcesBuilder_ == null) {
-        sourcesBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
-            topicpolicies.v1.FieldSource, topicpolicies.v1.FieldSource.Builder, topicpolicies.v1.FieldSourceOrBuilder>(
-                sources_,
-                ((bitField0_ & 0x00000020) != 0),
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getDocumentsFieldBuilder() {
+      if (documentsBuilder_ == null) {
+        documentsBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                documents_,
+                ((bitField0_ & 0x00000001) != 0),
                 getParentForChildren(),
                 isClean());
-        sources_ = null;
+        documents_ = null;
       }
-      return sourcesBuilder_;
-    }
-
-    private java.lang.Object globalVersion_ = "";
-    /**
-     * <pre>
-     * Of the effective policies: the GLOBAL document's version.
-     * </pre>
-     *
-     * <code>string global_version = 7;</code>
-     * @return The globalVersion.
-     */
-    public java.lang.String getGlobalVersion() {
-      java.lang.Object ref = globalVersion_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        globalVersion_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Of the effective policies: the GLOBAL document's version.
-     * </pre>
-     *
-     * <code>string global_version = 7;</code>
-     * @return The bytes for globalVersion.
-     */
-    public com.google.protobuf.ByteString
-        getGlobalVersionBytes() {
-      java.lang.Object ref = globalVersion_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        globalVersion_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Of the effective policies: the GLOBAL document's version.
-     * </pre>
-     *
-     * <code>string global_version = 7;</code>
-     * @param value The globalVersion to set.
-     * @return This builder for chaining.
-     */
-    public Builder setGlobalVersion(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      globalVersion_ = value;
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Of the effective policies: the GLOBAL document's version.
-     * </pre>
-     *
-     * <code>string global_version = 7;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearGlobalVersion() {
-      globalVersion_ = getDefaultInstance().getGlobalVersion();
-      bitField0_ = (bitField0_ & ~0x00000040);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Of the effective policies: the GLOBAL document's version.
-     * </pre>
-     *
-     * <code>string global_version = 7;</code>
-     * @param value The bytes for globalVersion to set.
-     * @return This builder for chaining.
-     */
-    public Builder setGlobalVersionBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      globalVersion_ = value;
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return this;
-    }
-
-    private boolean disabled_ ;
-    /**
-     * <pre>
-     * Whether the topic's policies are disabled (property "__topic_policies_disabled" of it or its namespace): then its documents are not
-     * told of, and do not count.
-     * </pre>
-     *
-     * <code>bool disabled = 8;</code>
-     * @return The disabled.
-     */
-    @java.lang.Override
-    public boolean getDisabled() {
-      return disabled_;
-    }
-    /**
-     * <pre>
-     * Whether the topic's policies are disabled (property "__topic_policies_disabled" of it or its namespace): then its documents are not
-     * told of, and do not count.
-     * </pre>
-     *
-     * <code>bool disabled = 8;</code>
-     * @param value The disabled to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDisabled(boolean value) {
-
-      disabled_ = value;
-      bitField0_ |= 0x00000080;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Whether the topic's policies are disabled (property "__topic_policies_disabled" of it or its namespace): then its documents are not
-     * told of, and do not count.
-     * </pre>
-     *
-     * <code>bool disabled = 8;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearDisabled() {
-      bitField0_ = (bitField0_ & ~0x00000080);
-      disabled_ = false;
-      onChanged();
-      return this;
+      return documentsBuilder_;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

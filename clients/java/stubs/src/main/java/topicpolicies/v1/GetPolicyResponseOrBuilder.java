@@ -10,172 +10,45 @@ public interface GetPolicyResponseOrBuilder extends
 
   /**
    * <pre>
-   * The topic's full name.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The topic.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  java.lang.String getTopic();
+  java.util.List<topicpolicies.v1.PolicyDocument>
+      getDocumentsList();
   /**
    * <pre>
-   * The topic's full name.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The bytes for topic.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  com.google.protobuf.ByteString
-      getTopicBytes();
-
+  topicpolicies.v1.PolicyDocument getDocuments(int index);
   /**
    * <pre>
-   * The scope.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The enum numeric value on the wire for scope.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  int getScopeValue();
+  int getDocumentsCount();
   /**
    * <pre>
-   * The scope.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The scope.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  topicpolicies.v1.Scope getScope();
-
+  java.util.List<? extends topicpolicies.v1.PolicyDocumentOrBuilder>
+      getDocumentsOrBuilderList();
   /**
    * <pre>
-   * Whether there is a document.
+   * One for each scope that was asked for, the LOCAL one first.
    * </pre>
    *
-   * <code>bool exists = 3;</code>
-   * @return The exists.
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  boolean getExists();
-
-  /**
-   * <pre>
-   * The document; unset if there is none.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-   * @return Whether the policies field is set.
-   */
-  boolean hasPolicies();
-  /**
-   * <pre>
-   * The document; unset if there is none.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-   * @return The policies.
-   */
-  topicpolicies.v1.TopicPolicies getPolicies();
-  /**
-   * <pre>
-   * The document; unset if there is none.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 4;</code>
-   */
-  topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder();
-
-  /**
-   * <pre>
-   * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-   * </pre>
-   *
-   * <code>string version = 5;</code>
-   * @return The version.
-   */
-  java.lang.String getVersion();
-  /**
-   * <pre>
-   * Its version, which is its etag. An absent document has one too. Of the effective policies: the LOCAL document's version.
-   * </pre>
-   *
-   * <code>string version = 5;</code>
-   * @return The bytes for version.
-   */
-  com.google.protobuf.ByteString
-      getVersionBytes();
-
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  java.util.List<topicpolicies.v1.FieldSource>
-      getSourcesList();
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  topicpolicies.v1.FieldSource getSources(int index);
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  int getSourcesCount();
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  java.util.List<? extends topicpolicies.v1.FieldSourceOrBuilder>
-      getSourcesOrBuilderList();
-  /**
-   * <pre>
-   * Of the effective policies: where each value comes from, by path.
-   * </pre>
-   *
-   * <code>repeated .topicpolicies.v1.FieldSource sources = 6;</code>
-   */
-  topicpolicies.v1.FieldSourceOrBuilder getSourcesOrBuilder(
+  topicpolicies.v1.PolicyDocumentOrBuilder getDocumentsOrBuilder(
       int index);
-
-  /**
-   * <pre>
-   * Of the effective policies: the GLOBAL document's version.
-   * </pre>
-   *
-   * <code>string global_version = 7;</code>
-   * @return The globalVersion.
-   */
-  java.lang.String getGlobalVersion();
-  /**
-   * <pre>
-   * Of the effective policies: the GLOBAL document's version.
-   * </pre>
-   *
-   * <code>string global_version = 7;</code>
-   * @return The bytes for globalVersion.
-   */
-  com.google.protobuf.ByteString
-      getGlobalVersionBytes();
-
-  /**
-   * <pre>
-   * Whether the topic's policies are disabled (property "__topic_policies_disabled" of it or its namespace): then its documents are not
-   * told of, and do not count.
-   * </pre>
-   *
-   * <code>bool disabled = 8;</code>
-   * @return The disabled.
-   */
-  boolean getDisabled();
 }

@@ -21,17 +21,9 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private HistoryEntry() {
-    topic_ = "";
-    scope_ = 0;
     kind_ = 0;
     outcome_ = 0;
-    actor_ = "";
-    actorStanding_ = 0;
-    requestId_ = "";
-    producerName_ = "";
     position_ = "";
-    version_ = "";
-    previousVersion_ = "";
     problem_ = "";
   }
 
@@ -56,77 +48,83 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int TOPIC_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object topic_ = "";
+  public static final int DOCUMENT_FIELD_NUMBER = 1;
+  private topicpolicies.v1.PolicyDocument document_;
   /**
    * <pre>
-   * The topic's full name; empty if the event could not be read.
+   * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+   * kept in no history: it has "********" for them.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return Whether the document field is set.
    */
   @java.lang.Override
-  public java.lang.String getTopic() {
-    java.lang.Object ref = topic_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      topic_ = s;
-      return s;
-    }
+  public boolean hasDocument() {
+    return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * The topic's full name; empty if the event could not be read.
+   * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+   * kept in no history: it has "********" for them.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The bytes for topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return The document.
    */
   @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTopicBytes() {
-    java.lang.Object ref = topic_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      topic_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  public topicpolicies.v1.PolicyDocument getDocument() {
+    return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
+  }
+  /**
+   * <pre>
+   * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+   * kept in no history: it has "********" for them.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder() {
+    return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
   }
 
-  public static final int SCOPE_FIELD_NUMBER = 2;
-  private int scope_ = 0;
+  public static final int PREVIOUS_FIELD_NUMBER = 2;
+  private topicpolicies.v1.PolicyDocument previous_;
   /**
    * <pre>
-   * The scope.
+   * The document before the event. Unset: it is not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The enum numeric value on the wire for scope.
+   * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+   * @return Whether the previous field is set.
    */
-  @java.lang.Override public int getScopeValue() {
-    return scope_;
+  @java.lang.Override
+  public boolean hasPrevious() {
+    return ((bitField0_ & 0x00000002) != 0);
   }
   /**
    * <pre>
-   * The scope.
+   * The document before the event. Unset: it is not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The scope.
+   * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+   * @return The previous.
    */
-  @java.lang.Override public topicpolicies.v1.Scope getScope() {
-    topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-    return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocument getPrevious() {
+    return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+  }
+  /**
+   * <pre>
+   * The document before the event. Unset: it is not known.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder() {
+    return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
   }
 
   public static final int KIND_FIELD_NUMBER = 3;
@@ -185,7 +183,8 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp time_;
   /**
    * <pre>
-   * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+   * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+   * this.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -193,11 +192,12 @@ private static final long serialVersionUID = 0L;
    */
   @java.lang.Override
   public boolean hasTime() {
-    return ((bitField0_ & 0x00000001) != 0);
+    return ((bitField0_ & 0x00000004) != 0);
   }
   /**
    * <pre>
-   * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+   * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+   * this.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -209,7 +209,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+   * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+   * this.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -219,257 +220,14 @@ private static final long serialVersionUID = 0L;
     return time_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : time_;
   }
 
-  public static final int PUBLISH_TIME_FIELD_NUMBER = 6;
-  private com.google.protobuf.Timestamp publishTime_;
-  /**
-   * <pre>
-   * When it was published, by its writer's word.
-   * </pre>
-   *
-   * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-   * @return Whether the publishTime field is set.
-   */
-  @java.lang.Override
-  public boolean hasPublishTime() {
-    return ((bitField0_ & 0x00000002) != 0);
-  }
-  /**
-   * <pre>
-   * When it was published, by its writer's word.
-   * </pre>
-   *
-   * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-   * @return The publishTime.
-   */
-  @java.lang.Override
-  public com.google.protobuf.Timestamp getPublishTime() {
-    return publishTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : publishTime_;
-  }
-  /**
-   * <pre>
-   * When it was published, by its writer's word.
-   * </pre>
-   *
-   * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-   */
-  @java.lang.Override
-  public com.google.protobuf.TimestampOrBuilder getPublishTimeOrBuilder() {
-    return publishTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : publishTime_;
-  }
-
-  public static final int ACTOR_FIELD_NUMBER = 7;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object actor_ = "";
-  /**
-   * <pre>
-   * Who asked for it; empty if that is not known.
-   * </pre>
-   *
-   * <code>string actor = 7;</code>
-   * @return The actor.
-   */
-  @java.lang.Override
-  public java.lang.String getActor() {
-    java.lang.Object ref = actor_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      actor_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Who asked for it; empty if that is not known.
-   * </pre>
-   *
-   * <code>string actor = 7;</code>
-   * @return The bytes for actor.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getActorBytes() {
-    java.lang.Object ref = actor_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      actor_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int ACTOR_STANDING_FIELD_NUMBER = 8;
-  private int actorStanding_ = 0;
-  /**
-   * <pre>
-   * What is known of the actor.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-   * @return The enum numeric value on the wire for actorStanding.
-   */
-  @java.lang.Override public int getActorStandingValue() {
-    return actorStanding_;
-  }
-  /**
-   * <pre>
-   * What is known of the actor.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-   * @return The actorStanding.
-   */
-  @java.lang.Override public topicpolicies.v1.ActorStanding getActorStanding() {
-    topicpolicies.v1.ActorStanding result = topicpolicies.v1.ActorStanding.forNumber(actorStanding_);
-    return result == null ? topicpolicies.v1.ActorStanding.UNRECOGNIZED : result;
-  }
-
-  public static final int REQUEST_ID_FIELD_NUMBER = 9;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object requestId_ = "";
-  /**
-   * <pre>
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-   * </pre>
-   *
-   * <code>string request_id = 9;</code>
-   * @return The requestId.
-   */
-  @java.lang.Override
-  public java.lang.String getRequestId() {
-    java.lang.Object ref = requestId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      requestId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-   * </pre>
-   *
-   * <code>string request_id = 9;</code>
-   * @return The bytes for requestId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getRequestIdBytes() {
-    java.lang.Object ref = requestId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      requestId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int UPDATE_MASK_FIELD_NUMBER = 10;
-  private com.google.protobuf.FieldMask updateMask_;
-  /**
-   * <pre>
-   * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-   * </pre>
-   *
-   * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-   * @return Whether the updateMask field is set.
-   */
-  @java.lang.Override
-  public boolean hasUpdateMask() {
-    return ((bitField0_ & 0x00000004) != 0);
-  }
-  /**
-   * <pre>
-   * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-   * </pre>
-   *
-   * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-   * @return The updateMask.
-   */
-  @java.lang.Override
-  public com.google.protobuf.FieldMask getUpdateMask() {
-    return updateMask_ == null ? com.google.protobuf.FieldMask.getDefaultInstance() : updateMask_;
-  }
-  /**
-   * <pre>
-   * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-   * </pre>
-   *
-   * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-   */
-  @java.lang.Override
-  public com.google.protobuf.FieldMaskOrBuilder getUpdateMaskOrBuilder() {
-    return updateMask_ == null ? com.google.protobuf.FieldMask.getDefaultInstance() : updateMask_;
-  }
-
-  public static final int PRODUCER_NAME_FIELD_NUMBER = 11;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object producerName_ = "";
-  /**
-   * <pre>
-   * The name of the producer that wrote the event; empty on the embedded log.
-   * </pre>
-   *
-   * <code>string producer_name = 11;</code>
-   * @return The producerName.
-   */
-  @java.lang.Override
-  public java.lang.String getProducerName() {
-    java.lang.Object ref = producerName_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      producerName_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The name of the producer that wrote the event; empty on the embedded log.
-   * </pre>
-   *
-   * <code>string producer_name = 11;</code>
-   * @return The bytes for producerName.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getProducerNameBytes() {
-    java.lang.Object ref = producerName_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      producerName_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int PARTITION_FIELD_NUMBER = 12;
+  public static final int PARTITION_FIELD_NUMBER = 6;
   private int partition_ = 0;
   /**
    * <pre>
    * The partition of the change log.
    * </pre>
    *
-   * <code>int32 partition = 12;</code>
+   * <code>int32 partition = 6;</code>
    * @return The partition.
    */
   @java.lang.Override
@@ -477,15 +235,15 @@ private static final long serialVersionUID = 0L;
     return partition_;
   }
 
-  public static final int POSITION_FIELD_NUMBER = 13;
+  public static final int POSITION_FIELD_NUMBER = 7;
   @SuppressWarnings("serial")
   private volatile java.lang.Object position_ = "";
   /**
    * <pre>
-   * The position in that partition.
+   * The position in that partition, as in PolicyChange.
    * </pre>
    *
-   * <code>string position = 13;</code>
+   * <code>string position = 7;</code>
    * @return The position.
    */
   @java.lang.Override
@@ -503,10 +261,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The position in that partition.
+   * The position in that partition, as in PolicyChange.
    * </pre>
    *
-   * <code>string position = 13;</code>
+   * <code>string position = 7;</code>
    * @return The bytes for position.
    */
   @java.lang.Override
@@ -524,211 +282,66 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int VERSION_FIELD_NUMBER = 14;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object version_ = "";
+  public static final int ORIGIN_FIELD_NUMBER = 8;
+  private topicpolicies.v1.ChangeOrigin origin_;
   /**
    * <pre>
-   * The document's version after the event; if it was the event that changed it, its position.
+   * Where it came from.
    * </pre>
    *
-   * <code>string version = 14;</code>
-   * @return The version.
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
+   * @return Whether the origin field is set.
    */
   @java.lang.Override
-  public java.lang.String getVersion() {
-    java.lang.Object ref = version_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      version_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The document's version after the event; if it was the event that changed it, its position.
-   * </pre>
-   *
-   * <code>string version = 14;</code>
-   * @return The bytes for version.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getVersionBytes() {
-    java.lang.Object ref = version_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      version_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int PREVIOUS_VERSION_FIELD_NUMBER = 15;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object previousVersion_ = "";
-  /**
-   * <pre>
-   * The version before; empty if the log did not tell.
-   * </pre>
-   *
-   * <code>string previous_version = 15;</code>
-   * @return The previousVersion.
-   */
-  @java.lang.Override
-  public java.lang.String getPreviousVersion() {
-    java.lang.Object ref = previousVersion_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      previousVersion_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The version before; empty if the log did not tell.
-   * </pre>
-   *
-   * <code>string previous_version = 15;</code>
-   * @return The bytes for previousVersion.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getPreviousVersionBytes() {
-    java.lang.Object ref = previousVersion_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      previousVersion_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int BEFORE_FIELD_NUMBER = 16;
-  private topicpolicies.v1.TopicPolicies before_;
-  /**
-   * <pre>
-   * The document before the event; unset if there was none, or if it is not known.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
-   * @return Whether the before field is set.
-   */
-  @java.lang.Override
-  public boolean hasBefore() {
+  public boolean hasOrigin() {
     return ((bitField0_ & 0x00000008) != 0);
   }
   /**
    * <pre>
-   * The document before the event; unset if there was none, or if it is not known.
+   * Where it came from.
    * </pre>
    *
-   * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
-   * @return The before.
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
+   * @return The origin.
    */
   @java.lang.Override
-  public topicpolicies.v1.TopicPolicies getBefore() {
-    return before_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : before_;
+  public topicpolicies.v1.ChangeOrigin getOrigin() {
+    return origin_ == null ? topicpolicies.v1.ChangeOrigin.getDefaultInstance() : origin_;
   }
   /**
    * <pre>
-   * The document before the event; unset if there was none, or if it is not known.
+   * Where it came from.
    * </pre>
    *
-   * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.TopicPoliciesOrBuilder getBeforeOrBuilder() {
-    return before_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : before_;
+  public topicpolicies.v1.ChangeOriginOrBuilder getOriginOrBuilder() {
+    return origin_ == null ? topicpolicies.v1.ChangeOrigin.getDefaultInstance() : origin_;
   }
 
-  public static final int BEFORE_KNOWN_FIELD_NUMBER = 17;
-  private boolean beforeKnown_ = false;
-  /**
-   * <pre>
-   * Whether it is known what was before.
-   * </pre>
-   *
-   * <code>bool before_known = 17;</code>
-   * @return The beforeKnown.
-   */
-  @java.lang.Override
-  public boolean getBeforeKnown() {
-    return beforeKnown_;
-  }
-
-  public static final int AFTER_FIELD_NUMBER = 18;
-  private topicpolicies.v1.TopicPolicies after_;
-  /**
-   * <pre>
-   * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-   * @return Whether the after field is set.
-   */
-  @java.lang.Override
-  public boolean hasAfter() {
-    return ((bitField0_ & 0x00000010) != 0);
-  }
-  /**
-   * <pre>
-   * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-   * @return The after.
-   */
-  @java.lang.Override
-  public topicpolicies.v1.TopicPolicies getAfter() {
-    return after_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : after_;
-  }
-  /**
-   * <pre>
-   * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-   */
-  @java.lang.Override
-  public topicpolicies.v1.TopicPoliciesOrBuilder getAfterOrBuilder() {
-    return after_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : after_;
-  }
-
-  public static final int CHANGED_FIELD_NUMBER = 19;
+  public static final int CHANGED_FIELD_NUMBER = 9;
   private com.google.protobuf.FieldMask changed_;
   /**
    * <pre>
-   * Fields and entries of maps that differ between the two, also where that is a secret.
+   * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+   * the fields. Unset: nothing does.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask changed = 19;</code>
+   * <code>.google.protobuf.FieldMask changed = 9;</code>
    * @return Whether the changed field is set.
    */
   @java.lang.Override
   public boolean hasChanged() {
-    return ((bitField0_ & 0x00000020) != 0);
+    return ((bitField0_ & 0x00000010) != 0);
   }
   /**
    * <pre>
-   * Fields and entries of maps that differ between the two, also where that is a secret.
+   * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+   * the fields. Unset: nothing does.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask changed = 19;</code>
+   * <code>.google.protobuf.FieldMask changed = 9;</code>
    * @return The changed.
    */
   @java.lang.Override
@@ -737,24 +350,25 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Fields and entries of maps that differ between the two, also where that is a secret.
+   * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+   * the fields. Unset: nothing does.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask changed = 19;</code>
+   * <code>.google.protobuf.FieldMask changed = 9;</code>
    */
   @java.lang.Override
   public com.google.protobuf.FieldMaskOrBuilder getChangedOrBuilder() {
     return changed_ == null ? com.google.protobuf.FieldMask.getDefaultInstance() : changed_;
   }
 
-  public static final int STALE_FIELD_NUMBER = 20;
+  public static final int STALE_FIELD_NUMBER = 10;
   private boolean stale_ = false;
   /**
    * <pre>
    * Whether the event was computed from something else than the document that it met.
    * </pre>
    *
-   * <code>bool stale = 20;</code>
+   * <code>bool stale = 10;</code>
    * @return The stale.
    */
   @java.lang.Override
@@ -762,14 +376,14 @@ private static final long serialVersionUID = 0L;
     return stale_;
   }
 
-  public static final int UNEXPLAINED_FIELD_NUMBER = 21;
+  public static final int UNEXPLAINED_FIELD_NUMBER = 11;
   private boolean unexplained_ = false;
   /**
    * <pre>
    * A broker's event that no recent document explains: applying its difference from the newest may have undone something.
    * </pre>
    *
-   * <code>bool unexplained = 21;</code>
+   * <code>bool unexplained = 11;</code>
    * @return The unexplained.
    */
   @java.lang.Override
@@ -777,14 +391,14 @@ private static final long serialVersionUID = 0L;
     return unexplained_;
   }
 
-  public static final int AMBIGUOUS_FIELD_NUMBER = 22;
+  public static final int AMBIGUOUS_FIELD_NUMBER = 12;
   private boolean ambiguous_ = false;
   /**
    * <pre>
    * A broker's event that two recent documents explain differently: the newer was believed.
    * </pre>
    *
-   * <code>bool ambiguous = 22;</code>
+   * <code>bool ambiguous = 12;</code>
    * @return The ambiguous.
    */
   @java.lang.Override
@@ -792,14 +406,14 @@ private static final long serialVersionUID = 0L;
     return ambiguous_;
   }
 
-  public static final int REPLICATED_FIELD_NUMBER = 23;
+  public static final int REPLICATED_FIELD_NUMBER = 13;
   private boolean replicated_ = false;
   /**
    * <pre>
    * Whether it came from another cluster.
    * </pre>
    *
-   * <code>bool replicated = 23;</code>
+   * <code>bool replicated = 13;</code>
    * @return The replicated.
    */
   @java.lang.Override
@@ -807,15 +421,15 @@ private static final long serialVersionUID = 0L;
     return replicated_;
   }
 
-  public static final int PROBLEM_FIELD_NUMBER = 24;
+  public static final int PROBLEM_FIELD_NUMBER = 14;
   @SuppressWarnings("serial")
   private volatile java.lang.Object problem_ = "";
   /**
    * <pre>
-   * Why it could not be read; empty if it could.
+   * Why it could not be read. Unset: it could.
    * </pre>
    *
-   * <code>string problem = 24;</code>
+   * <code>string problem = 14;</code>
    * @return The problem.
    */
   @java.lang.Override
@@ -833,10 +447,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why it could not be read; empty if it could.
+   * Why it could not be read. Unset: it could.
    * </pre>
    *
-   * <code>string problem = 24;</code>
+   * <code>string problem = 14;</code>
    * @return The bytes for problem.
    */
   @java.lang.Override
@@ -868,11 +482,11 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 1, topic_);
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(1, getDocument());
     }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
-      output.writeEnum(2, scope_);
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(2, getPrevious());
     }
     if (kind_ != topicpolicies.v1.HistoryKind.HISTORY_KIND_UNSPECIFIED.getNumber()) {
       output.writeEnum(3, kind_);
@@ -880,65 +494,35 @@ private static final long serialVersionUID = 0L;
     if (outcome_ != topicpolicies.v1.HistoryOutcome.HISTORY_OUTCOME_UNSPECIFIED.getNumber()) {
       output.writeEnum(4, outcome_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000004) != 0)) {
       output.writeMessage(5, getTime());
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
-      output.writeMessage(6, getPublishTime());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(actor_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, actor_);
-    }
-    if (actorStanding_ != topicpolicies.v1.ActorStanding.ACTOR_STANDING_UNSPECIFIED.getNumber()) {
-      output.writeEnum(8, actorStanding_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 9, requestId_);
-    }
-    if (((bitField0_ & 0x00000004) != 0)) {
-      output.writeMessage(10, getUpdateMask());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(producerName_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 11, producerName_);
-    }
     if (partition_ != 0) {
-      output.writeInt32(12, partition_);
+      output.writeInt32(6, partition_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(position_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 13, position_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 14, version_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(previousVersion_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 15, previousVersion_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, position_);
     }
     if (((bitField0_ & 0x00000008) != 0)) {
-      output.writeMessage(16, getBefore());
-    }
-    if (beforeKnown_ != false) {
-      output.writeBool(17, beforeKnown_);
+      output.writeMessage(8, getOrigin());
     }
     if (((bitField0_ & 0x00000010) != 0)) {
-      output.writeMessage(18, getAfter());
-    }
-    if (((bitField0_ & 0x00000020) != 0)) {
-      output.writeMessage(19, getChanged());
+      output.writeMessage(9, getChanged());
     }
     if (stale_ != false) {
-      output.writeBool(20, stale_);
+      output.writeBool(10, stale_);
     }
     if (unexplained_ != false) {
-      output.writeBool(21, unexplained_);
+      output.writeBool(11, unexplained_);
     }
     if (ambiguous_ != false) {
-      output.writeBool(22, ambiguous_);
+      output.writeBool(12, ambiguous_);
     }
     if (replicated_ != false) {
-      output.writeBool(23, replicated_);
+      output.writeBool(13, replicated_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(problem_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 24, problem_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 14, problem_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -949,12 +533,13 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, topic_);
-    }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(2, scope_);
+        .computeMessageSize(1, getDocument());
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(2, getPrevious());
     }
     if (kind_ != topicpolicies.v1.HistoryKind.HISTORY_KIND_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
@@ -964,78 +549,43 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(4, outcome_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(5, getTime());
     }
-    if (((bitField0_ & 0x00000002) != 0)) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(6, getPublishTime());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(actor_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, actor_);
-    }
-    if (actorStanding_ != topicpolicies.v1.ActorStanding.ACTOR_STANDING_UNSPECIFIED.getNumber()) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(8, actorStanding_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(9, requestId_);
-    }
-    if (((bitField0_ & 0x00000004) != 0)) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(10, getUpdateMask());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(producerName_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(11, producerName_);
-    }
     if (partition_ != 0) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt32Size(12, partition_);
+        .computeInt32Size(6, partition_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(position_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(13, position_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(14, version_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(previousVersion_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(15, previousVersion_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, position_);
     }
     if (((bitField0_ & 0x00000008) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(16, getBefore());
-    }
-    if (beforeKnown_ != false) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(17, beforeKnown_);
+        .computeMessageSize(8, getOrigin());
     }
     if (((bitField0_ & 0x00000010) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(18, getAfter());
-    }
-    if (((bitField0_ & 0x00000020) != 0)) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(19, getChanged());
+        .computeMessageSize(9, getChanged());
     }
     if (stale_ != false) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(20, stale_);
+        .computeBoolSize(10, stale_);
     }
     if (unexplained_ != false) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(21, unexplained_);
+        .computeBoolSize(11, unexplained_);
     }
     if (ambiguous_ != false) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(22, ambiguous_);
+        .computeBoolSize(12, ambiguous_);
     }
     if (replicated_ != false) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(23, replicated_);
+        .computeBoolSize(13, replicated_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(problem_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(24, problem_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(14, problem_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -1052,9 +602,16 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.HistoryEntry other = (topicpolicies.v1.HistoryEntry) obj;
 
-    if (!getTopic()
-        .equals(other.getTopic())) return false;
-    if (scope_ != other.scope_) return false;
+    if (hasDocument() != other.hasDocument()) return false;
+    if (hasDocument()) {
+      if (!getDocument()
+          .equals(other.getDocument())) return false;
+    }
+    if (hasPrevious() != other.hasPrevious()) return false;
+    if (hasPrevious()) {
+      if (!getPrevious()
+          .equals(other.getPrevious())) return false;
+    }
     if (kind_ != other.kind_) return false;
     if (outcome_ != other.outcome_) return false;
     if (hasTime() != other.hasTime()) return false;
@@ -1062,42 +619,14 @@ private static final long serialVersionUID = 0L;
       if (!getTime()
           .equals(other.getTime())) return false;
     }
-    if (hasPublishTime() != other.hasPublishTime()) return false;
-    if (hasPublishTime()) {
-      if (!getPublishTime()
-          .equals(other.getPublishTime())) return false;
-    }
-    if (!getActor()
-        .equals(other.getActor())) return false;
-    if (actorStanding_ != other.actorStanding_) return false;
-    if (!getRequestId()
-        .equals(other.getRequestId())) return false;
-    if (hasUpdateMask() != other.hasUpdateMask()) return false;
-    if (hasUpdateMask()) {
-      if (!getUpdateMask()
-          .equals(other.getUpdateMask())) return false;
-    }
-    if (!getProducerName()
-        .equals(other.getProducerName())) return false;
     if (getPartition()
         != other.getPartition()) return false;
     if (!getPosition()
         .equals(other.getPosition())) return false;
-    if (!getVersion()
-        .equals(other.getVersion())) return false;
-    if (!getPreviousVersion()
-        .equals(other.getPreviousVersion())) return false;
-    if (hasBefore() != other.hasBefore()) return false;
-    if (hasBefore()) {
-      if (!getBefore()
-          .equals(other.getBefore())) return false;
-    }
-    if (getBeforeKnown()
-        != other.getBeforeKnown()) return false;
-    if (hasAfter() != other.hasAfter()) return false;
-    if (hasAfter()) {
-      if (!getAfter()
-          .equals(other.getAfter())) return false;
+    if (hasOrigin() != other.hasOrigin()) return false;
+    if (hasOrigin()) {
+      if (!getOrigin()
+          .equals(other.getOrigin())) return false;
     }
     if (hasChanged() != other.hasChanged()) return false;
     if (hasChanged()) {
@@ -1125,10 +654,14 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + TOPIC_FIELD_NUMBER;
-    hash = (53 * hash) + getTopic().hashCode();
-    hash = (37 * hash) + SCOPE_FIELD_NUMBER;
-    hash = (53 * hash) + scope_;
+    if (hasDocument()) {
+      hash = (37 * hash) + DOCUMENT_FIELD_NUMBER;
+      hash = (53 * hash) + getDocument().hashCode();
+    }
+    if (hasPrevious()) {
+      hash = (37 * hash) + PREVIOUS_FIELD_NUMBER;
+      hash = (53 * hash) + getPrevious().hashCode();
+    }
     hash = (37 * hash) + KIND_FIELD_NUMBER;
     hash = (53 * hash) + kind_;
     hash = (37 * hash) + OUTCOME_FIELD_NUMBER;
@@ -1137,40 +670,13 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + TIME_FIELD_NUMBER;
       hash = (53 * hash) + getTime().hashCode();
     }
-    if (hasPublishTime()) {
-      hash = (37 * hash) + PUBLISH_TIME_FIELD_NUMBER;
-      hash = (53 * hash) + getPublishTime().hashCode();
-    }
-    hash = (37 * hash) + ACTOR_FIELD_NUMBER;
-    hash = (53 * hash) + getActor().hashCode();
-    hash = (37 * hash) + ACTOR_STANDING_FIELD_NUMBER;
-    hash = (53 * hash) + actorStanding_;
-    hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getRequestId().hashCode();
-    if (hasUpdateMask()) {
-      hash = (37 * hash) + UPDATE_MASK_FIELD_NUMBER;
-      hash = (53 * hash) + getUpdateMask().hashCode();
-    }
-    hash = (37 * hash) + PRODUCER_NAME_FIELD_NUMBER;
-    hash = (53 * hash) + getProducerName().hashCode();
     hash = (37 * hash) + PARTITION_FIELD_NUMBER;
     hash = (53 * hash) + getPartition();
     hash = (37 * hash) + POSITION_FIELD_NUMBER;
     hash = (53 * hash) + getPosition().hashCode();
-    hash = (37 * hash) + VERSION_FIELD_NUMBER;
-    hash = (53 * hash) + getVersion().hashCode();
-    hash = (37 * hash) + PREVIOUS_VERSION_FIELD_NUMBER;
-    hash = (53 * hash) + getPreviousVersion().hashCode();
-    if (hasBefore()) {
-      hash = (37 * hash) + BEFORE_FIELD_NUMBER;
-      hash = (53 * hash) + getBefore().hashCode();
-    }
-    hash = (37 * hash) + BEFORE_KNOWN_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getBeforeKnown());
-    if (hasAfter()) {
-      hash = (37 * hash) + AFTER_FIELD_NUMBER;
-      hash = (53 * hash) + getAfter().hashCode();
+    if (hasOrigin()) {
+      hash = (37 * hash) + ORIGIN_FIELD_NUMBER;
+      hash = (53 * hash) + getOrigin().hashCode();
     }
     if (hasChanged()) {
       hash = (37 * hash) + CHANGED_FIELD_NUMBER;
@@ -1324,11 +830,10 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessageV3
               .alwaysUseFieldBuilders) {
+        getDocumentFieldBuilder();
+        getPreviousFieldBuilder();
         getTimeFieldBuilder();
-        getPublishTimeFieldBuilder();
-        getUpdateMaskFieldBuilder();
-        getBeforeFieldBuilder();
-        getAfterFieldBuilder();
+        getOriginFieldBuilder();
         getChangedFieldBuilder();
       }
     }
@@ -1336,8 +841,16 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      topic_ = "";
-      scope_ = 0;
+      document_ = null;
+      if (documentBuilder_ != null) {
+        documentBuilder_.dispose();
+        documentBuilder_ = null;
+      }
+      previous_ = null;
+      if (previousBuilder_ != null) {
+        previousBuilder_.dispose();
+        previousBuilder_ = null;
+      }
       kind_ = 0;
       outcome_ = 0;
       time_ = null;
@@ -1345,34 +858,12 @@ private static final long serialVersionUID = 0L;
         timeBuilder_.dispose();
         timeBuilder_ = null;
       }
-      publishTime_ = null;
-      if (publishTimeBuilder_ != null) {
-        publishTimeBuilder_.dispose();
-        publishTimeBuilder_ = null;
-      }
-      actor_ = "";
-      actorStanding_ = 0;
-      requestId_ = "";
-      updateMask_ = null;
-      if (updateMaskBuilder_ != null) {
-        updateMaskBuilder_.dispose();
-        updateMaskBuilder_ = null;
-      }
-      producerName_ = "";
       partition_ = 0;
       position_ = "";
-      version_ = "";
-      previousVersion_ = "";
-      before_ = null;
-      if (beforeBuilder_ != null) {
-        beforeBuilder_.dispose();
-        beforeBuilder_ = null;
-      }
-      beforeKnown_ = false;
-      after_ = null;
-      if (afterBuilder_ != null) {
-        afterBuilder_.dispose();
-        afterBuilder_ = null;
+      origin_ = null;
+      if (originBuilder_ != null) {
+        originBuilder_.dispose();
+        originBuilder_ = null;
       }
       changed_ = null;
       if (changedBuilder_ != null) {
@@ -1417,11 +908,18 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(topicpolicies.v1.HistoryEntry result) {
       int from_bitField0_ = bitField0_;
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.topic_ = topic_;
+        result.document_ = documentBuilder_ == null
+            ? document_
+            : documentBuilder_.build();
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.scope_ = scope_;
+        result.previous_ = previousBuilder_ == null
+            ? previous_
+            : previousBuilder_.build();
+        to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.kind_ = kind_;
@@ -1429,83 +927,43 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000008) != 0)) {
         result.outcome_ = outcome_;
       }
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.time_ = timeBuilder_ == null
             ? time_
             : timeBuilder_.build();
-        to_bitField0_ |= 0x00000001;
-      }
-      if (((from_bitField0_ & 0x00000020) != 0)) {
-        result.publishTime_ = publishTimeBuilder_ == null
-            ? publishTime_
-            : publishTimeBuilder_.build();
-        to_bitField0_ |= 0x00000002;
-      }
-      if (((from_bitField0_ & 0x00000040) != 0)) {
-        result.actor_ = actor_;
-      }
-      if (((from_bitField0_ & 0x00000080) != 0)) {
-        result.actorStanding_ = actorStanding_;
-      }
-      if (((from_bitField0_ & 0x00000100) != 0)) {
-        result.requestId_ = requestId_;
-      }
-      if (((from_bitField0_ & 0x00000200) != 0)) {
-        result.updateMask_ = updateMaskBuilder_ == null
-            ? updateMask_
-            : updateMaskBuilder_.build();
         to_bitField0_ |= 0x00000004;
       }
-      if (((from_bitField0_ & 0x00000400) != 0)) {
-        result.producerName_ = producerName_;
-      }
-      if (((from_bitField0_ & 0x00000800) != 0)) {
+      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.partition_ = partition_;
       }
-      if (((from_bitField0_ & 0x00001000) != 0)) {
+      if (((from_bitField0_ & 0x00000040) != 0)) {
         result.position_ = position_;
       }
-      if (((from_bitField0_ & 0x00002000) != 0)) {
-        result.version_ = version_;
-      }
-      if (((from_bitField0_ & 0x00004000) != 0)) {
-        result.previousVersion_ = previousVersion_;
-      }
-      if (((from_bitField0_ & 0x00008000) != 0)) {
-        result.before_ = beforeBuilder_ == null
-            ? before_
-            : beforeBuilder_.build();
+      if (((from_bitField0_ & 0x00000080) != 0)) {
+        result.origin_ = originBuilder_ == null
+            ? origin_
+            : originBuilder_.build();
         to_bitField0_ |= 0x00000008;
       }
-      if (((from_bitField0_ & 0x00010000) != 0)) {
-        result.beforeKnown_ = beforeKnown_;
-      }
-      if (((from_bitField0_ & 0x00020000) != 0)) {
-        result.after_ = afterBuilder_ == null
-            ? after_
-            : afterBuilder_.build();
-        to_bitField0_ |= 0x00000010;
-      }
-      if (((from_bitField0_ & 0x00040000) != 0)) {
+      if (((from_bitField0_ & 0x00000100) != 0)) {
         result.changed_ = changedBuilder_ == null
             ? changed_
             : changedBuilder_.build();
-        to_bitField0_ |= 0x00000020;
+        to_bitField0_ |= 0x00000010;
       }
-      if (((from_bitField0_ & 0x00080000) != 0)) {
+      if (((from_bitField0_ & 0x00000200) != 0)) {
         result.stale_ = stale_;
       }
-      if (((from_bitField0_ & 0x00100000) != 0)) {
+      if (((from_bitField0_ & 0x00000400) != 0)) {
         result.unexplained_ = unexplained_;
       }
-      if (((from_bitField0_ & 0x00200000) != 0)) {
+      if (((from_bitField0_ & 0x00000800) != 0)) {
         result.ambiguous_ = ambiguous_;
       }
-      if (((from_bitField0_ & 0x00400000) != 0)) {
+      if (((from_bitField0_ & 0x00001000) != 0)) {
         result.replicated_ = replicated_;
       }
-      if (((from_bitField0_ & 0x00800000) != 0)) {
+      if (((from_bitField0_ & 0x00002000) != 0)) {
         result.problem_ = problem_;
       }
       result.bitField0_ |= to_bitField0_;
@@ -1555,13 +1013,11 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.HistoryEntry other) {
       if (other == topicpolicies.v1.HistoryEntry.getDefaultInstance()) return this;
-      if (!other.getTopic().isEmpty()) {
-        topic_ = other.topic_;
-        bitField0_ |= 0x00000001;
-        onChanged();
+      if (other.hasDocument()) {
+        mergeDocument(other.getDocument());
       }
-      if (other.scope_ != 0) {
-        setScopeValue(other.getScopeValue());
+      if (other.hasPrevious()) {
+        mergePrevious(other.getPrevious());
       }
       if (other.kind_ != 0) {
         setKindValue(other.getKindValue());
@@ -1572,56 +1028,16 @@ private static final long serialVersionUID = 0L;
       if (other.hasTime()) {
         mergeTime(other.getTime());
       }
-      if (other.hasPublishTime()) {
-        mergePublishTime(other.getPublishTime());
-      }
-      if (!other.getActor().isEmpty()) {
-        actor_ = other.actor_;
-        bitField0_ |= 0x00000040;
-        onChanged();
-      }
-      if (other.actorStanding_ != 0) {
-        setActorStandingValue(other.getActorStandingValue());
-      }
-      if (!other.getRequestId().isEmpty()) {
-        requestId_ = other.requestId_;
-        bitField0_ |= 0x00000100;
-        onChanged();
-      }
-      if (other.hasUpdateMask()) {
-        mergeUpdateMask(other.getUpdateMask());
-      }
-      if (!other.getProducerName().isEmpty()) {
-        producerName_ = other.producerName_;
-        bitField0_ |= 0x00000400;
-        onChanged();
-      }
       if (other.getPartition() != 0) {
         setPartition(other.getPartition());
       }
       if (!other.getPosition().isEmpty()) {
         position_ = other.position_;
-        bitField0_ |= 0x00001000;
+        bitField0_ |= 0x00000040;
         onChanged();
       }
-      if (!other.getVersion().isEmpty()) {
-        version_ = other.version_;
-        bitField0_ |= 0x00002000;
-        onChanged();
-      }
-      if (!other.getPreviousVersion().isEmpty()) {
-        previousVersion_ = other.previousVersion_;
-        bitField0_ |= 0x00004000;
-        onChanged();
-      }
-      if (other.hasBefore()) {
-        mergeBefore(other.getBefore());
-      }
-      if (other.getBeforeKnown() != false) {
-        setBeforeKnown(other.getBeforeKnown());
-      }
-      if (other.hasAfter()) {
-        mergeAfter(other.getAfter());
+      if (other.hasOrigin()) {
+        mergeOrigin(other.getOrigin());
       }
       if (other.hasChanged()) {
         mergeChanged(other.getChanged());
@@ -1640,7 +1056,7 @@ private static final long serialVersionUID = 0L;
       }
       if (!other.getProblem().isEmpty()) {
         problem_ = other.problem_;
-        bitField0_ |= 0x00800000;
+        bitField0_ |= 0x00002000;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -1670,15 +1086,19 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              topic_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  getDocumentFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000001;
               break;
             } // case 10
-            case 16: {
-              scope_ = input.readEnum();
+            case 18: {
+              input.readMessage(
+                  getPreviousFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000002;
               break;
-            } // case 16
+            } // case 18
             case 24: {
               kind_ = input.readEnum();
               bitField0_ |= 0x00000004;
@@ -1696,111 +1116,55 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000010;
               break;
             } // case 42
-            case 50: {
-              input.readMessage(
-                  getPublishTimeFieldBuilder().getBuilder(),
-                  extensionRegistry);
+            case 48: {
+              partition_ = input.readInt32();
               bitField0_ |= 0x00000020;
               break;
-            } // case 50
+            } // case 48
             case 58: {
-              actor_ = input.readStringRequireUtf8();
+              position_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000040;
               break;
             } // case 58
-            case 64: {
-              actorStanding_ = input.readEnum();
+            case 66: {
+              input.readMessage(
+                  getOriginFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000080;
               break;
-            } // case 64
+            } // case 66
             case 74: {
-              requestId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000100;
-              break;
-            } // case 74
-            case 82: {
-              input.readMessage(
-                  getUpdateMaskFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              bitField0_ |= 0x00000200;
-              break;
-            } // case 82
-            case 90: {
-              producerName_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000400;
-              break;
-            } // case 90
-            case 96: {
-              partition_ = input.readInt32();
-              bitField0_ |= 0x00000800;
-              break;
-            } // case 96
-            case 106: {
-              position_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00001000;
-              break;
-            } // case 106
-            case 114: {
-              version_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00002000;
-              break;
-            } // case 114
-            case 122: {
-              previousVersion_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00004000;
-              break;
-            } // case 122
-            case 130: {
-              input.readMessage(
-                  getBeforeFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              bitField0_ |= 0x00008000;
-              break;
-            } // case 130
-            case 136: {
-              beforeKnown_ = input.readBool();
-              bitField0_ |= 0x00010000;
-              break;
-            } // case 136
-            case 146: {
-              input.readMessage(
-                  getAfterFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              bitField0_ |= 0x00020000;
-              break;
-            } // case 146
-            case 154: {
               input.readMessage(
                   getChangedFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00040000;
+              bitField0_ |= 0x00000100;
               break;
-            } // case 154
-            case 160: {
+            } // case 74
+            case 80: {
               stale_ = input.readBool();
-              bitField0_ |= 0x00080000;
+              bitField0_ |= 0x00000200;
               break;
-            } // case 160
-            case 168: {
+            } // case 80
+            case 88: {
               unexplained_ = input.readBool();
-              bitField0_ |= 0x00100000;
+              bitField0_ |= 0x00000400;
               break;
-            } // case 168
-            case 176: {
+            } // case 88
+            case 96: {
               ambiguous_ = input.readBool();
-              bitField0_ |= 0x00200000;
+              bitField0_ |= 0x00000800;
               break;
-            } // case 176
-            case 184: {
+            } // case 96
+            case 104: {
               replicated_ = input.readBool();
-              bitField0_ |= 0x00400000;
+              bitField0_ |= 0x00001000;
               break;
-            } // case 184
-            case 194: {
+            } // case 104
+            case 114: {
               problem_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00800000;
+              bitField0_ |= 0x00002000;
               break;
-            } // case 194
+            } // case 114
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1818,169 +1182,327 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object topic_ = "";
+    private topicpolicies.v1.PolicyDocument document_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> documentBuilder_;
     /**
      * <pre>
-     * The topic's full name; empty if the event could not be read.
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
      * </pre>
      *
-     * <code>string topic = 1;</code>
-     * @return The topic.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     * @return Whether the document field is set.
      */
-    public java.lang.String getTopic() {
-      java.lang.Object ref = topic_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        topic_ = s;
-        return s;
+    public boolean hasDocument() {
+      return ((bitField0_ & 0x00000001) != 0);
+    }
+    /**
+     * <pre>
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     * @return The document.
+     */
+    public topicpolicies.v1.PolicyDocument getDocument() {
+      if (documentBuilder_ == null) {
+        return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
       } else {
-        return (java.lang.String) ref;
+        return documentBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * The topic's full name; empty if the event could not be read.
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
      * </pre>
      *
-     * <code>string topic = 1;</code>
-     * @return The bytes for topic.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public com.google.protobuf.ByteString
-        getTopicBytes() {
-      java.lang.Object ref = topic_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        topic_ = b;
-        return b;
+    public Builder setDocument(topicpolicies.v1.PolicyDocument value) {
+      if (documentBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        document_ = value;
       } else {
-        return (com.google.protobuf.ByteString) ref;
+        documentBuilder_.setMessage(value);
       }
-    }
-    /**
-     * <pre>
-     * The topic's full name; empty if the event could not be read.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @param value The topic to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTopic(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      topic_ = value;
       bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The topic's full name; empty if the event could not be read.
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
      * </pre>
      *
-     * <code>string topic = 1;</code>
-     * @return This builder for chaining.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder clearTopic() {
-      topic_ = getDefaultInstance().getTopic();
+    public Builder setDocument(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentBuilder_ == null) {
+        document_ = builderForValue.build();
+      } else {
+        documentBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public Builder mergeDocument(topicpolicies.v1.PolicyDocument value) {
+      if (documentBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0) &&
+          document_ != null &&
+          document_ != topicpolicies.v1.PolicyDocument.getDefaultInstance()) {
+          getDocumentBuilder().mergeFrom(value);
+        } else {
+          document_ = value;
+        }
+      } else {
+        documentBuilder_.mergeFrom(value);
+      }
+      if (document_ != null) {
+        bitField0_ |= 0x00000001;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public Builder clearDocument() {
       bitField0_ = (bitField0_ & ~0x00000001);
+      document_ = null;
+      if (documentBuilder_ != null) {
+        documentBuilder_.dispose();
+        documentBuilder_ = null;
+      }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The topic's full name; empty if the event could not be read.
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
      * </pre>
      *
-     * <code>string topic = 1;</code>
-     * @param value The bytes for topic to set.
-     * @return This builder for chaining.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder setTopicBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      topic_ = value;
+    public topicpolicies.v1.PolicyDocument.Builder getDocumentBuilder() {
       bitField0_ |= 0x00000001;
       onChanged();
-      return this;
+      return getDocumentFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder() {
+      if (documentBuilder_ != null) {
+        return documentBuilder_.getMessageOrBuilder();
+      } else {
+        return document_ == null ?
+            topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
+      }
+    }
+    /**
+     * <pre>
+     * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+     * kept in no history: it has "********" for them.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getDocumentFieldBuilder() {
+      if (documentBuilder_ == null) {
+        documentBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                getDocument(),
+                getParentForChildren(),
+                isClean());
+        document_ = null;
+      }
+      return documentBuilder_;
     }
 
-    private int scope_ = 0;
+    private topicpolicies.v1.PolicyDocument previous_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> previousBuilder_;
     /**
      * <pre>
-     * The scope.
+     * The document before the event. Unset: it is not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return The enum numeric value on the wire for scope.
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+     * @return Whether the previous field is set.
      */
-    @java.lang.Override public int getScopeValue() {
-      return scope_;
+    public boolean hasPrevious() {
+      return ((bitField0_ & 0x00000002) != 0);
     }
     /**
      * <pre>
-     * The scope.
+     * The document before the event. Unset: it is not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @param value The enum numeric value on the wire for scope to set.
-     * @return This builder for chaining.
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+     * @return The previous.
      */
-    public Builder setScopeValue(int value) {
-      scope_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
+    public topicpolicies.v1.PolicyDocument getPrevious() {
+      if (previousBuilder_ == null) {
+        return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+      } else {
+        return previousBuilder_.getMessage();
+      }
     }
     /**
      * <pre>
-     * The scope.
+     * The document before the event. Unset: it is not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return The scope.
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
      */
-    @java.lang.Override
-    public topicpolicies.v1.Scope getScope() {
-      topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-      return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @param value The scope to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScope(topicpolicies.v1.Scope value) {
-      if (value == null) {
-        throw new NullPointerException();
+    public Builder setPrevious(topicpolicies.v1.PolicyDocument value) {
+      if (previousBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        previous_ = value;
+      } else {
+        previousBuilder_.setMessage(value);
       }
       bitField0_ |= 0x00000002;
-      scope_ = value.getNumber();
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The scope.
+     * The document before the event. Unset: it is not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return This builder for chaining.
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
      */
-    public Builder clearScope() {
-      bitField0_ = (bitField0_ & ~0x00000002);
-      scope_ = 0;
+    public Builder setPrevious(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (previousBuilder_ == null) {
+        previous_ = builderForValue.build();
+      } else {
+        previousBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
+    }
+    /**
+     * <pre>
+     * The document before the event. Unset: it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+     */
+    public Builder mergePrevious(topicpolicies.v1.PolicyDocument value) {
+      if (previousBuilder_ == null) {
+        if (((bitField0_ & 0x00000002) != 0) &&
+          previous_ != null &&
+          previous_ != topicpolicies.v1.PolicyDocument.getDefaultInstance()) {
+          getPreviousBuilder().mergeFrom(value);
+        } else {
+          previous_ = value;
+        }
+      } else {
+        previousBuilder_.mergeFrom(value);
+      }
+      if (previous_ != null) {
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The document before the event. Unset: it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+     */
+    public Builder clearPrevious() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      previous_ = null;
+      if (previousBuilder_ != null) {
+        previousBuilder_.dispose();
+        previousBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The document before the event. Unset: it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+     */
+    public topicpolicies.v1.PolicyDocument.Builder getPreviousBuilder() {
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return getPreviousFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The document before the event. Unset: it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+     */
+    public topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder() {
+      if (previousBuilder_ != null) {
+        return previousBuilder_.getMessageOrBuilder();
+      } else {
+        return previous_ == null ?
+            topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+      }
+    }
+    /**
+     * <pre>
+     * The document before the event. Unset: it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getPreviousFieldBuilder() {
+      if (previousBuilder_ == null) {
+        previousBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                getPrevious(),
+                getParentForChildren(),
+                isClean());
+        previous_ = null;
+      }
+      return previousBuilder_;
     }
 
     private int kind_ = 0;
@@ -2134,7 +1656,8 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> timeBuilder_;
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2145,7 +1668,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2160,7 +1684,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2180,7 +1705,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2198,7 +1724,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2223,7 +1750,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2240,7 +1768,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2252,7 +1781,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2267,7 +1797,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+     * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+     * this.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -2286,676 +1817,13 @@ private static final long serialVersionUID = 0L;
       return timeBuilder_;
     }
 
-    private com.google.protobuf.Timestamp publishTime_;
-    private com.google.protobuf.SingleFieldBuilderV3<
-        com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> publishTimeBuilder_;
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     * @return Whether the publishTime field is set.
-     */
-    public boolean hasPublishTime() {
-      return ((bitField0_ & 0x00000020) != 0);
-    }
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     * @return The publishTime.
-     */
-    public com.google.protobuf.Timestamp getPublishTime() {
-      if (publishTimeBuilder_ == null) {
-        return publishTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : publishTime_;
-      } else {
-        return publishTimeBuilder_.getMessage();
-      }
-    }
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     */
-    public Builder setPublishTime(com.google.protobuf.Timestamp value) {
-      if (publishTimeBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        publishTime_ = value;
-      } else {
-        publishTimeBuilder_.setMessage(value);
-      }
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     */
-    public Builder setPublishTime(
-        com.google.protobuf.Timestamp.Builder builderForValue) {
-      if (publishTimeBuilder_ == null) {
-        publishTime_ = builderForValue.build();
-      } else {
-        publishTimeBuilder_.setMessage(builderForValue.build());
-      }
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     */
-    public Builder mergePublishTime(com.google.protobuf.Timestamp value) {
-      if (publishTimeBuilder_ == null) {
-        if (((bitField0_ & 0x00000020) != 0) &&
-          publishTime_ != null &&
-          publishTime_ != com.google.protobuf.Timestamp.getDefaultInstance()) {
-          getPublishTimeBuilder().mergeFrom(value);
-        } else {
-          publishTime_ = value;
-        }
-      } else {
-        publishTimeBuilder_.mergeFrom(value);
-      }
-      if (publishTime_ != null) {
-        bitField0_ |= 0x00000020;
-        onChanged();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     */
-    public Builder clearPublishTime() {
-      bitField0_ = (bitField0_ & ~0x00000020);
-      publishTime_ = null;
-      if (publishTimeBuilder_ != null) {
-        publishTimeBuilder_.dispose();
-        publishTimeBuilder_ = null;
-      }
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     */
-    public com.google.protobuf.Timestamp.Builder getPublishTimeBuilder() {
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return getPublishTimeFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     */
-    public com.google.protobuf.TimestampOrBuilder getPublishTimeOrBuilder() {
-      if (publishTimeBuilder_ != null) {
-        return publishTimeBuilder_.getMessageOrBuilder();
-      } else {
-        return publishTime_ == null ?
-            com.google.protobuf.Timestamp.getDefaultInstance() : publishTime_;
-      }
-    }
-    /**
-     * <pre>
-     * When it was published, by its writer's word.
-     * </pre>
-     *
-     * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder>
-        getPublishTimeFieldBuilder() {
-      if (publishTimeBuilder_ == null) {
-        publishTimeBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder>(
-                getPublishTime(),
-                getParentForChildren(),
-                isClean());
-        publishTime_ = null;
-      }
-      return publishTimeBuilder_;
-    }
-
-    private java.lang.Object actor_ = "";
-    /**
-     * <pre>
-     * Who asked for it; empty if that is not known.
-     * </pre>
-     *
-     * <code>string actor = 7;</code>
-     * @return The actor.
-     */
-    public java.lang.String getActor() {
-      java.lang.Object ref = actor_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        actor_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Who asked for it; empty if that is not known.
-     * </pre>
-     *
-     * <code>string actor = 7;</code>
-     * @return The bytes for actor.
-     */
-    public com.google.protobuf.ByteString
-        getActorBytes() {
-      java.lang.Object ref = actor_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        actor_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Who asked for it; empty if that is not known.
-     * </pre>
-     *
-     * <code>string actor = 7;</code>
-     * @param value The actor to set.
-     * @return This builder for chaining.
-     */
-    public Builder setActor(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      actor_ = value;
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Who asked for it; empty if that is not known.
-     * </pre>
-     *
-     * <code>string actor = 7;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearActor() {
-      actor_ = getDefaultInstance().getActor();
-      bitField0_ = (bitField0_ & ~0x00000040);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Who asked for it; empty if that is not known.
-     * </pre>
-     *
-     * <code>string actor = 7;</code>
-     * @param value The bytes for actor to set.
-     * @return This builder for chaining.
-     */
-    public Builder setActorBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      actor_ = value;
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return this;
-    }
-
-    private int actorStanding_ = 0;
-    /**
-     * <pre>
-     * What is known of the actor.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-     * @return The enum numeric value on the wire for actorStanding.
-     */
-    @java.lang.Override public int getActorStandingValue() {
-      return actorStanding_;
-    }
-    /**
-     * <pre>
-     * What is known of the actor.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-     * @param value The enum numeric value on the wire for actorStanding to set.
-     * @return This builder for chaining.
-     */
-    public Builder setActorStandingValue(int value) {
-      actorStanding_ = value;
-      bitField0_ |= 0x00000080;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What is known of the actor.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-     * @return The actorStanding.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.ActorStanding getActorStanding() {
-      topicpolicies.v1.ActorStanding result = topicpolicies.v1.ActorStanding.forNumber(actorStanding_);
-      return result == null ? topicpolicies.v1.ActorStanding.UNRECOGNIZED : result;
-    }
-    /**
-     * <pre>
-     * What is known of the actor.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-     * @param value The actorStanding to set.
-     * @return This builder for chaining.
-     */
-    public Builder setActorStanding(topicpolicies.v1.ActorStanding value) {
-      if (value == null) {
-        throw new NullPointerException();
-      }
-      bitField0_ |= 0x00000080;
-      actorStanding_ = value.getNumber();
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * What is known of the actor.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearActorStanding() {
-      bitField0_ = (bitField0_ & ~0x00000080);
-      actorStanding_ = 0;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object requestId_ = "";
-    /**
-     * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-     * </pre>
-     *
-     * <code>string request_id = 9;</code>
-     * @return The requestId.
-     */
-    public java.lang.String getRequestId() {
-      java.lang.Object ref = requestId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        requestId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-     * </pre>
-     *
-     * <code>string request_id = 9;</code>
-     * @return The bytes for requestId.
-     */
-    public com.google.protobuf.ByteString
-        getRequestIdBytes() {
-      java.lang.Object ref = requestId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        requestId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-     * </pre>
-     *
-     * <code>string request_id = 9;</code>
-     * @param value The requestId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setRequestId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      requestId_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-     * </pre>
-     *
-     * <code>string request_id = 9;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearRequestId() {
-      requestId_ = getDefaultInstance().getRequestId();
-      bitField0_ = (bitField0_ & ~0x00000100);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-     * </pre>
-     *
-     * <code>string request_id = 9;</code>
-     * @param value The bytes for requestId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setRequestIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      requestId_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-
-    private com.google.protobuf.FieldMask updateMask_;
-    private com.google.protobuf.SingleFieldBuilderV3<
-        com.google.protobuf.FieldMask, com.google.protobuf.FieldMask.Builder, com.google.protobuf.FieldMaskOrBuilder> updateMaskBuilder_;
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     * @return Whether the updateMask field is set.
-     */
-    public boolean hasUpdateMask() {
-      return ((bitField0_ & 0x00000200) != 0);
-    }
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     * @return The updateMask.
-     */
-    public com.google.protobuf.FieldMask getUpdateMask() {
-      if (updateMaskBuilder_ == null) {
-        return updateMask_ == null ? com.google.protobuf.FieldMask.getDefaultInstance() : updateMask_;
-      } else {
-        return updateMaskBuilder_.getMessage();
-      }
-    }
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     */
-    public Builder setUpdateMask(com.google.protobuf.FieldMask value) {
-      if (updateMaskBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        updateMask_ = value;
-      } else {
-        updateMaskBuilder_.setMessage(value);
-      }
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     */
-    public Builder setUpdateMask(
-        com.google.protobuf.FieldMask.Builder builderForValue) {
-      if (updateMaskBuilder_ == null) {
-        updateMask_ = builderForValue.build();
-      } else {
-        updateMaskBuilder_.setMessage(builderForValue.build());
-      }
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     */
-    public Builder mergeUpdateMask(com.google.protobuf.FieldMask value) {
-      if (updateMaskBuilder_ == null) {
-        if (((bitField0_ & 0x00000200) != 0) &&
-          updateMask_ != null &&
-          updateMask_ != com.google.protobuf.FieldMask.getDefaultInstance()) {
-          getUpdateMaskBuilder().mergeFrom(value);
-        } else {
-          updateMask_ = value;
-        }
-      } else {
-        updateMaskBuilder_.mergeFrom(value);
-      }
-      if (updateMask_ != null) {
-        bitField0_ |= 0x00000200;
-        onChanged();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     */
-    public Builder clearUpdateMask() {
-      bitField0_ = (bitField0_ & ~0x00000200);
-      updateMask_ = null;
-      if (updateMaskBuilder_ != null) {
-        updateMaskBuilder_.dispose();
-        updateMaskBuilder_ = null;
-      }
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     */
-    public com.google.protobuf.FieldMask.Builder getUpdateMaskBuilder() {
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return getUpdateMaskFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     */
-    public com.google.protobuf.FieldMaskOrBuilder getUpdateMaskOrBuilder() {
-      if (updateMaskBuilder_ != null) {
-        return updateMaskBuilder_.getMessageOrBuilder();
-      } else {
-        return updateMask_ == null ?
-            com.google.protobuf.FieldMask.getDefaultInstance() : updateMask_;
-      }
-    }
-    /**
-     * <pre>
-     * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-     * </pre>
-     *
-     * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        com.google.protobuf.FieldMask, com.google.protobuf.FieldMask.Builder, com.google.protobuf.FieldMaskOrBuilder>
-        getUpdateMaskFieldBuilder() {
-      if (updateMaskBuilder_ == null) {
-        updateMaskBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            com.google.protobuf.FieldMask, com.google.protobuf.FieldMask.Builder, com.google.protobuf.FieldMaskOrBuilder>(
-                getUpdateMask(),
-                getParentForChildren(),
-                isClean());
-        updateMask_ = null;
-      }
-      return updateMaskBuilder_;
-    }
-
-    private java.lang.Object producerName_ = "";
-    /**
-     * <pre>
-     * The name of the producer that wrote the event; empty on the embedded log.
-     * </pre>
-     *
-     * <code>string producer_name = 11;</code>
-     * @return The producerName.
-     */
-    public java.lang.String getProducerName() {
-      java.lang.Object ref = producerName_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        producerName_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The name of the producer that wrote the event; empty on the embedded log.
-     * </pre>
-     *
-     * <code>string producer_name = 11;</code>
-     * @return The bytes for producerName.
-     */
-    public com.google.protobuf.ByteString
-        getProducerNameBytes() {
-      java.lang.Object ref = producerName_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        producerName_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The name of the producer that wrote the event; empty on the embedded log.
-     * </pre>
-     *
-     * <code>string producer_name = 11;</code>
-     * @param value The producerName to set.
-     * @return This builder for chaining.
-     */
-    public Builder setProducerName(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      producerName_ = value;
-      bitField0_ |= 0x00000400;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The name of the producer that wrote the event; empty on the embedded log.
-     * </pre>
-     *
-     * <code>string producer_name = 11;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearProducerName() {
-      producerName_ = getDefaultInstance().getProducerName();
-      bitField0_ = (bitField0_ & ~0x00000400);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The name of the producer that wrote the event; empty on the embedded log.
-     * </pre>
-     *
-     * <code>string producer_name = 11;</code>
-     * @param value The bytes for producerName to set.
-     * @return This builder for chaining.
-     */
-    public Builder setProducerNameBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      producerName_ = value;
-      bitField0_ |= 0x00000400;
-      onChanged();
-      return this;
-    }
-
     private int partition_ ;
     /**
      * <pre>
      * The partition of the change log.
      * </pre>
      *
-     * <code>int32 partition = 12;</code>
+     * <code>int32 partition = 6;</code>
      * @return The partition.
      */
     @java.lang.Override
@@ -2967,14 +1835,14 @@ private static final long serialVersionUID = 0L;
      * The partition of the change log.
      * </pre>
      *
-     * <code>int32 partition = 12;</code>
+     * <code>int32 partition = 6;</code>
      * @param value The partition to set.
      * @return This builder for chaining.
      */
     public Builder setPartition(int value) {
 
       partition_ = value;
-      bitField0_ |= 0x00000800;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
@@ -2983,11 +1851,11 @@ private static final long serialVersionUID = 0L;
      * The partition of the change log.
      * </pre>
      *
-     * <code>int32 partition = 12;</code>
+     * <code>int32 partition = 6;</code>
      * @return This builder for chaining.
      */
     public Builder clearPartition() {
-      bitField0_ = (bitField0_ & ~0x00000800);
+      bitField0_ = (bitField0_ & ~0x00000020);
       partition_ = 0;
       onChanged();
       return this;
@@ -2996,10 +1864,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object position_ = "";
     /**
      * <pre>
-     * The position in that partition.
+     * The position in that partition, as in PolicyChange.
      * </pre>
      *
-     * <code>string position = 13;</code>
+     * <code>string position = 7;</code>
      * @return The position.
      */
     public java.lang.String getPosition() {
@@ -3016,10 +1884,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position in that partition.
+     * The position in that partition, as in PolicyChange.
      * </pre>
      *
-     * <code>string position = 13;</code>
+     * <code>string position = 7;</code>
      * @return The bytes for position.
      */
     public com.google.protobuf.ByteString
@@ -3037,10 +1905,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position in that partition.
+     * The position in that partition, as in PolicyChange.
      * </pre>
      *
-     * <code>string position = 13;</code>
+     * <code>string position = 7;</code>
      * @param value The position to set.
      * @return This builder for chaining.
      */
@@ -3048,30 +1916,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       position_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The position in that partition.
+     * The position in that partition, as in PolicyChange.
      * </pre>
      *
-     * <code>string position = 13;</code>
+     * <code>string position = 7;</code>
      * @return This builder for chaining.
      */
     public Builder clearPosition() {
       position_ = getDefaultInstance().getPosition();
-      bitField0_ = (bitField0_ & ~0x00001000);
+      bitField0_ = (bitField0_ & ~0x00000040);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The position in that partition.
+     * The position in that partition, as in PolicyChange.
      * </pre>
      *
-     * <code>string position = 13;</code>
+     * <code>string position = 7;</code>
      * @param value The bytes for position to set.
      * @return This builder for chaining.
      */
@@ -3080,551 +1948,166 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       position_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
 
-    private java.lang.Object version_ = "";
-    /**
-     * <pre>
-     * The document's version after the event; if it was the event that changed it, its position.
-     * </pre>
-     *
-     * <code>string version = 14;</code>
-     * @return The version.
-     */
-    public java.lang.String getVersion() {
-      java.lang.Object ref = version_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        version_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The document's version after the event; if it was the event that changed it, its position.
-     * </pre>
-     *
-     * <code>string version = 14;</code>
-     * @return The bytes for version.
-     */
-    public com.google.protobuf.ByteString
-        getVersionBytes() {
-      java.lang.Object ref = version_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        version_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The document's version after the event; if it was the event that changed it, its position.
-     * </pre>
-     *
-     * <code>string version = 14;</code>
-     * @param value The version to set.
-     * @return This builder for chaining.
-     */
-    public Builder setVersion(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      version_ = value;
-      bitField0_ |= 0x00002000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The document's version after the event; if it was the event that changed it, its position.
-     * </pre>
-     *
-     * <code>string version = 14;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearVersion() {
-      version_ = getDefaultInstance().getVersion();
-      bitField0_ = (bitField0_ & ~0x00002000);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The document's version after the event; if it was the event that changed it, its position.
-     * </pre>
-     *
-     * <code>string version = 14;</code>
-     * @param value The bytes for version to set.
-     * @return This builder for chaining.
-     */
-    public Builder setVersionBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      version_ = value;
-      bitField0_ |= 0x00002000;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object previousVersion_ = "";
-    /**
-     * <pre>
-     * The version before; empty if the log did not tell.
-     * </pre>
-     *
-     * <code>string previous_version = 15;</code>
-     * @return The previousVersion.
-     */
-    public java.lang.String getPreviousVersion() {
-      java.lang.Object ref = previousVersion_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        previousVersion_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The version before; empty if the log did not tell.
-     * </pre>
-     *
-     * <code>string previous_version = 15;</code>
-     * @return The bytes for previousVersion.
-     */
-    public com.google.protobuf.ByteString
-        getPreviousVersionBytes() {
-      java.lang.Object ref = previousVersion_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        previousVersion_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The version before; empty if the log did not tell.
-     * </pre>
-     *
-     * <code>string previous_version = 15;</code>
-     * @param value The previousVersion to set.
-     * @return This builder for chaining.
-     */
-    public Builder setPreviousVersion(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      previousVersion_ = value;
-      bitField0_ |= 0x00004000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The version before; empty if the log did not tell.
-     * </pre>
-     *
-     * <code>string previous_version = 15;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearPreviousVersion() {
-      previousVersion_ = getDefaultInstance().getPreviousVersion();
-      bitField0_ = (bitField0_ & ~0x00004000);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The version before; empty if the log did not tell.
-     * </pre>
-     *
-     * <code>string previous_version = 15;</code>
-     * @param value The bytes for previousVersion to set.
-     * @return This builder for chaining.
-     */
-    public Builder setPreviousVersionBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      previousVersion_ = value;
-      bitField0_ |= 0x00004000;
-      onChanged();
-      return this;
-    }
-
-    private topicpolicies.v1.TopicPolicies before_;
+    private topicpolicies.v1.ChangeOrigin origin_;
     private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder> beforeBuilder_;
+        topicpolicies.v1.ChangeOrigin, topicpolicies.v1.ChangeOrigin.Builder, topicpolicies.v1.ChangeOriginOrBuilder> originBuilder_;
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
-     * @return Whether the before field is set.
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
+     * @return Whether the origin field is set.
      */
-    public boolean hasBefore() {
-      return ((bitField0_ & 0x00008000) != 0);
+    public boolean hasOrigin() {
+      return ((bitField0_ & 0x00000080) != 0);
     }
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
-     * @return The before.
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
+     * @return The origin.
      */
-    public topicpolicies.v1.TopicPolicies getBefore() {
-      if (beforeBuilder_ == null) {
-        return before_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : before_;
+    public topicpolicies.v1.ChangeOrigin getOrigin() {
+      if (originBuilder_ == null) {
+        return origin_ == null ? topicpolicies.v1.ChangeOrigin.getDefaultInstance() : origin_;
       } else {
-        return beforeBuilder_.getMessage();
+        return originBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
      */
-    public Builder setBefore(topicpolicies.v1.TopicPolicies value) {
-      if (beforeBuilder_ == null) {
+    public Builder setOrigin(topicpolicies.v1.ChangeOrigin value) {
+      if (originBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        before_ = value;
+        origin_ = value;
       } else {
-        beforeBuilder_.setMessage(value);
+        originBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00008000;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
      */
-    public Builder setBefore(
-        topicpolicies.v1.TopicPolicies.Builder builderForValue) {
-      if (beforeBuilder_ == null) {
-        before_ = builderForValue.build();
+    public Builder setOrigin(
+        topicpolicies.v1.ChangeOrigin.Builder builderForValue) {
+      if (originBuilder_ == null) {
+        origin_ = builderForValue.build();
       } else {
-        beforeBuilder_.setMessage(builderForValue.build());
+        originBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00008000;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
      */
-    public Builder mergeBefore(topicpolicies.v1.TopicPolicies value) {
-      if (beforeBuilder_ == null) {
-        if (((bitField0_ & 0x00008000) != 0) &&
-          before_ != null &&
-          before_ != topicpolicies.v1.TopicPolicies.getDefaultInstance()) {
-          getBeforeBuilder().mergeFrom(value);
+    public Builder mergeOrigin(topicpolicies.v1.ChangeOrigin value) {
+      if (originBuilder_ == null) {
+        if (((bitField0_ & 0x00000080) != 0) &&
+          origin_ != null &&
+          origin_ != topicpolicies.v1.ChangeOrigin.getDefaultInstance()) {
+          getOriginBuilder().mergeFrom(value);
         } else {
-          before_ = value;
+          origin_ = value;
         }
       } else {
-        beforeBuilder_.mergeFrom(value);
+        originBuilder_.mergeFrom(value);
       }
-      if (before_ != null) {
-        bitField0_ |= 0x00008000;
+      if (origin_ != null) {
+        bitField0_ |= 0x00000080;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
      */
-    public Builder clearBefore() {
-      bitField0_ = (bitField0_ & ~0x00008000);
-      before_ = null;
-      if (beforeBuilder_ != null) {
-        beforeBuilder_.dispose();
-        beforeBuilder_ = null;
+    public Builder clearOrigin() {
+      bitField0_ = (bitField0_ & ~0x00000080);
+      origin_ = null;
+      if (originBuilder_ != null) {
+        originBuilder_.dispose();
+        originBuilder_ = null;
       }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
      */
-    public topicpolicies.v1.TopicPolicies.Builder getBeforeBuilder() {
-      bitField0_ |= 0x00008000;
+    public topicpolicies.v1.ChangeOrigin.Builder getOriginBuilder() {
+      bitField0_ |= 0x00000080;
       onChanged();
-      return getBeforeFieldBuilder().getBuilder();
+      return getOriginFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
      */
-    public topicpolicies.v1.TopicPoliciesOrBuilder getBeforeOrBuilder() {
-      if (beforeBuilder_ != null) {
-        return beforeBuilder_.getMessageOrBuilder();
+    public topicpolicies.v1.ChangeOriginOrBuilder getOriginOrBuilder() {
+      if (originBuilder_ != null) {
+        return originBuilder_.getMessageOrBuilder();
       } else {
-        return before_ == null ?
-            topicpolicies.v1.TopicPolicies.getDefaultInstance() : before_;
+        return origin_ == null ?
+            topicpolicies.v1.ChangeOrigin.getDefaultInstance() : origin_;
       }
     }
     /**
      * <pre>
-     * The document before the event; unset if there was none, or if it is not known.
+     * Where it came from.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>
-        getBeforeFieldBuilder() {
-      if (beforeBuilder_ == null) {
-        beforeBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>(
-                getBefore(),
+        topicpolicies.v1.ChangeOrigin, topicpolicies.v1.ChangeOrigin.Builder, topicpolicies.v1.ChangeOriginOrBuilder>
+        getOriginFieldBuilder() {
+      if (originBuilder_ == null) {
+        originBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.ChangeOrigin, topicpolicies.v1.ChangeOrigin.Builder, topicpolicies.v1.ChangeOriginOrBuilder>(
+                getOrigin(),
                 getParentForChildren(),
                 isClean());
-        before_ = null;
+        origin_ = null;
       }
-      return beforeBuilder_;
-    }
-
-    private boolean beforeKnown_ ;
-    /**
-     * <pre>
-     * Whether it is known what was before.
-     * </pre>
-     *
-     * <code>bool before_known = 17;</code>
-     * @return The beforeKnown.
-     */
-    @java.lang.Override
-    public boolean getBeforeKnown() {
-      return beforeKnown_;
-    }
-    /**
-     * <pre>
-     * Whether it is known what was before.
-     * </pre>
-     *
-     * <code>bool before_known = 17;</code>
-     * @param value The beforeKnown to set.
-     * @return This builder for chaining.
-     */
-    public Builder setBeforeKnown(boolean value) {
-
-      beforeKnown_ = value;
-      bitField0_ |= 0x00010000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Whether it is known what was before.
-     * </pre>
-     *
-     * <code>bool before_known = 17;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearBeforeKnown() {
-      bitField0_ = (bitField0_ & ~0x00010000);
-      beforeKnown_ = false;
-      onChanged();
-      return this;
-    }
-
-    private topicpolicies.v1.TopicPolicies after_;
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder> afterBuilder_;
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     * @return Whether the after field is set.
-     */
-    public boolean hasAfter() {
-      return ((bitField0_ & 0x00020000) != 0);
-    }
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     * @return The after.
-     */
-    public topicpolicies.v1.TopicPolicies getAfter() {
-      if (afterBuilder_ == null) {
-        return after_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : after_;
-      } else {
-        return afterBuilder_.getMessage();
-      }
-    }
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     */
-    public Builder setAfter(topicpolicies.v1.TopicPolicies value) {
-      if (afterBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        after_ = value;
-      } else {
-        afterBuilder_.setMessage(value);
-      }
-      bitField0_ |= 0x00020000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     */
-    public Builder setAfter(
-        topicpolicies.v1.TopicPolicies.Builder builderForValue) {
-      if (afterBuilder_ == null) {
-        after_ = builderForValue.build();
-      } else {
-        afterBuilder_.setMessage(builderForValue.build());
-      }
-      bitField0_ |= 0x00020000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     */
-    public Builder mergeAfter(topicpolicies.v1.TopicPolicies value) {
-      if (afterBuilder_ == null) {
-        if (((bitField0_ & 0x00020000) != 0) &&
-          after_ != null &&
-          after_ != topicpolicies.v1.TopicPolicies.getDefaultInstance()) {
-          getAfterBuilder().mergeFrom(value);
-        } else {
-          after_ = value;
-        }
-      } else {
-        afterBuilder_.mergeFrom(value);
-      }
-      if (after_ != null) {
-        bitField0_ |= 0x00020000;
-        onChanged();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     */
-    public Builder clearAfter() {
-      bitField0_ = (bitField0_ & ~0x00020000);
-      after_ = null;
-      if (afterBuilder_ != null) {
-        afterBuilder_.dispose();
-        afterBuilder_ = null;
-      }
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     */
-    public topicpolicies.v1.TopicPolicies.Builder getAfterBuilder() {
-      bitField0_ |= 0x00020000;
-      onChanged();
-      return getAfterFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     */
-    public topicpolicies.v1.TopicPoliciesOrBuilder getAfterOrBuilder() {
-      if (afterBuilder_ != null) {
-        return afterBuilder_.getMessageOrBuilder();
-      } else {
-        return after_ == null ?
-            topicpolicies.v1.TopicPolicies.getDefaultInstance() : after_;
-      }
-    }
-    /**
-     * <pre>
-     * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>
-        getAfterFieldBuilder() {
-      if (afterBuilder_ == null) {
-        afterBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>(
-                getAfter(),
-                getParentForChildren(),
-                isClean());
-        after_ = null;
-      }
-      return afterBuilder_;
+      return originBuilder_;
     }
 
     private com.google.protobuf.FieldMask changed_;
@@ -3632,21 +2115,23 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.FieldMask, com.google.protobuf.FieldMask.Builder, com.google.protobuf.FieldMaskOrBuilder> changedBuilder_;
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      * @return Whether the changed field is set.
      */
     public boolean hasChanged() {
-      return ((bitField0_ & 0x00040000) != 0);
+      return ((bitField0_ & 0x00000100) != 0);
     }
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      * @return The changed.
      */
     public com.google.protobuf.FieldMask getChanged() {
@@ -3658,10 +2143,11 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      */
     public Builder setChanged(com.google.protobuf.FieldMask value) {
       if (changedBuilder_ == null) {
@@ -3672,16 +2158,17 @@ private static final long serialVersionUID = 0L;
       } else {
         changedBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00040000;
+      bitField0_ |= 0x00000100;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      */
     public Builder setChanged(
         com.google.protobuf.FieldMask.Builder builderForValue) {
@@ -3690,20 +2177,21 @@ private static final long serialVersionUID = 0L;
       } else {
         changedBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00040000;
+      bitField0_ |= 0x00000100;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      */
     public Builder mergeChanged(com.google.protobuf.FieldMask value) {
       if (changedBuilder_ == null) {
-        if (((bitField0_ & 0x00040000) != 0) &&
+        if (((bitField0_ & 0x00000100) != 0) &&
           changed_ != null &&
           changed_ != com.google.protobuf.FieldMask.getDefaultInstance()) {
           getChangedBuilder().mergeFrom(value);
@@ -3714,20 +2202,21 @@ private static final long serialVersionUID = 0L;
         changedBuilder_.mergeFrom(value);
       }
       if (changed_ != null) {
-        bitField0_ |= 0x00040000;
+        bitField0_ |= 0x00000100;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      */
     public Builder clearChanged() {
-      bitField0_ = (bitField0_ & ~0x00040000);
+      bitField0_ = (bitField0_ & ~0x00000100);
       changed_ = null;
       if (changedBuilder_ != null) {
         changedBuilder_.dispose();
@@ -3738,22 +2227,24 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      */
     public com.google.protobuf.FieldMask.Builder getChangedBuilder() {
-      bitField0_ |= 0x00040000;
+      bitField0_ |= 0x00000100;
       onChanged();
       return getChangedFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      */
     public com.google.protobuf.FieldMaskOrBuilder getChangedOrBuilder() {
       if (changedBuilder_ != null) {
@@ -3765,10 +2256,11 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields and entries of maps that differ between the two, also where that is a secret.
+     * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+     * the fields. Unset: nothing does.
      * </pre>
      *
-     * <code>.google.protobuf.FieldMask changed = 19;</code>
+     * <code>.google.protobuf.FieldMask changed = 9;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
         com.google.protobuf.FieldMask, com.google.protobuf.FieldMask.Builder, com.google.protobuf.FieldMaskOrBuilder>
@@ -3790,7 +2282,7 @@ private static final long serialVersionUID = 0L;
      * Whether the event was computed from something else than the document that it met.
      * </pre>
      *
-     * <code>bool stale = 20;</code>
+     * <code>bool stale = 10;</code>
      * @return The stale.
      */
     @java.lang.Override
@@ -3802,14 +2294,14 @@ private static final long serialVersionUID = 0L;
      * Whether the event was computed from something else than the document that it met.
      * </pre>
      *
-     * <code>bool stale = 20;</code>
+     * <code>bool stale = 10;</code>
      * @param value The stale to set.
      * @return This builder for chaining.
      */
     public Builder setStale(boolean value) {
 
       stale_ = value;
-      bitField0_ |= 0x00080000;
+      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }
@@ -3818,11 +2310,11 @@ private static final long serialVersionUID = 0L;
      * Whether the event was computed from something else than the document that it met.
      * </pre>
      *
-     * <code>bool stale = 20;</code>
+     * <code>bool stale = 10;</code>
      * @return This builder for chaining.
      */
     public Builder clearStale() {
-      bitField0_ = (bitField0_ & ~0x00080000);
+      bitField0_ = (bitField0_ & ~0x00000200);
       stale_ = false;
       onChanged();
       return this;
@@ -3834,7 +2326,7 @@ private static final long serialVersionUID = 0L;
      * A broker's event that no recent document explains: applying its difference from the newest may have undone something.
      * </pre>
      *
-     * <code>bool unexplained = 21;</code>
+     * <code>bool unexplained = 11;</code>
      * @return The unexplained.
      */
     @java.lang.Override
@@ -3846,14 +2338,14 @@ private static final long serialVersionUID = 0L;
      * A broker's event that no recent document explains: applying its difference from the newest may have undone something.
      * </pre>
      *
-     * <code>bool unexplained = 21;</code>
+     * <code>bool unexplained = 11;</code>
      * @param value The unexplained to set.
      * @return This builder for chaining.
      */
     public Builder setUnexplained(boolean value) {
 
       unexplained_ = value;
-      bitField0_ |= 0x00100000;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }
@@ -3862,11 +2354,11 @@ private static final long serialVersionUID = 0L;
      * A broker's event that no recent document explains: applying its difference from the newest may have undone something.
      * </pre>
      *
-     * <code>bool unexplained = 21;</code>
+     * <code>bool unexplained = 11;</code>
      * @return This builder for chaining.
      */
     public Builder clearUnexplained() {
-      bitField0_ = (bitField0_ & ~0x00100000);
+      bitField0_ = (bitField0_ & ~0x00000400);
       unexplained_ = false;
       onChanged();
       return this;
@@ -3878,7 +2370,7 @@ private static final long serialVersionUID = 0L;
      * A broker's event that two recent documents explain differently: the newer was believed.
      * </pre>
      *
-     * <code>bool ambiguous = 22;</code>
+     * <code>bool ambiguous = 12;</code>
      * @return The ambiguous.
      */
     @java.lang.Override
@@ -3890,14 +2382,14 @@ private static final long serialVersionUID = 0L;
      * A broker's event that two recent documents explain differently: the newer was believed.
      * </pre>
      *
-     * <code>bool ambiguous = 22;</code>
+     * <code>bool ambiguous = 12;</code>
      * @param value The ambiguous to set.
      * @return This builder for chaining.
      */
     public Builder setAmbiguous(boolean value) {
 
       ambiguous_ = value;
-      bitField0_ |= 0x00200000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
@@ -3906,11 +2398,11 @@ private static final long serialVersionUID = 0L;
      * A broker's event that two recent documents explain differently: the newer was believed.
      * </pre>
      *
-     * <code>bool ambiguous = 22;</code>
+     * <code>bool ambiguous = 12;</code>
      * @return This builder for chaining.
      */
     public Builder clearAmbiguous() {
-      bitField0_ = (bitField0_ & ~0x00200000);
+      bitField0_ = (bitField0_ & ~0x00000800);
       ambiguous_ = false;
       onChanged();
       return this;
@@ -3922,7 +2414,7 @@ private static final long serialVersionUID = 0L;
      * Whether it came from another cluster.
      * </pre>
      *
-     * <code>bool replicated = 23;</code>
+     * <code>bool replicated = 13;</code>
      * @return The replicated.
      */
     @java.lang.Override
@@ -3934,14 +2426,14 @@ private static final long serialVersionUID = 0L;
      * Whether it came from another cluster.
      * </pre>
      *
-     * <code>bool replicated = 23;</code>
+     * <code>bool replicated = 13;</code>
      * @param value The replicated to set.
      * @return This builder for chaining.
      */
     public Builder setReplicated(boolean value) {
 
       replicated_ = value;
-      bitField0_ |= 0x00400000;
+      bitField0_ |= 0x00001000;
       onChanged();
       return this;
     }
@@ -3950,11 +2442,11 @@ private static final long serialVersionUID = 0L;
      * Whether it came from another cluster.
      * </pre>
      *
-     * <code>bool replicated = 23;</code>
+     * <code>bool replicated = 13;</code>
      * @return This builder for chaining.
      */
     public Builder clearReplicated() {
-      bitField0_ = (bitField0_ & ~0x00400000);
+      bitField0_ = (bitField0_ & ~0x00001000);
       replicated_ = false;
       onChanged();
       return this;
@@ -3963,10 +2455,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object problem_ = "";
     /**
      * <pre>
-     * Why it could not be read; empty if it could.
+     * Why it could not be read. Unset: it could.
      * </pre>
      *
-     * <code>string problem = 24;</code>
+     * <code>string problem = 14;</code>
      * @return The problem.
      */
     public java.lang.String getProblem() {
@@ -3983,10 +2475,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it could not be read; empty if it could.
+     * Why it could not be read. Unset: it could.
      * </pre>
      *
-     * <code>string problem = 24;</code>
+     * <code>string problem = 14;</code>
      * @return The bytes for problem.
      */
     public com.google.protobuf.ByteString
@@ -4004,10 +2496,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it could not be read; empty if it could.
+     * Why it could not be read. Unset: it could.
      * </pre>
      *
-     * <code>string problem = 24;</code>
+     * <code>string problem = 14;</code>
      * @param value The problem to set.
      * @return This builder for chaining.
      */
@@ -4015,30 +2507,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       problem_ = value;
-      bitField0_ |= 0x00800000;
+      bitField0_ |= 0x00002000;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Why it could not be read; empty if it could.
+     * Why it could not be read. Unset: it could.
      * </pre>
      *
-     * <code>string problem = 24;</code>
+     * <code>string problem = 14;</code>
      * @return This builder for chaining.
      */
     public Builder clearProblem() {
       problem_ = getDefaultInstance().getProblem();
-      bitField0_ = (bitField0_ & ~0x00800000);
+      bitField0_ = (bitField0_ & ~0x00002000);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Why it could not be read; empty if it could.
+     * Why it could not be read. Unset: it could.
      * </pre>
      *
-     * <code>string problem = 24;</code>
+     * <code>string problem = 14;</code>
      * @param value The bytes for problem to set.
      * @return This builder for chaining.
      */
@@ -4047,7 +2539,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       problem_ = value;
-      bitField0_ |= 0x00800000;
+      bitField0_ |= 0x00002000;
       onChanged();
       return this;
     }

@@ -10,42 +10,60 @@ public interface HistoryEntryOrBuilder extends
 
   /**
    * <pre>
-   * The topic's full name; empty if the event could not be read.
+   * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+   * kept in no history: it has "********" for them.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return Whether the document field is set.
    */
-  java.lang.String getTopic();
+  boolean hasDocument();
   /**
    * <pre>
-   * The topic's full name; empty if the event could not be read.
+   * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+   * kept in no history: it has "********" for them.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The bytes for topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return The document.
    */
-  com.google.protobuf.ByteString
-      getTopicBytes();
+  topicpolicies.v1.PolicyDocument getDocument();
+  /**
+   * <pre>
+   * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
+   * kept in no history: it has "********" for them.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   */
+  topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder();
 
   /**
    * <pre>
-   * The scope.
+   * The document before the event. Unset: it is not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The enum numeric value on the wire for scope.
+   * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+   * @return Whether the previous field is set.
    */
-  int getScopeValue();
+  boolean hasPrevious();
   /**
    * <pre>
-   * The scope.
+   * The document before the event. Unset: it is not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The scope.
+   * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+   * @return The previous.
    */
-  topicpolicies.v1.Scope getScope();
+  topicpolicies.v1.PolicyDocument getPrevious();
+  /**
+   * <pre>
+   * The document before the event. Unset: it is not known.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 2;</code>
+   */
+  topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder();
 
   /**
    * <pre>
@@ -87,7 +105,8 @@ public interface HistoryEntryOrBuilder extends
 
   /**
    * <pre>
-   * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+   * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+   * this.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -96,7 +115,8 @@ public interface HistoryEntryOrBuilder extends
   boolean hasTime();
   /**
    * <pre>
-   * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+   * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+   * this.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -105,7 +125,8 @@ public interface HistoryEntryOrBuilder extends
   com.google.protobuf.Timestamp getTime();
   /**
    * <pre>
-   * When it happened: its publish time, but never before the event before it in its partition and never in the future. The history is ordered by this.
+   * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
+   * this.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp time = 5;</code>
@@ -114,162 +135,29 @@ public interface HistoryEntryOrBuilder extends
 
   /**
    * <pre>
-   * When it was published, by its writer's word.
-   * </pre>
-   *
-   * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-   * @return Whether the publishTime field is set.
-   */
-  boolean hasPublishTime();
-  /**
-   * <pre>
-   * When it was published, by its writer's word.
-   * </pre>
-   *
-   * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-   * @return The publishTime.
-   */
-  com.google.protobuf.Timestamp getPublishTime();
-  /**
-   * <pre>
-   * When it was published, by its writer's word.
-   * </pre>
-   *
-   * <code>.google.protobuf.Timestamp publish_time = 6;</code>
-   */
-  com.google.protobuf.TimestampOrBuilder getPublishTimeOrBuilder();
-
-  /**
-   * <pre>
-   * Who asked for it; empty if that is not known.
-   * </pre>
-   *
-   * <code>string actor = 7;</code>
-   * @return The actor.
-   */
-  java.lang.String getActor();
-  /**
-   * <pre>
-   * Who asked for it; empty if that is not known.
-   * </pre>
-   *
-   * <code>string actor = 7;</code>
-   * @return The bytes for actor.
-   */
-  com.google.protobuf.ByteString
-      getActorBytes();
-
-  /**
-   * <pre>
-   * What is known of the actor.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-   * @return The enum numeric value on the wire for actorStanding.
-   */
-  int getActorStandingValue();
-  /**
-   * <pre>
-   * What is known of the actor.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.ActorStanding actor_standing = 8;</code>
-   * @return The actorStanding.
-   */
-  topicpolicies.v1.ActorStanding getActorStanding();
-
-  /**
-   * <pre>
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-   * </pre>
-   *
-   * <code>string request_id = 9;</code>
-   * @return The requestId.
-   */
-  java.lang.String getRequestId();
-  /**
-   * <pre>
-   * The id of the request, as in UpdatePolicyResponse; empty for a broker's event and for repairs.
-   * </pre>
-   *
-   * <code>string request_id = 9;</code>
-   * @return The bytes for requestId.
-   */
-  com.google.protobuf.ByteString
-      getRequestIdBytes();
-
-  /**
-   * <pre>
-   * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-   * </pre>
-   *
-   * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-   * @return Whether the updateMask field is set.
-   */
-  boolean hasUpdateMask();
-  /**
-   * <pre>
-   * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-   * </pre>
-   *
-   * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-   * @return The updateMask.
-   */
-  com.google.protobuf.FieldMask getUpdateMask();
-  /**
-   * <pre>
-   * The mask of the request; of a broker's event what it was taken to change, setting by setting.
-   * </pre>
-   *
-   * <code>.google.protobuf.FieldMask update_mask = 10;</code>
-   */
-  com.google.protobuf.FieldMaskOrBuilder getUpdateMaskOrBuilder();
-
-  /**
-   * <pre>
-   * The name of the producer that wrote the event; empty on the embedded log.
-   * </pre>
-   *
-   * <code>string producer_name = 11;</code>
-   * @return The producerName.
-   */
-  java.lang.String getProducerName();
-  /**
-   * <pre>
-   * The name of the producer that wrote the event; empty on the embedded log.
-   * </pre>
-   *
-   * <code>string producer_name = 11;</code>
-   * @return The bytes for producerName.
-   */
-  com.google.protobuf.ByteString
-      getProducerNameBytes();
-
-  /**
-   * <pre>
    * The partition of the change log.
    * </pre>
    *
-   * <code>int32 partition = 12;</code>
+   * <code>int32 partition = 6;</code>
    * @return The partition.
    */
   int getPartition();
 
   /**
    * <pre>
-   * The position in that partition.
+   * The position in that partition, as in PolicyChange.
    * </pre>
    *
-   * <code>string position = 13;</code>
+   * <code>string position = 7;</code>
    * @return The position.
    */
   java.lang.String getPosition();
   /**
    * <pre>
-   * The position in that partition.
+   * The position in that partition, as in PolicyChange.
    * </pre>
    *
-   * <code>string position = 13;</code>
+   * <code>string position = 7;</code>
    * @return The bytes for position.
    */
   com.google.protobuf.ByteString
@@ -277,132 +165,58 @@ public interface HistoryEntryOrBuilder extends
 
   /**
    * <pre>
-   * The document's version after the event; if it was the event that changed it, its position.
+   * Where it came from.
    * </pre>
    *
-   * <code>string version = 14;</code>
-   * @return The version.
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
+   * @return Whether the origin field is set.
    */
-  java.lang.String getVersion();
+  boolean hasOrigin();
   /**
    * <pre>
-   * The document's version after the event; if it was the event that changed it, its position.
+   * Where it came from.
    * </pre>
    *
-   * <code>string version = 14;</code>
-   * @return The bytes for version.
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
+   * @return The origin.
    */
-  com.google.protobuf.ByteString
-      getVersionBytes();
+  topicpolicies.v1.ChangeOrigin getOrigin();
+  /**
+   * <pre>
+   * Where it came from.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 8;</code>
+   */
+  topicpolicies.v1.ChangeOriginOrBuilder getOriginOrBuilder();
 
   /**
    * <pre>
-   * The version before; empty if the log did not tell.
+   * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+   * the fields. Unset: nothing does.
    * </pre>
    *
-   * <code>string previous_version = 15;</code>
-   * @return The previousVersion.
-   */
-  java.lang.String getPreviousVersion();
-  /**
-   * <pre>
-   * The version before; empty if the log did not tell.
-   * </pre>
-   *
-   * <code>string previous_version = 15;</code>
-   * @return The bytes for previousVersion.
-   */
-  com.google.protobuf.ByteString
-      getPreviousVersionBytes();
-
-  /**
-   * <pre>
-   * The document before the event; unset if there was none, or if it is not known.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
-   * @return Whether the before field is set.
-   */
-  boolean hasBefore();
-  /**
-   * <pre>
-   * The document before the event; unset if there was none, or if it is not known.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
-   * @return The before.
-   */
-  topicpolicies.v1.TopicPolicies getBefore();
-  /**
-   * <pre>
-   * The document before the event; unset if there was none, or if it is not known.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies before = 16;</code>
-   */
-  topicpolicies.v1.TopicPoliciesOrBuilder getBeforeOrBuilder();
-
-  /**
-   * <pre>
-   * Whether it is known what was before.
-   * </pre>
-   *
-   * <code>bool before_known = 17;</code>
-   * @return The beforeKnown.
-   */
-  boolean getBeforeKnown();
-
-  /**
-   * <pre>
-   * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-   * @return Whether the after field is set.
-   */
-  boolean hasAfter();
-  /**
-   * <pre>
-   * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-   * @return The after.
-   */
-  topicpolicies.v1.TopicPolicies getAfter();
-  /**
-   * <pre>
-   * The document after the event; unset if there is none. Secrets of an object storage are kept in no history: it has "********" for them.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies after = 18;</code>
-   */
-  topicpolicies.v1.TopicPoliciesOrBuilder getAfterOrBuilder();
-
-  /**
-   * <pre>
-   * Fields and entries of maps that differ between the two, also where that is a secret.
-   * </pre>
-   *
-   * <code>.google.protobuf.FieldMask changed = 19;</code>
+   * <code>.google.protobuf.FieldMask changed = 9;</code>
    * @return Whether the changed field is set.
    */
   boolean hasChanged();
   /**
    * <pre>
-   * Fields and entries of maps that differ between the two, also where that is a secret.
+   * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+   * the fields. Unset: nothing does.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask changed = 19;</code>
+   * <code>.google.protobuf.FieldMask changed = 9;</code>
    * @return The changed.
    */
   com.google.protobuf.FieldMask getChanged();
   /**
    * <pre>
-   * Fields and entries of maps that differ between the two, also where that is a secret.
+   * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
+   * the fields. Unset: nothing does.
    * </pre>
    *
-   * <code>.google.protobuf.FieldMask changed = 19;</code>
+   * <code>.google.protobuf.FieldMask changed = 9;</code>
    */
   com.google.protobuf.FieldMaskOrBuilder getChangedOrBuilder();
 
@@ -411,7 +225,7 @@ public interface HistoryEntryOrBuilder extends
    * Whether the event was computed from something else than the document that it met.
    * </pre>
    *
-   * <code>bool stale = 20;</code>
+   * <code>bool stale = 10;</code>
    * @return The stale.
    */
   boolean getStale();
@@ -421,7 +235,7 @@ public interface HistoryEntryOrBuilder extends
    * A broker's event that no recent document explains: applying its difference from the newest may have undone something.
    * </pre>
    *
-   * <code>bool unexplained = 21;</code>
+   * <code>bool unexplained = 11;</code>
    * @return The unexplained.
    */
   boolean getUnexplained();
@@ -431,7 +245,7 @@ public interface HistoryEntryOrBuilder extends
    * A broker's event that two recent documents explain differently: the newer was believed.
    * </pre>
    *
-   * <code>bool ambiguous = 22;</code>
+   * <code>bool ambiguous = 12;</code>
    * @return The ambiguous.
    */
   boolean getAmbiguous();
@@ -441,26 +255,26 @@ public interface HistoryEntryOrBuilder extends
    * Whether it came from another cluster.
    * </pre>
    *
-   * <code>bool replicated = 23;</code>
+   * <code>bool replicated = 13;</code>
    * @return The replicated.
    */
   boolean getReplicated();
 
   /**
    * <pre>
-   * Why it could not be read; empty if it could.
+   * Why it could not be read. Unset: it could.
    * </pre>
    *
-   * <code>string problem = 24;</code>
+   * <code>string problem = 14;</code>
    * @return The problem.
    */
   java.lang.String getProblem();
   /**
    * <pre>
-   * Why it could not be read; empty if it could.
+   * Why it could not be read. Unset: it could.
    * </pre>
    *
-   * <code>string problem = 24;</code>
+   * <code>string problem = 14;</code>
    * @return The bytes for problem.
    */
   com.google.protobuf.ByteString

@@ -49,7 +49,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp startTime_;
   /**
    * <pre>
-   * Its beginning; unset: from the beginning of the log.
+   * Its beginning. Unset: from the beginning of the log.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -61,7 +61,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Its beginning; unset: from the beginning of the log.
+   * Its beginning. Unset: from the beginning of the log.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -73,7 +73,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Its beginning; unset: from the beginning of the log.
+   * Its beginning. Unset: from the beginning of the log.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -563,7 +563,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> startTimeBuilder_;
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -574,7 +574,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -589,7 +589,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -609,7 +609,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -627,7 +627,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -652,7 +652,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -669,7 +669,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -681,7 +681,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -696,7 +696,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its beginning; unset: from the beginning of the log.
+     * Its beginning. Unset: from the beginning of the log.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp start_time = 1;</code>

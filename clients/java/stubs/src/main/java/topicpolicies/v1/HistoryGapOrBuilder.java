@@ -10,7 +10,7 @@ public interface HistoryGapOrBuilder extends
 
   /**
    * <pre>
-   * Its beginning; unset: from the beginning of the log.
+   * Its beginning. Unset: from the beginning of the log.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -19,7 +19,7 @@ public interface HistoryGapOrBuilder extends
   boolean hasStartTime();
   /**
    * <pre>
-   * Its beginning; unset: from the beginning of the log.
+   * Its beginning. Unset: from the beginning of the log.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp start_time = 1;</code>
@@ -28,7 +28,7 @@ public interface HistoryGapOrBuilder extends
   com.google.protobuf.Timestamp getStartTime();
   /**
    * <pre>
-   * Its beginning; unset: from the beginning of the log.
+   * Its beginning. Unset: from the beginning of the log.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp start_time = 1;</code>

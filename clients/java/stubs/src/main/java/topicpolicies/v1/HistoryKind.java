@@ -191,7 +191,7 @@ public enum HistoryKind
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(9);
+    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(10);
   }
 
   private static final HistoryKind[] VALUES = values();

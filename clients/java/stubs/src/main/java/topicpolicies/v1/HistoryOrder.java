@@ -37,15 +37,6 @@ public enum HistoryOrder
    * <code>HISTORY_ORDER_OLDEST_FIRST = 2;</code>
    */
   HISTORY_ORDER_OLDEST_FIRST(2),
-  /**
-   * <pre>
-   * As this server recorded them, the first one first. Whoever goes on from the `end_token` of an answer misses and repeats nothing, also where
-   * events of several partitions come in another order than their times. For whoever copies the history.
-   * </pre>
-   *
-   * <code>HISTORY_ORDER_RECORDED = 3;</code>
-   */
-  HISTORY_ORDER_RECORDED(3),
   UNRECOGNIZED(-1),
   ;
 
@@ -73,15 +64,6 @@ public enum HistoryOrder
    * <code>HISTORY_ORDER_OLDEST_FIRST = 2;</code>
    */
   public static final int HISTORY_ORDER_OLDEST_FIRST_VALUE = 2;
-  /**
-   * <pre>
-   * As this server recorded them, the first one first. Whoever goes on from the `end_token` of an answer misses and repeats nothing, also where
-   * events of several partitions come in another order than their times. For whoever copies the history.
-   * </pre>
-   *
-   * <code>HISTORY_ORDER_RECORDED = 3;</code>
-   */
-  public static final int HISTORY_ORDER_RECORDED_VALUE = 3;
 
 
   public final int getNumber() {
@@ -111,7 +93,6 @@ public enum HistoryOrder
       case 0: return HISTORY_ORDER_UNSPECIFIED;
       case 1: return HISTORY_ORDER_NEWEST_FIRST;
       case 2: return HISTORY_ORDER_OLDEST_FIRST;
-      case 3: return HISTORY_ORDER_RECORDED;
       default: return null;
     }
   }
@@ -142,7 +123,7 @@ public enum HistoryOrder
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(8);
+    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(9);
   }
 
   private static final HistoryOrder[] VALUES = values();

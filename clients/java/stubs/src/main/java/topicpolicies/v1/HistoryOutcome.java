@@ -191,7 +191,7 @@ public enum HistoryOutcome
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(10);
+    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(11);
   }
 
   private static final HistoryOutcome[] VALUES = values();

@@ -123,7 +123,7 @@ public enum InactiveTopicDeleteMode
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(1);
+    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(2);
   }
 
   private static final InactiveTopicDeleteMode[] VALUES = values();

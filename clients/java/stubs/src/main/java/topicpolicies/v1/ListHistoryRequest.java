@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * Which part of the history is to be listed.
+ * Which part of the history is to be listed. To copy the history, watch it in the mode ENTRIES.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.ListHistoryRequest}
@@ -27,7 +27,6 @@ private static final long serialVersionUID = 0L;
     actor_ = "";
     order_ = 0;
     pageToken_ = "";
-    untilToken_ = "";
   }
 
   @java.lang.Override
@@ -56,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object topic_ = "";
   /**
    * <pre>
-   * The topic whose history is listed. Either this or `namespace`.
+   * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -77,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The topic whose history is listed. Either this or `namespace`.
+   * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -103,7 +102,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object namespace_ = "";
   /**
    * <pre>
-   * The namespace whose history is listed: "tenant/namespace".
+   * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
    * </pre>
    *
    * <code>string namespace = 2;</code>
@@ -124,7 +123,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The namespace whose history is listed: "tenant/namespace".
+   * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
    * </pre>
    *
    * <code>string namespace = 2;</code>
@@ -159,7 +158,7 @@ private static final long serialVersionUID = 0L;
           };
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -172,7 +171,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -184,7 +183,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -197,7 +196,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -210,7 +209,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -304,7 +303,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object actor_ = "";
   /**
    * <pre>
-   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+   * 256 characters.
    * </pre>
    *
    * <code>optional string actor = 6;</code>
@@ -316,7 +316,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+   * 256 characters.
    * </pre>
    *
    * <code>optional string actor = 6;</code>
@@ -337,7 +338,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+   * 256 characters.
    * </pre>
    *
    * <code>optional string actor = 6;</code>
@@ -362,7 +364,7 @@ private static final long serialVersionUID = 0L;
   private int order_ = 0;
   /**
    * <pre>
-   * In which order.
+   * In which order. Unset: NEWEST_FIRST.
    * </pre>
    *
    * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -373,7 +375,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * In which order.
+   * In which order. Unset: NEWEST_FIRST.
    * </pre>
    *
    * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -388,7 +390,7 @@ private static final long serialVersionUID = 0L;
   private int pageSize_ = 0;
   /**
    * <pre>
-   * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+   * Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
    * </pre>
    *
    * <code>int32 page_size = 8;</code>
@@ -404,7 +406,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object pageToken_ = "";
   /**
    * <pre>
-   * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    * </pre>
    *
    * <code>string page_token = 9;</code>
@@ -425,7 +427,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    * </pre>
    *
    * <code>string page_token = 9;</code>
@@ -440,53 +442,6 @@ private static final long serialVersionUID = 0L;
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
       pageToken_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int UNTIL_TOKEN_FIELD_NUMBER = 10;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object untilToken_ = "";
-  /**
-   * <pre>
-   * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-   * </pre>
-   *
-   * <code>string until_token = 10;</code>
-   * @return The untilToken.
-   */
-  @java.lang.Override
-  public java.lang.String getUntilToken() {
-    java.lang.Object ref = untilToken_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      untilToken_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-   * </pre>
-   *
-   * <code>string until_token = 10;</code>
-   * @return The bytes for untilToken.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getUntilTokenBytes() {
-    java.lang.Object ref = untilToken_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      untilToken_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -539,9 +494,6 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(pageToken_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 9, pageToken_);
     }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(untilToken_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 10, untilToken_);
-    }
     getUnknownFields().writeTo(output);
   }
 
@@ -591,9 +543,6 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(pageToken_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(9, pageToken_);
     }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(untilToken_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(10, untilToken_);
-    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -634,8 +583,6 @@ private static final long serialVersionUID = 0L;
         != other.getPageSize()) return false;
     if (!getPageToken()
         .equals(other.getPageToken())) return false;
-    if (!getUntilToken()
-        .equals(other.getUntilToken())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -673,8 +620,6 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getPageSize();
     hash = (37 * hash) + PAGE_TOKEN_FIELD_NUMBER;
     hash = (53 * hash) + getPageToken().hashCode();
-    hash = (37 * hash) + UNTIL_TOKEN_FIELD_NUMBER;
-    hash = (53 * hash) + getUntilToken().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -774,7 +719,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Which part of the history is to be listed.
+   * Which part of the history is to be listed. To copy the history, watch it in the mode ENTRIES.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.ListHistoryRequest}
@@ -835,7 +780,6 @@ private static final long serialVersionUID = 0L;
       order_ = 0;
       pageSize_ = 0;
       pageToken_ = "";
-      untilToken_ = "";
       return this;
     }
 
@@ -909,9 +853,6 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00000100) != 0)) {
         result.pageToken_ = pageToken_;
-      }
-      if (((from_bitField0_ & 0x00000200) != 0)) {
-        result.untilToken_ = untilToken_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1002,11 +943,6 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000100;
         onChanged();
       }
-      if (!other.getUntilToken().isEmpty()) {
-        untilToken_ = other.untilToken_;
-        bitField0_ |= 0x00000200;
-        onChanged();
-      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -1094,11 +1030,6 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000100;
               break;
             } // case 74
-            case 82: {
-              untilToken_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000200;
-              break;
-            } // case 82
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1119,7 +1050,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object topic_ = "";
     /**
      * <pre>
-     * The topic whose history is listed. Either this or `namespace`.
+     * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1139,7 +1070,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic whose history is listed. Either this or `namespace`.
+     * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1160,7 +1091,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic whose history is listed. Either this or `namespace`.
+     * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1177,7 +1108,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic whose history is listed. Either this or `namespace`.
+     * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1191,7 +1122,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The topic whose history is listed. Either this or `namespace`.
+     * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1211,7 +1142,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object namespace_ = "";
     /**
      * <pre>
-     * The namespace whose history is listed: "tenant/namespace".
+     * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
      * </pre>
      *
      * <code>string namespace = 2;</code>
@@ -1231,7 +1162,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The namespace whose history is listed: "tenant/namespace".
+     * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
      * </pre>
      *
      * <code>string namespace = 2;</code>
@@ -1252,7 +1183,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The namespace whose history is listed: "tenant/namespace".
+     * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
      * </pre>
      *
      * <code>string namespace = 2;</code>
@@ -1269,7 +1200,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The namespace whose history is listed: "tenant/namespace".
+     * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
      * </pre>
      *
      * <code>string namespace = 2;</code>
@@ -1283,7 +1214,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The namespace whose history is listed: "tenant/namespace".
+     * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
      * </pre>
      *
      * <code>string namespace = 2;</code>
@@ -1310,7 +1241,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1322,7 +1253,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1333,7 +1264,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1345,7 +1276,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1365,7 +1296,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1383,7 +1314,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1401,7 +1332,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1415,7 +1346,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1427,7 +1358,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1439,7 +1370,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1456,7 +1387,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1471,7 +1402,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1805,7 +1736,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object actor_ = "";
     /**
      * <pre>
-     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+     * 256 characters.
      * </pre>
      *
      * <code>optional string actor = 6;</code>
@@ -1816,7 +1748,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+     * 256 characters.
      * </pre>
      *
      * <code>optional string actor = 6;</code>
@@ -1836,7 +1769,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+     * 256 characters.
      * </pre>
      *
      * <code>optional string actor = 6;</code>
@@ -1857,7 +1791,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+     * 256 characters.
      * </pre>
      *
      * <code>optional string actor = 6;</code>
@@ -1874,7 +1809,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+     * 256 characters.
      * </pre>
      *
      * <code>optional string actor = 6;</code>
@@ -1888,7 +1824,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+     * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+     * 256 characters.
      * </pre>
      *
      * <code>optional string actor = 6;</code>
@@ -1908,7 +1845,7 @@ private static final long serialVersionUID = 0L;
     private int order_ = 0;
     /**
      * <pre>
-     * In which order.
+     * In which order. Unset: NEWEST_FIRST.
      * </pre>
      *
      * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -1919,7 +1856,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * In which order.
+     * In which order. Unset: NEWEST_FIRST.
      * </pre>
      *
      * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -1934,7 +1871,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * In which order.
+     * In which order. Unset: NEWEST_FIRST.
      * </pre>
      *
      * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -1947,7 +1884,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * In which order.
+     * In which order. Unset: NEWEST_FIRST.
      * </pre>
      *
      * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -1965,7 +1902,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * In which order.
+     * In which order. Unset: NEWEST_FIRST.
      * </pre>
      *
      * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -1981,7 +1918,7 @@ private static final long serialVersionUID = 0L;
     private int pageSize_ ;
     /**
      * <pre>
-     * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+     * Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
      * </pre>
      *
      * <code>int32 page_size = 8;</code>
@@ -1993,7 +1930,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+     * Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
      * </pre>
      *
      * <code>int32 page_size = 8;</code>
@@ -2009,7 +1946,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+     * Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
      * </pre>
      *
      * <code>int32 page_size = 8;</code>
@@ -2025,7 +1962,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object pageToken_ = "";
     /**
      * <pre>
-     * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 9;</code>
@@ -2045,7 +1982,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 9;</code>
@@ -2066,7 +2003,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 9;</code>
@@ -2083,7 +2020,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 9;</code>
@@ -2097,7 +2034,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 9;</code>
@@ -2110,98 +2047,6 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       pageToken_ = value;
       bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object untilToken_ = "";
-    /**
-     * <pre>
-     * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-     * </pre>
-     *
-     * <code>string until_token = 10;</code>
-     * @return The untilToken.
-     */
-    public java.lang.String getUntilToken() {
-      java.lang.Object ref = untilToken_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        untilToken_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-     * </pre>
-     *
-     * <code>string until_token = 10;</code>
-     * @return The bytes for untilToken.
-     */
-    public com.google.protobuf.ByteString
-        getUntilTokenBytes() {
-      java.lang.Object ref = untilToken_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        untilToken_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-     * </pre>
-     *
-     * <code>string until_token = 10;</code>
-     * @param value The untilToken to set.
-     * @return This builder for chaining.
-     */
-    public Builder setUntilToken(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      untilToken_ = value;
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-     * </pre>
-     *
-     * <code>string until_token = 10;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearUntilToken() {
-      untilToken_ = getDefaultInstance().getUntilToken();
-      bitField0_ = (bitField0_ & ~0x00000200);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-     * </pre>
-     *
-     * <code>string until_token = 10;</code>
-     * @param value The bytes for untilToken to set.
-     * @return This builder for chaining.
-     */
-    public Builder setUntilTokenBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      untilToken_ = value;
-      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }

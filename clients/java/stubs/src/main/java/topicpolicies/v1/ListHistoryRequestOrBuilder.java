@@ -10,7 +10,7 @@ public interface ListHistoryRequestOrBuilder extends
 
   /**
    * <pre>
-   * The topic whose history is listed. Either this or `namespace`.
+   * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -19,7 +19,7 @@ public interface ListHistoryRequestOrBuilder extends
   java.lang.String getTopic();
   /**
    * <pre>
-   * The topic whose history is listed. Either this or `namespace`.
+   * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -30,7 +30,7 @@ public interface ListHistoryRequestOrBuilder extends
 
   /**
    * <pre>
-   * The namespace whose history is listed: "tenant/namespace".
+   * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
    * </pre>
    *
    * <code>string namespace = 2;</code>
@@ -39,7 +39,7 @@ public interface ListHistoryRequestOrBuilder extends
   java.lang.String getNamespace();
   /**
    * <pre>
-   * The namespace whose history is listed: "tenant/namespace".
+   * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
    * </pre>
    *
    * <code>string namespace = 2;</code>
@@ -50,7 +50,7 @@ public interface ListHistoryRequestOrBuilder extends
 
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -59,7 +59,7 @@ public interface ListHistoryRequestOrBuilder extends
   java.util.List<topicpolicies.v1.Scope> getScopesList();
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -68,7 +68,7 @@ public interface ListHistoryRequestOrBuilder extends
   int getScopesCount();
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -78,7 +78,7 @@ public interface ListHistoryRequestOrBuilder extends
   topicpolicies.v1.Scope getScopes(int index);
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -88,7 +88,7 @@ public interface ListHistoryRequestOrBuilder extends
   getScopesValueList();
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -153,7 +153,8 @@ public interface ListHistoryRequestOrBuilder extends
 
   /**
    * <pre>
-   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+   * 256 characters.
    * </pre>
    *
    * <code>optional string actor = 6;</code>
@@ -162,7 +163,8 @@ public interface ListHistoryRequestOrBuilder extends
   boolean hasActor();
   /**
    * <pre>
-   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+   * 256 characters.
    * </pre>
    *
    * <code>optional string actor = 6;</code>
@@ -171,7 +173,8 @@ public interface ListHistoryRequestOrBuilder extends
   java.lang.String getActor();
   /**
    * <pre>
-   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's.
+   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+   * 256 characters.
    * </pre>
    *
    * <code>optional string actor = 6;</code>
@@ -182,7 +185,7 @@ public interface ListHistoryRequestOrBuilder extends
 
   /**
    * <pre>
-   * In which order.
+   * In which order. Unset: NEWEST_FIRST.
    * </pre>
    *
    * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -191,7 +194,7 @@ public interface ListHistoryRequestOrBuilder extends
   int getOrderValue();
   /**
    * <pre>
-   * In which order.
+   * In which order. Unset: NEWEST_FIRST.
    * </pre>
    *
    * <code>.topicpolicies.v1.HistoryOrder order = 7;</code>
@@ -201,7 +204,7 @@ public interface ListHistoryRequestOrBuilder extends
 
   /**
    * <pre>
-   * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+   * Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
    * </pre>
    *
    * <code>int32 page_size = 8;</code>
@@ -211,7 +214,7 @@ public interface ListHistoryRequestOrBuilder extends
 
   /**
    * <pre>
-   * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    * </pre>
    *
    * <code>string page_token = 9;</code>
@@ -220,7 +223,7 @@ public interface ListHistoryRequestOrBuilder extends
   java.lang.String getPageToken();
   /**
    * <pre>
-   * From the answer before, to the same question; empty for the first page. In the order RECORDED also an `end_token`, of any question.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    * </pre>
    *
    * <code>string page_token = 9;</code>
@@ -228,24 +231,4 @@ public interface ListHistoryRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getPageTokenBytes();
-
-  /**
-   * <pre>
-   * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-   * </pre>
-   *
-   * <code>string until_token = 10;</code>
-   * @return The untilToken.
-   */
-  java.lang.String getUntilToken();
-  /**
-   * <pre>
-   * In the order RECORDED: only what was recorded when this `end_token` was given. Empty: to the end.
-   * </pre>
-   *
-   * <code>string until_token = 10;</code>
-   * @return The bytes for untilToken.
-   */
-  com.google.protobuf.ByteString
-      getUntilTokenBytes();
 }

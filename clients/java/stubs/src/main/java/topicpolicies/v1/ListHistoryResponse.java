@@ -24,7 +24,6 @@ private static final long serialVersionUID = 0L;
     entries_ = java.util.Collections.emptyList();
     nextPageToken_ = "";
     gaps_ = java.util.Collections.emptyList();
-    endToken_ = "";
   }
 
   @java.lang.Override
@@ -52,7 +51,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<topicpolicies.v1.HistoryEntry> entries_;
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -63,7 +62,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -75,7 +74,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -86,7 +85,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -97,7 +96,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -113,7 +112,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object nextPageToken_ = "";
   /**
    * <pre>
-   * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+   * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
    * </pre>
    *
    * <code>string next_page_token = 2;</code>
@@ -134,7 +133,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+   * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
    * </pre>
    *
    * <code>string next_page_token = 2;</code>
@@ -231,55 +230,6 @@ private static final long serialVersionUID = 0L;
     return following_;
   }
 
-  public static final int END_TOKEN_FIELD_NUMBER = 5;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object endToken_ = "";
-  /**
-   * <pre>
-   * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-   * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-   * </pre>
-   *
-   * <code>string end_token = 5;</code>
-   * @return The endToken.
-   */
-  @java.lang.Override
-  public java.lang.String getEndToken() {
-    java.lang.Object ref = endToken_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      endToken_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-   * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-   * </pre>
-   *
-   * <code>string end_token = 5;</code>
-   * @return The bytes for endToken.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getEndTokenBytes() {
-    java.lang.Object ref = endToken_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      endToken_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -306,9 +256,6 @@ private static final long serialVersionUID = 0L;
     if (following_ != false) {
       output.writeBool(4, following_);
     }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(endToken_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 5, endToken_);
-    }
     getUnknownFields().writeTo(output);
   }
 
@@ -333,9 +280,6 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeBoolSize(4, following_);
     }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(endToken_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(5, endToken_);
-    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -359,8 +303,6 @@ private static final long serialVersionUID = 0L;
         .equals(other.getGapsList())) return false;
     if (getFollowing()
         != other.getFollowing()) return false;
-    if (!getEndToken()
-        .equals(other.getEndToken())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -385,8 +327,6 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + FOLLOWING_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getFollowing());
-    hash = (37 * hash) + END_TOKEN_FIELD_NUMBER;
-    hash = (53 * hash) + getEndToken().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -538,7 +478,6 @@ private static final long serialVersionUID = 0L;
       }
       bitField0_ = (bitField0_ & ~0x00000004);
       following_ = false;
-      endToken_ = "";
       return this;
     }
 
@@ -599,9 +538,6 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00000008) != 0)) {
         result.following_ = following_;
-      }
-      if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.endToken_ = endToken_;
       }
     }
 
@@ -709,11 +645,6 @@ private static final long serialVersionUID = 0L;
       if (other.getFollowing() != false) {
         setFollowing(other.getFollowing());
       }
-      if (!other.getEndToken().isEmpty()) {
-        endToken_ = other.endToken_;
-        bitField0_ |= 0x00000010;
-        onChanged();
-      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -776,11 +707,6 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 32
-            case 42: {
-              endToken_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000010;
-              break;
-            } // case 42
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -812,7 +738,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -826,7 +752,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -840,7 +766,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -854,7 +780,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -875,7 +801,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -893,7 +819,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -913,7 +839,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -934,7 +860,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -952,7 +878,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -970,7 +896,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -989,7 +915,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -1006,7 +932,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -1023,7 +949,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -1034,7 +960,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -1048,7 +974,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -1063,7 +989,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -1074,7 +1000,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -1086,7 +1012,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The events.
+     * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -1113,7 +1039,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object nextPageToken_ = "";
     /**
      * <pre>
-     * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+     * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -1133,7 +1059,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+     * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -1154,7 +1080,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+     * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -1171,7 +1097,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+     * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -1185,7 +1111,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+     * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -1554,103 +1480,6 @@ private static final long serialVersionUID = 0L;
     public Builder clearFollowing() {
       bitField0_ = (bitField0_ & ~0x00000008);
       following_ = false;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object endToken_ = "";
-    /**
-     * <pre>
-     * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-     * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-     * </pre>
-     *
-     * <code>string end_token = 5;</code>
-     * @return The endToken.
-     */
-    public java.lang.String getEndToken() {
-      java.lang.Object ref = endToken_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        endToken_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-     * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-     * </pre>
-     *
-     * <code>string end_token = 5;</code>
-     * @return The bytes for endToken.
-     */
-    public com.google.protobuf.ByteString
-        getEndTokenBytes() {
-      java.lang.Object ref = endToken_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        endToken_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-     * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-     * </pre>
-     *
-     * <code>string end_token = 5;</code>
-     * @param value The endToken to set.
-     * @return This builder for chaining.
-     */
-    public Builder setEndToken(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      endToken_ = value;
-      bitField0_ |= 0x00000010;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-     * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-     * </pre>
-     *
-     * <code>string end_token = 5;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearEndToken() {
-      endToken_ = getDefaultInstance().getEndToken();
-      bitField0_ = (bitField0_ & ~0x00000010);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-     * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-     * </pre>
-     *
-     * <code>string end_token = 5;</code>
-     * @param value The bytes for endToken to set.
-     * @return This builder for chaining.
-     */
-    public Builder setEndTokenBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      endToken_ = value;
-      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }

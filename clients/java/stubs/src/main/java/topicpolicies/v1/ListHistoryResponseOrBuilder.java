@@ -10,7 +10,7 @@ public interface ListHistoryResponseOrBuilder extends
 
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -19,7 +19,7 @@ public interface ListHistoryResponseOrBuilder extends
       getEntriesList();
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -27,7 +27,7 @@ public interface ListHistoryResponseOrBuilder extends
   topicpolicies.v1.HistoryEntry getEntries(int index);
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -35,7 +35,7 @@ public interface ListHistoryResponseOrBuilder extends
   int getEntriesCount();
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -44,7 +44,7 @@ public interface ListHistoryResponseOrBuilder extends
       getEntriesOrBuilderList();
   /**
    * <pre>
-   * The events.
+   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.HistoryEntry entries = 1;</code>
@@ -54,7 +54,7 @@ public interface ListHistoryResponseOrBuilder extends
 
   /**
    * <pre>
-   * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+   * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
    * </pre>
    *
    * <code>string next_page_token = 2;</code>
@@ -63,7 +63,7 @@ public interface ListHistoryResponseOrBuilder extends
   java.lang.String getNextPageToken();
   /**
    * <pre>
-   * For the next page; empty if this was the last. Events that come meanwhile neither repeat nor hide any.
+   * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
    * </pre>
    *
    * <code>string next_page_token = 2;</code>
@@ -125,26 +125,4 @@ public interface ListHistoryResponseOrBuilder extends
    * @return The following.
    */
   boolean getFollowing();
-
-  /**
-   * <pre>
-   * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-   * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-   * </pre>
-   *
-   * <code>string end_token = 5;</code>
-   * @return The endToken.
-   */
-  java.lang.String getEndToken();
-  /**
-   * <pre>
-   * In the order RECORDED: stands behind everything that was recorded when this was answered. It belongs to this server's history; where
-   * another one is asked, or its file was replaced, the answer is OUT_OF_RANGE.
-   * </pre>
-   *
-   * <code>string end_token = 5;</code>
-   * @return The bytes for endToken.
-   */
-  com.google.protobuf.ByteString
-      getEndTokenBytes();
 }

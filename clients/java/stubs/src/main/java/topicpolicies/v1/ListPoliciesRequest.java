@@ -51,7 +51,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object namespace_ = "";
   /**
    * <pre>
-   * The namespace: "tenant/namespace".
+   * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
    * </pre>
    *
    * <code>string namespace = 1;</code>
@@ -72,7 +72,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The namespace: "tenant/namespace".
+   * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
    * </pre>
    *
    * <code>string namespace = 1;</code>
@@ -107,7 +107,7 @@ private static final long serialVersionUID = 0L;
           };
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -120,7 +120,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -132,7 +132,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -145,7 +145,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -158,7 +158,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -175,7 +175,7 @@ private static final long serialVersionUID = 0L;
   private int pageSize_ = 0;
   /**
    * <pre>
-   * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+   * Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
    * </pre>
    *
    * <code>int32 page_size = 3;</code>
@@ -191,7 +191,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object pageToken_ = "";
   /**
    * <pre>
-   * From the answer before; empty for the first page.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    * </pre>
    *
    * <code>string page_token = 4;</code>
@@ -212,7 +212,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * From the answer before; empty for the first page.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    * </pre>
    *
    * <code>string page_token = 4;</code>
@@ -676,7 +676,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object namespace_ = "";
     /**
      * <pre>
-     * The namespace: "tenant/namespace".
+     * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
      * </pre>
      *
      * <code>string namespace = 1;</code>
@@ -696,7 +696,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The namespace: "tenant/namespace".
+     * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
      * </pre>
      *
      * <code>string namespace = 1;</code>
@@ -717,7 +717,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The namespace: "tenant/namespace".
+     * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
      * </pre>
      *
      * <code>string namespace = 1;</code>
@@ -734,7 +734,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The namespace: "tenant/namespace".
+     * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
      * </pre>
      *
      * <code>string namespace = 1;</code>
@@ -748,7 +748,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The namespace: "tenant/namespace".
+     * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
      * </pre>
      *
      * <code>string namespace = 1;</code>
@@ -775,7 +775,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -787,7 +787,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -798,7 +798,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -810,7 +810,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -830,7 +830,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -848,7 +848,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -866,7 +866,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -880,7 +880,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -892,7 +892,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -904,7 +904,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -921,7 +921,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -936,7 +936,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The scopes to list; empty means both.
+     * The scopes to list, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -956,7 +956,7 @@ private static final long serialVersionUID = 0L;
     private int pageSize_ ;
     /**
      * <pre>
-     * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+     * Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
      * </pre>
      *
      * <code>int32 page_size = 3;</code>
@@ -968,7 +968,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+     * Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
      * </pre>
      *
      * <code>int32 page_size = 3;</code>
@@ -984,7 +984,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+     * Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
      * </pre>
      *
      * <code>int32 page_size = 3;</code>
@@ -1000,7 +1000,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object pageToken_ = "";
     /**
      * <pre>
-     * From the answer before; empty for the first page.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 4;</code>
@@ -1020,7 +1020,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * From the answer before; empty for the first page.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 4;</code>
@@ -1041,7 +1041,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * From the answer before; empty for the first page.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 4;</code>
@@ -1058,7 +1058,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * From the answer before; empty for the first page.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 4;</code>
@@ -1072,7 +1072,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * From the answer before; empty for the first page.
+     * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
      * </pre>
      *
      * <code>string page_token = 4;</code>

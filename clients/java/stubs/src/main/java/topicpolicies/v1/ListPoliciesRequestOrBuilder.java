@@ -10,7 +10,7 @@ public interface ListPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * The namespace: "tenant/namespace".
+   * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
    * </pre>
    *
    * <code>string namespace = 1;</code>
@@ -19,7 +19,7 @@ public interface ListPoliciesRequestOrBuilder extends
   java.lang.String getNamespace();
   /**
    * <pre>
-   * The namespace: "tenant/namespace".
+   * The namespace: "tenant/namespace". Needed; at most 1,024 characters.
    * </pre>
    *
    * <code>string namespace = 1;</code>
@@ -30,7 +30,7 @@ public interface ListPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -39,7 +39,7 @@ public interface ListPoliciesRequestOrBuilder extends
   java.util.List<topicpolicies.v1.Scope> getScopesList();
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -48,7 +48,7 @@ public interface ListPoliciesRequestOrBuilder extends
   int getScopesCount();
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -58,7 +58,7 @@ public interface ListPoliciesRequestOrBuilder extends
   topicpolicies.v1.Scope getScopes(int index);
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -68,7 +68,7 @@ public interface ListPoliciesRequestOrBuilder extends
   getScopesValueList();
   /**
    * <pre>
-   * The scopes to list; empty means both.
+   * The scopes to list, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 2;</code>
@@ -79,7 +79,7 @@ public interface ListPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * Most entries of the answer; 0 is the server's default of 100, and 1,000 is the most.
+   * Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
    * </pre>
    *
    * <code>int32 page_size = 3;</code>
@@ -89,7 +89,7 @@ public interface ListPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * From the answer before; empty for the first page.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    * </pre>
    *
    * <code>string page_token = 4;</code>
@@ -98,7 +98,7 @@ public interface ListPoliciesRequestOrBuilder extends
   java.lang.String getPageToken();
   /**
    * <pre>
-   * From the answer before; empty for the first page.
+   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
    * </pre>
    *
    * <code>string page_token = 4;</code>

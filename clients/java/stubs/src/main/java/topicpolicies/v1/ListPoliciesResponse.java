@@ -21,7 +21,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private ListPoliciesResponse() {
-    entries_ = java.util.Collections.emptyList();
+    documents_ = java.util.Collections.emptyList();
     nextPageToken_ = "";
   }
 
@@ -46,65 +46,70 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int ENTRIES_FIELD_NUMBER = 1;
+  public static final int DOCUMENTS_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
-  private java.util.List<topicpolicies.v1.GetPolicyResponse> entries_;
+  private java.util.List<topicpolicies.v1.PolicyDocument> documents_;
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public java.util.List<topicpolicies.v1.GetPolicyResponse> getEntriesList() {
-    return entries_;
+  public java.util.List<topicpolicies.v1.PolicyDocument> getDocumentsList() {
+    return documents_;
   }
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public java.util.List<? extends topicpolicies.v1.GetPolicyResponseOrBuilder>
-      getEntriesOrBuilderList() {
-    return entries_;
+  public java.util.List<? extends topicpolicies.v1.PolicyDocumentOrBuilder>
+      getDocumentsOrBuilderList() {
+    return documents_;
   }
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public int getEntriesCount() {
-    return entries_.size();
+  public int getDocumentsCount() {
+    return documents_.size();
   }
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.GetPolicyResponse getEntries(int index) {
-    return entries_.get(index);
+  public topicpolicies.v1.PolicyDocument getDocuments(int index) {
+    return documents_.get(index);
   }
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.GetPolicyResponseOrBuilder getEntriesOrBuilder(
+  public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentsOrBuilder(
       int index) {
-    return entries_.get(index);
+    return documents_.get(index);
   }
 
   public static final int NEXT_PAGE_TOKEN_FIELD_NUMBER = 2;
@@ -112,7 +117,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object nextPageToken_ = "";
   /**
    * <pre>
-   * For the next page; empty if this was the last.
+   * For the next page. Unset: this was the last.
    * </pre>
    *
    * <code>string next_page_token = 2;</code>
@@ -133,7 +138,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * For the next page; empty if this was the last.
+   * For the next page. Unset: this was the last.
    * </pre>
    *
    * <code>string next_page_token = 2;</code>
@@ -158,7 +163,7 @@ private static final long serialVersionUID = 0L;
   private topicpolicies.v1.WatchToken token_;
   /**
    * <pre>
-   * Where this page was read. A watch that resumes from the first page's token misses nothing.
+   * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -170,7 +175,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where this page was read. A watch that resumes from the first page's token misses nothing.
+   * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -182,7 +187,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where this page was read. A watch that resumes from the first page's token misses nothing.
+   * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -206,8 +211,8 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    for (int i = 0; i < entries_.size(); i++) {
-      output.writeMessage(1, entries_.get(i));
+    for (int i = 0; i < documents_.size(); i++) {
+      output.writeMessage(1, documents_.get(i));
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(nextPageToken_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 2, nextPageToken_);
@@ -224,9 +229,9 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    for (int i = 0; i < entries_.size(); i++) {
+    for (int i = 0; i < documents_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(1, entries_.get(i));
+        .computeMessageSize(1, documents_.get(i));
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(nextPageToken_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(2, nextPageToken_);
@@ -250,8 +255,8 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.ListPoliciesResponse other = (topicpolicies.v1.ListPoliciesResponse) obj;
 
-    if (!getEntriesList()
-        .equals(other.getEntriesList())) return false;
+    if (!getDocumentsList()
+        .equals(other.getDocumentsList())) return false;
     if (!getNextPageToken()
         .equals(other.getNextPageToken())) return false;
     if (hasToken() != other.hasToken()) return false;
@@ -270,9 +275,9 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    if (getEntriesCount() > 0) {
-      hash = (37 * hash) + ENTRIES_FIELD_NUMBER;
-      hash = (53 * hash) + getEntriesList().hashCode();
+    if (getDocumentsCount() > 0) {
+      hash = (37 * hash) + DOCUMENTS_FIELD_NUMBER;
+      hash = (53 * hash) + getDocumentsList().hashCode();
     }
     hash = (37 * hash) + NEXT_PAGE_TOKEN_FIELD_NUMBER;
     hash = (53 * hash) + getNextPageToken().hashCode();
@@ -414,7 +419,7 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessageV3
               .alwaysUseFieldBuilders) {
-        getEntriesFieldBuilder();
+        getDocumentsFieldBuilder();
         getTokenFieldBuilder();
       }
     }
@@ -422,11 +427,11 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      if (entriesBuilder_ == null) {
-        entries_ = java.util.Collections.emptyList();
+      if (documentsBuilder_ == null) {
+        documents_ = java.util.Collections.emptyList();
       } else {
-        entries_ = null;
-        entriesBuilder_.clear();
+        documents_ = null;
+        documentsBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x00000001);
       nextPageToken_ = "";
@@ -468,14 +473,14 @@ private static final long serialVersionUID = 0L;
     }
 
     private void buildPartialRepeatedFields(topicpolicies.v1.ListPoliciesResponse result) {
-      if (entriesBuilder_ == null) {
+      if (documentsBuilder_ == null) {
         if (((bitField0_ & 0x00000001) != 0)) {
-          entries_ = java.util.Collections.unmodifiableList(entries_);
+          documents_ = java.util.Collections.unmodifiableList(documents_);
           bitField0_ = (bitField0_ & ~0x00000001);
         }
-        result.entries_ = entries_;
+        result.documents_ = documents_;
       } else {
-        result.entries_ = entriesBuilder_.build();
+        result.documents_ = documentsBuilder_.build();
       }
     }
 
@@ -538,29 +543,29 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.ListPoliciesResponse other) {
       if (other == topicpolicies.v1.ListPoliciesResponse.getDefaultInstance()) return this;
-      if (entriesBuilder_ == null) {
-        if (!other.entries_.isEmpty()) {
-          if (entries_.isEmpty()) {
-            entries_ = other.entries_;
+      if (documentsBuilder_ == null) {
+        if (!other.documents_.isEmpty()) {
+          if (documents_.isEmpty()) {
+            documents_ = other.documents_;
             bitField0_ = (bitField0_ & ~0x00000001);
           } else {
-            ensureEntriesIsMutable();
-            entries_.addAll(other.entries_);
+            ensureDocumentsIsMutable();
+            documents_.addAll(other.documents_);
           }
           onChanged();
         }
       } else {
-        if (!other.entries_.isEmpty()) {
-          if (entriesBuilder_.isEmpty()) {
-            entriesBuilder_.dispose();
-            entriesBuilder_ = null;
-            entries_ = other.entries_;
+        if (!other.documents_.isEmpty()) {
+          if (documentsBuilder_.isEmpty()) {
+            documentsBuilder_.dispose();
+            documentsBuilder_ = null;
+            documents_ = other.documents_;
             bitField0_ = (bitField0_ & ~0x00000001);
-            entriesBuilder_ =
+            documentsBuilder_ =
               com.google.protobuf.GeneratedMessageV3.alwaysUseFieldBuilders ?
-                 getEntriesFieldBuilder() : null;
+                 getDocumentsFieldBuilder() : null;
           } else {
-            entriesBuilder_.addAllMessages(other.entries_);
+            documentsBuilder_.addAllMessages(other.documents_);
           }
         }
       }
@@ -599,15 +604,15 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              topicpolicies.v1.GetPolicyResponse m =
+              topicpolicies.v1.PolicyDocument m =
                   input.readMessage(
-                      topicpolicies.v1.GetPolicyResponse.parser(),
+                      topicpolicies.v1.PolicyDocument.parser(),
                       extensionRegistry);
-              if (entriesBuilder_ == null) {
-                ensureEntriesIsMutable();
-                entries_.add(m);
+              if (documentsBuilder_ == null) {
+                ensureDocumentsIsMutable();
+                documents_.add(m);
               } else {
-                entriesBuilder_.addMessage(m);
+                documentsBuilder_.addMessage(m);
               }
               break;
             } // case 10
@@ -640,322 +645,340 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.util.List<topicpolicies.v1.GetPolicyResponse> entries_ =
+    private java.util.List<topicpolicies.v1.PolicyDocument> documents_ =
       java.util.Collections.emptyList();
-    private void ensureEntriesIsMutable() {
+    private void ensureDocumentsIsMutable() {
       if (!((bitField0_ & 0x00000001) != 0)) {
-        entries_ = new java.util.ArrayList<topicpolicies.v1.GetPolicyResponse>(entries_);
+        documents_ = new java.util.ArrayList<topicpolicies.v1.PolicyDocument>(documents_);
         bitField0_ |= 0x00000001;
        }
     }
 
     private com.google.protobuf.RepeatedFieldBuilderV3<
-        topicpolicies.v1.GetPolicyResponse, topicpolicies.v1.GetPolicyResponse.Builder, topicpolicies.v1.GetPolicyResponseOrBuilder> entriesBuilder_;
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> documentsBuilder_;
 
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public java.util.List<topicpolicies.v1.GetPolicyResponse> getEntriesList() {
-      if (entriesBuilder_ == null) {
-        return java.util.Collections.unmodifiableList(entries_);
+    public java.util.List<topicpolicies.v1.PolicyDocument> getDocumentsList() {
+      if (documentsBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(documents_);
       } else {
-        return entriesBuilder_.getMessageList();
+        return documentsBuilder_.getMessageList();
       }
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public int getEntriesCount() {
-      if (entriesBuilder_ == null) {
-        return entries_.size();
+    public int getDocumentsCount() {
+      if (documentsBuilder_ == null) {
+        return documents_.size();
       } else {
-        return entriesBuilder_.getCount();
+        return documentsBuilder_.getCount();
       }
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.GetPolicyResponse getEntries(int index) {
-      if (entriesBuilder_ == null) {
-        return entries_.get(index);
+    public topicpolicies.v1.PolicyDocument getDocuments(int index) {
+      if (documentsBuilder_ == null) {
+        return documents_.get(index);
       } else {
-        return entriesBuilder_.getMessage(index);
+        return documentsBuilder_.getMessage(index);
       }
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder setEntries(
-        int index, topicpolicies.v1.GetPolicyResponse value) {
-      if (entriesBuilder_ == null) {
+    public Builder setDocuments(
+        int index, topicpolicies.v1.PolicyDocument value) {
+      if (documentsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        ensureEntriesIsMutable();
-        entries_.set(index, value);
+        ensureDocumentsIsMutable();
+        documents_.set(index, value);
         onChanged();
       } else {
-        entriesBuilder_.setMessage(index, value);
+        documentsBuilder_.setMessage(index, value);
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder setEntries(
-        int index, topicpolicies.v1.GetPolicyResponse.Builder builderForValue) {
-      if (entriesBuilder_ == null) {
-        ensureEntriesIsMutable();
-        entries_.set(index, builderForValue.build());
+    public Builder setDocuments(
+        int index, topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
+        documents_.set(index, builderForValue.build());
         onChanged();
       } else {
-        entriesBuilder_.setMessage(index, builderForValue.build());
+        documentsBuilder_.setMessage(index, builderForValue.build());
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addEntries(topicpolicies.v1.GetPolicyResponse value) {
-      if (entriesBuilder_ == null) {
+    public Builder addDocuments(topicpolicies.v1.PolicyDocument value) {
+      if (documentsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        ensureEntriesIsMutable();
-        entries_.add(value);
+        ensureDocumentsIsMutable();
+        documents_.add(value);
         onChanged();
       } else {
-        entriesBuilder_.addMessage(value);
+        documentsBuilder_.addMessage(value);
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addEntries(
-        int index, topicpolicies.v1.GetPolicyResponse value) {
-      if (entriesBuilder_ == null) {
+    public Builder addDocuments(
+        int index, topicpolicies.v1.PolicyDocument value) {
+      if (documentsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        ensureEntriesIsMutable();
-        entries_.add(index, value);
+        ensureDocumentsIsMutable();
+        documents_.add(index, value);
         onChanged();
       } else {
-        entriesBuilder_.addMessage(index, value);
+        documentsBuilder_.addMessage(index, value);
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addEntries(
-        topicpolicies.v1.GetPolicyResponse.Builder builderForValue) {
-      if (entriesBuilder_ == null) {
-        ensureEntriesIsMutable();
-        entries_.add(builderForValue.build());
+    public Builder addDocuments(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
+        documents_.add(builderForValue.build());
         onChanged();
       } else {
-        entriesBuilder_.addMessage(builderForValue.build());
+        documentsBuilder_.addMessage(builderForValue.build());
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addEntries(
-        int index, topicpolicies.v1.GetPolicyResponse.Builder builderForValue) {
-      if (entriesBuilder_ == null) {
-        ensureEntriesIsMutable();
-        entries_.add(index, builderForValue.build());
+    public Builder addDocuments(
+        int index, topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
+        documents_.add(index, builderForValue.build());
         onChanged();
       } else {
-        entriesBuilder_.addMessage(index, builderForValue.build());
+        documentsBuilder_.addMessage(index, builderForValue.build());
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder addAllEntries(
-        java.lang.Iterable<? extends topicpolicies.v1.GetPolicyResponse> values) {
-      if (entriesBuilder_ == null) {
-        ensureEntriesIsMutable();
+    public Builder addAllDocuments(
+        java.lang.Iterable<? extends topicpolicies.v1.PolicyDocument> values) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
         com.google.protobuf.AbstractMessageLite.Builder.addAll(
-            values, entries_);
+            values, documents_);
         onChanged();
       } else {
-        entriesBuilder_.addAllMessages(values);
+        documentsBuilder_.addAllMessages(values);
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder clearEntries() {
-      if (entriesBuilder_ == null) {
-        entries_ = java.util.Collections.emptyList();
+    public Builder clearDocuments() {
+      if (documentsBuilder_ == null) {
+        documents_ = java.util.Collections.emptyList();
         bitField0_ = (bitField0_ & ~0x00000001);
         onChanged();
       } else {
-        entriesBuilder_.clear();
+        documentsBuilder_.clear();
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public Builder removeEntries(int index) {
-      if (entriesBuilder_ == null) {
-        ensureEntriesIsMutable();
-        entries_.remove(index);
+    public Builder removeDocuments(int index) {
+      if (documentsBuilder_ == null) {
+        ensureDocumentsIsMutable();
+        documents_.remove(index);
         onChanged();
       } else {
-        entriesBuilder_.remove(index);
+        documentsBuilder_.remove(index);
       }
       return this;
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.GetPolicyResponse.Builder getEntriesBuilder(
+    public topicpolicies.v1.PolicyDocument.Builder getDocumentsBuilder(
         int index) {
-      return getEntriesFieldBuilder().getBuilder(index);
+      return getDocumentsFieldBuilder().getBuilder(index);
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.GetPolicyResponseOrBuilder getEntriesOrBuilder(
+    public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentsOrBuilder(
         int index) {
-      if (entriesBuilder_ == null) {
-        return entries_.get(index);  } else {
-        return entriesBuilder_.getMessageOrBuilder(index);
+      if (documentsBuilder_ == null) {
+        return documents_.get(index);  } else {
+        return documentsBuilder_.getMessageOrBuilder(index);
       }
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public java.util.List<? extends topicpolicies.v1.GetPolicyResponseOrBuilder>
-         getEntriesOrBuilderList() {
-      if (entriesBuilder_ != null) {
-        return entriesBuilder_.getMessageOrBuilderList();
+    public java.util.List<? extends topicpolicies.v1.PolicyDocumentOrBuilder>
+         getDocumentsOrBuilderList() {
+      if (documentsBuilder_ != null) {
+        return documentsBuilder_.getMessageOrBuilderList();
       } else {
-        return java.util.Collections.unmodifiableList(entries_);
+        return java.util.Collections.unmodifiableList(documents_);
       }
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.GetPolicyResponse.Builder addEntriesBuilder() {
-      return getEntriesFieldBuilder().addBuilder(
-          topicpolicies.v1.GetPolicyResponse.getDefaultInstance());
+    public topicpolicies.v1.PolicyDocument.Builder addDocumentsBuilder() {
+      return getDocumentsFieldBuilder().addBuilder(
+          topicpolicies.v1.PolicyDocument.getDefaultInstance());
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public topicpolicies.v1.GetPolicyResponse.Builder addEntriesBuilder(
+    public topicpolicies.v1.PolicyDocument.Builder addDocumentsBuilder(
         int index) {
-      return getEntriesFieldBuilder().addBuilder(
-          index, topicpolicies.v1.GetPolicyResponse.getDefaultInstance());
+      return getDocumentsFieldBuilder().addBuilder(
+          index, topicpolicies.v1.PolicyDocument.getDefaultInstance());
     }
     /**
      * <pre>
-     * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+     * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+     * are left out, and a page ends with the document that makes it 1 MiB large.
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
      */
-    public java.util.List<topicpolicies.v1.GetPolicyResponse.Builder>
-         getEntriesBuilderList() {
-      return getEntriesFieldBuilder().getBuilderList();
+    public java.util.List<topicpolicies.v1.PolicyDocument.Builder>
+         getDocumentsBuilderList() {
+      return getDocumentsFieldBuilder().getBuilderList();
     }
     private com.google.protobuf.RepeatedFieldBuilderV3<
-        topicpolicies.v1.GetPolicyResponse, topicpolicies.v1.GetPolicyResponse.Builder, topicpolicies.v1.GetPolicyResponseOrBuilder>
-        getEntriesFieldBuilder() {
-      if (entriesBuilder_ == null) {
-        entriesBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
-            topicpolicies.v1.GetPolicyResponse, topicpolicies.v1.GetPolicyResponse.Builder, topicpolicies.v1.GetPolicyResponseOrBuilder>(
-                entries_,
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getDocumentsFieldBuilder() {
+      if (documentsBuilder_ == null) {
+        documentsBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                documents_,
                 ((bitField0_ & 0x00000001) != 0),
                 getParentForChildren(),
                 isClean());
-        entries_ = null;
+        documents_ = null;
       }
-      return entriesBuilder_;
+      return documentsBuilder_;
     }
 
     private java.lang.Object nextPageToken_ = "";
     /**
      * <pre>
-     * For the next page; empty if this was the last.
+     * For the next page. Unset: this was the last.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -975,7 +998,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For the next page; empty if this was the last.
+     * For the next page. Unset: this was the last.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -996,7 +1019,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For the next page; empty if this was the last.
+     * For the next page. Unset: this was the last.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -1013,7 +1036,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For the next page; empty if this was the last.
+     * For the next page. Unset: this was the last.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -1027,7 +1050,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For the next page; empty if this was the last.
+     * For the next page. Unset: this was the last.
      * </pre>
      *
      * <code>string next_page_token = 2;</code>
@@ -1049,7 +1072,7 @@ private static final long serialVersionUID = 0L;
         topicpolicies.v1.WatchToken, topicpolicies.v1.WatchToken.Builder, topicpolicies.v1.WatchTokenOrBuilder> tokenBuilder_;
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -1060,7 +1083,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -1075,7 +1098,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -1095,7 +1118,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -1113,7 +1136,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -1138,7 +1161,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -1155,7 +1178,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -1167,7 +1190,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -1182,7 +1205,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where this page was read. A watch that resumes from the first page's token misses nothing.
+     * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchToken token = 3;</code>

@@ -10,51 +10,56 @@ public interface ListPoliciesResponseOrBuilder extends
 
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  java.util.List<topicpolicies.v1.GetPolicyResponse>
-      getEntriesList();
+  java.util.List<topicpolicies.v1.PolicyDocument>
+      getDocumentsList();
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  topicpolicies.v1.GetPolicyResponse getEntries(int index);
+  topicpolicies.v1.PolicyDocument getDocuments(int index);
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  int getEntriesCount();
+  int getDocumentsCount();
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  java.util.List<? extends topicpolicies.v1.GetPolicyResponseOrBuilder>
-      getEntriesOrBuilderList();
+  java.util.List<? extends topicpolicies.v1.PolicyDocumentOrBuilder>
+      getDocumentsOrBuilderList();
   /**
    * <pre>
-   * The documents, ordered by topic and scope. Topics whose policies are disabled are left out, so a page can have fewer entries than asked for.
+   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
+   * are left out, and a page ends with the document that makes it 1 MiB large.
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.GetPolicyResponse entries = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyDocument documents = 1;</code>
    */
-  topicpolicies.v1.GetPolicyResponseOrBuilder getEntriesOrBuilder(
+  topicpolicies.v1.PolicyDocumentOrBuilder getDocumentsOrBuilder(
       int index);
 
   /**
    * <pre>
-   * For the next page; empty if this was the last.
+   * For the next page. Unset: this was the last.
    * </pre>
    *
    * <code>string next_page_token = 2;</code>
@@ -63,7 +68,7 @@ public interface ListPoliciesResponseOrBuilder extends
   java.lang.String getNextPageToken();
   /**
    * <pre>
-   * For the next page; empty if this was the last.
+   * For the next page. Unset: this was the last.
    * </pre>
    *
    * <code>string next_page_token = 2;</code>
@@ -74,7 +79,7 @@ public interface ListPoliciesResponseOrBuilder extends
 
   /**
    * <pre>
-   * Where this page was read. A watch that resumes from the first page's token misses nothing.
+   * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -83,7 +88,7 @@ public interface ListPoliciesResponseOrBuilder extends
   boolean hasToken();
   /**
    * <pre>
-   * Where this page was read. A watch that resumes from the first page's token misses nothing.
+   * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchToken token = 3;</code>
@@ -92,7 +97,7 @@ public interface ListPoliciesResponseOrBuilder extends
   topicpolicies.v1.WatchToken getToken();
   /**
    * <pre>
-   * Where this page was read. A watch that resumes from the first page's token misses nothing.
+   * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchToken token = 3;</code>

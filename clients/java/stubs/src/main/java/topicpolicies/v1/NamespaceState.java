@@ -23,7 +23,7 @@ public enum NamespaceState
   NAMESPACE_STATE_UNSPECIFIED(0),
   /**
    * <pre>
-   * Its change log is being read: a snapshot follows, or, after SYNCED, what changed meanwhile.
+   * Its change log is being read: what is told may be old until SYNCED, or until READY.
    * </pre>
    *
    * <code>NAMESPACE_STATE_LOADING = 1;</code>
@@ -31,12 +31,28 @@ public enum NamespaceState
   NAMESPACE_STATE_LOADING(1),
   /**
    * <pre>
-   * Its change log can't be read, or is not, because topic policies are disabled; it is tried again.
+   * Its change log is followed: what is told is the newest.
    * </pre>
    *
-   * <code>NAMESPACE_STATE_FAILED = 2;</code>
+   * <code>NAMESPACE_STATE_READY = 2;</code>
    */
-  NAMESPACE_STATE_FAILED(2),
+  NAMESPACE_STATE_READY(2),
+  /**
+   * <pre>
+   * Its change log can't be read; it is tried again.
+   * </pre>
+   *
+   * <code>NAMESPACE_STATE_FAILED = 3;</code>
+   */
+  NAMESPACE_STATE_FAILED(3),
+  /**
+   * <pre>
+   * Topic policies are disabled for all that is watched of it; it is looked at again.
+   * </pre>
+   *
+   * <code>NAMESPACE_STATE_DISABLED = 4;</code>
+   */
+  NAMESPACE_STATE_DISABLED(4),
   UNRECOGNIZED(-1),
   ;
 
@@ -50,7 +66,7 @@ public enum NamespaceState
   public static final int NAMESPACE_STATE_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * Its change log is being read: a snapshot follows, or, after SYNCED, what changed meanwhile.
+   * Its change log is being read: what is told may be old until SYNCED, or until READY.
    * </pre>
    *
    * <code>NAMESPACE_STATE_LOADING = 1;</code>
@@ -58,12 +74,28 @@ public enum NamespaceState
   public static final int NAMESPACE_STATE_LOADING_VALUE = 1;
   /**
    * <pre>
-   * Its change log can't be read, or is not, because topic policies are disabled; it is tried again.
+   * Its change log is followed: what is told is the newest.
    * </pre>
    *
-   * <code>NAMESPACE_STATE_FAILED = 2;</code>
+   * <code>NAMESPACE_STATE_READY = 2;</code>
    */
-  public static final int NAMESPACE_STATE_FAILED_VALUE = 2;
+  public static final int NAMESPACE_STATE_READY_VALUE = 2;
+  /**
+   * <pre>
+   * Its change log can't be read; it is tried again.
+   * </pre>
+   *
+   * <code>NAMESPACE_STATE_FAILED = 3;</code>
+   */
+  public static final int NAMESPACE_STATE_FAILED_VALUE = 3;
+  /**
+   * <pre>
+   * Topic policies are disabled for all that is watched of it; it is looked at again.
+   * </pre>
+   *
+   * <code>NAMESPACE_STATE_DISABLED = 4;</code>
+   */
+  public static final int NAMESPACE_STATE_DISABLED_VALUE = 4;
 
 
   public final int getNumber() {
@@ -92,7 +124,9 @@ public enum NamespaceState
     switch (value) {
       case 0: return NAMESPACE_STATE_UNSPECIFIED;
       case 1: return NAMESPACE_STATE_LOADING;
-      case 2: return NAMESPACE_STATE_FAILED;
+      case 2: return NAMESPACE_STATE_READY;
+      case 3: return NAMESPACE_STATE_FAILED;
+      case 4: return NAMESPACE_STATE_DISABLED;
       default: return null;
     }
   }
@@ -123,7 +157,7 @@ public enum NamespaceState
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(7);
+    return topicpolicies.v1.ServiceProto.getDescriptor().getEnumTypes().get(8);
   }
 
   private static final NamespaceState[] VALUES = values();

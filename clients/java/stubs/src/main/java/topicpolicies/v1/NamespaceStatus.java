@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * A namespace that can't be followed for now.
+ * The state of a namespace of a watch. Sent when it is not READY, and when it has become so.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.NamespaceStatus}
@@ -21,10 +21,9 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private NamespaceStatus() {
-    namespace_ = "";
     state_ = 0;
+    reason_ = 0;
     message_ = "";
-    reason_ = "";
   }
 
   @java.lang.Override
@@ -47,61 +46,14 @@ private static final long serialVersionUID = 0L;
             topicpolicies.v1.NamespaceStatus.class, topicpolicies.v1.NamespaceStatus.Builder.class);
   }
 
-  public static final int NAMESPACE_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object namespace_ = "";
-  /**
-   * <pre>
-   * The namespace.
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The namespace.
-   */
-  @java.lang.Override
-  public java.lang.String getNamespace() {
-    java.lang.Object ref = namespace_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      namespace_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The namespace.
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The bytes for namespace.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getNamespaceBytes() {
-    java.lang.Object ref = namespace_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      namespace_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int STATE_FIELD_NUMBER = 2;
+  public static final int STATE_FIELD_NUMBER = 1;
   private int state_ = 0;
   /**
    * <pre>
    * Its state.
    * </pre>
    *
-   * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+   * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
    * @return The enum numeric value on the wire for state.
    */
   @java.lang.Override public int getStateValue() {
@@ -112,7 +64,7 @@ private static final long serialVersionUID = 0L;
    * Its state.
    * </pre>
    *
-   * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+   * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
    * @return The state.
    */
   @java.lang.Override public topicpolicies.v1.NamespaceState getState() {
@@ -120,12 +72,38 @@ private static final long serialVersionUID = 0L;
     return result == null ? topicpolicies.v1.NamespaceState.UNRECOGNIZED : result;
   }
 
+  public static final int REASON_FIELD_NUMBER = 2;
+  private int reason_ = 0;
+  /**
+   * <pre>
+   * Why. Always set, but for READY.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+   * @return The enum numeric value on the wire for reason.
+   */
+  @java.lang.Override public int getReasonValue() {
+    return reason_;
+  }
+  /**
+   * <pre>
+   * Why. Always set, but for READY.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+   * @return The reason.
+   */
+  @java.lang.Override public topicpolicies.v1.ErrorReason getReason() {
+    topicpolicies.v1.ErrorReason result = topicpolicies.v1.ErrorReason.forNumber(reason_);
+    return result == null ? topicpolicies.v1.ErrorReason.UNRECOGNIZED : result;
+  }
+
   public static final int MESSAGE_FIELD_NUMBER = 3;
   @SuppressWarnings("serial")
   private volatile java.lang.Object message_ = "";
   /**
    * <pre>
-   * A sentence for people.
+   * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
    * </pre>
    *
    * <code>string message = 3;</code>
@@ -146,7 +124,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A sentence for people.
+   * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
    * </pre>
    *
    * <code>string message = 3;</code>
@@ -167,53 +145,6 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int REASON_FIELD_NUMBER = 4;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object reason_ = "";
-  /**
-   * <pre>
-   * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-   * </pre>
-   *
-   * <code>string reason = 4;</code>
-   * @return The reason.
-   */
-  @java.lang.Override
-  public java.lang.String getReason() {
-    java.lang.Object ref = reason_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      reason_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-   * </pre>
-   *
-   * <code>string reason = 4;</code>
-   * @return The bytes for reason.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getReasonBytes() {
-    java.lang.Object ref = reason_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      reason_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -228,17 +159,14 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(namespace_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 1, namespace_);
-    }
     if (state_ != topicpolicies.v1.NamespaceState.NAMESPACE_STATE_UNSPECIFIED.getNumber()) {
-      output.writeEnum(2, state_);
+      output.writeEnum(1, state_);
+    }
+    if (reason_ != topicpolicies.v1.ErrorReason.ERROR_REASON_UNSPECIFIED.getNumber()) {
+      output.writeEnum(2, reason_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(message_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 3, message_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(reason_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 4, reason_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -249,18 +177,16 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(namespace_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, namespace_);
-    }
     if (state_ != topicpolicies.v1.NamespaceState.NAMESPACE_STATE_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(2, state_);
+        .computeEnumSize(1, state_);
+    }
+    if (reason_ != topicpolicies.v1.ErrorReason.ERROR_REASON_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(2, reason_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(message_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, message_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(reason_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(4, reason_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -277,13 +203,10 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.NamespaceStatus other = (topicpolicies.v1.NamespaceStatus) obj;
 
-    if (!getNamespace()
-        .equals(other.getNamespace())) return false;
     if (state_ != other.state_) return false;
+    if (reason_ != other.reason_) return false;
     if (!getMessage()
         .equals(other.getMessage())) return false;
-    if (!getReason()
-        .equals(other.getReason())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -295,14 +218,12 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + NAMESPACE_FIELD_NUMBER;
-    hash = (53 * hash) + getNamespace().hashCode();
     hash = (37 * hash) + STATE_FIELD_NUMBER;
     hash = (53 * hash) + state_;
+    hash = (37 * hash) + REASON_FIELD_NUMBER;
+    hash = (53 * hash) + reason_;
     hash = (37 * hash) + MESSAGE_FIELD_NUMBER;
     hash = (53 * hash) + getMessage().hashCode();
-    hash = (37 * hash) + REASON_FIELD_NUMBER;
-    hash = (53 * hash) + getReason().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -402,7 +323,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A namespace that can't be followed for now.
+   * The state of a namespace of a watch. Sent when it is not READY, and when it has become so.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.NamespaceStatus}
@@ -438,10 +359,9 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      namespace_ = "";
       state_ = 0;
+      reason_ = 0;
       message_ = "";
-      reason_ = "";
       return this;
     }
 
@@ -476,16 +396,13 @@ private static final long serialVersionUID = 0L;
     private void buildPartial0(topicpolicies.v1.NamespaceStatus result) {
       int from_bitField0_ = bitField0_;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.namespace_ = namespace_;
+        result.state_ = state_;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.state_ = state_;
+        result.reason_ = reason_;
       }
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.message_ = message_;
-      }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.reason_ = reason_;
       }
     }
 
@@ -533,22 +450,15 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.NamespaceStatus other) {
       if (other == topicpolicies.v1.NamespaceStatus.getDefaultInstance()) return this;
-      if (!other.getNamespace().isEmpty()) {
-        namespace_ = other.namespace_;
-        bitField0_ |= 0x00000001;
-        onChanged();
-      }
       if (other.state_ != 0) {
         setStateValue(other.getStateValue());
+      }
+      if (other.reason_ != 0) {
+        setReasonValue(other.getReasonValue());
       }
       if (!other.getMessage().isEmpty()) {
         message_ = other.message_;
         bitField0_ |= 0x00000004;
-        onChanged();
-      }
-      if (!other.getReason().isEmpty()) {
-        reason_ = other.reason_;
-        bitField0_ |= 0x00000008;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -577,13 +487,13 @@ private static final long serialVersionUID = 0L;
             case 0:
               done = true;
               break;
-            case 10: {
-              namespace_ = input.readStringRequireUtf8();
+            case 8: {
+              state_ = input.readEnum();
               bitField0_ |= 0x00000001;
               break;
-            } // case 10
+            } // case 8
             case 16: {
-              state_ = input.readEnum();
+              reason_ = input.readEnum();
               bitField0_ |= 0x00000002;
               break;
             } // case 16
@@ -592,11 +502,6 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
-            case 34: {
-              reason_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000008;
-              break;
-            } // case 34
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -614,105 +519,13 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object namespace_ = "";
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return The namespace.
-     */
-    public java.lang.String getNamespace() {
-      java.lang.Object ref = namespace_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        namespace_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return The bytes for namespace.
-     */
-    public com.google.protobuf.ByteString
-        getNamespaceBytes() {
-      java.lang.Object ref = namespace_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        namespace_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @param value The namespace to set.
-     * @return This builder for chaining.
-     */
-    public Builder setNamespace(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      namespace_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearNamespace() {
-      namespace_ = getDefaultInstance().getNamespace();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The namespace.
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @param value The bytes for namespace to set.
-     * @return This builder for chaining.
-     */
-    public Builder setNamespaceBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      namespace_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-
     private int state_ = 0;
     /**
      * <pre>
      * Its state.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+     * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
      * @return The enum numeric value on the wire for state.
      */
     @java.lang.Override public int getStateValue() {
@@ -723,13 +536,13 @@ private static final long serialVersionUID = 0L;
      * Its state.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+     * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
      * @param value The enum numeric value on the wire for state to set.
      * @return This builder for chaining.
      */
     public Builder setStateValue(int value) {
       state_ = value;
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
@@ -738,7 +551,7 @@ private static final long serialVersionUID = 0L;
      * Its state.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+     * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
      * @return The state.
      */
     @java.lang.Override
@@ -751,7 +564,7 @@ private static final long serialVersionUID = 0L;
      * Its state.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+     * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
      * @param value The state to set.
      * @return This builder for chaining.
      */
@@ -759,7 +572,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) {
         throw new NullPointerException();
       }
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000001;
       state_ = value.getNumber();
       onChanged();
       return this;
@@ -769,12 +582,85 @@ private static final long serialVersionUID = 0L;
      * Its state.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+     * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
      * @return This builder for chaining.
      */
     public Builder clearState() {
-      bitField0_ = (bitField0_ & ~0x00000002);
+      bitField0_ = (bitField0_ & ~0x00000001);
       state_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int reason_ = 0;
+    /**
+     * <pre>
+     * Why. Always set, but for READY.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+     * @return The enum numeric value on the wire for reason.
+     */
+    @java.lang.Override public int getReasonValue() {
+      return reason_;
+    }
+    /**
+     * <pre>
+     * Why. Always set, but for READY.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+     * @param value The enum numeric value on the wire for reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReasonValue(int value) {
+      reason_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why. Always set, but for READY.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+     * @return The reason.
+     */
+    @java.lang.Override
+    public topicpolicies.v1.ErrorReason getReason() {
+      topicpolicies.v1.ErrorReason result = topicpolicies.v1.ErrorReason.forNumber(reason_);
+      return result == null ? topicpolicies.v1.ErrorReason.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Why. Always set, but for READY.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+     * @param value The reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReason(topicpolicies.v1.ErrorReason value) {
+      if (value == null) {
+        throw new NullPointerException();
+      }
+      bitField0_ |= 0x00000002;
+      reason_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why. Always set, but for READY.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearReason() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      reason_ = 0;
       onChanged();
       return this;
     }
@@ -782,7 +668,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object message_ = "";
     /**
      * <pre>
-     * A sentence for people.
+     * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
      * </pre>
      *
      * <code>string message = 3;</code>
@@ -802,7 +688,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A sentence for people.
+     * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
      * </pre>
      *
      * <code>string message = 3;</code>
@@ -823,7 +709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A sentence for people.
+     * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
      * </pre>
      *
      * <code>string message = 3;</code>
@@ -840,7 +726,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A sentence for people.
+     * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
      * </pre>
      *
      * <code>string message = 3;</code>
@@ -854,7 +740,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A sentence for people.
+     * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
      * </pre>
      *
      * <code>string message = 3;</code>
@@ -867,98 +753,6 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       message_ = value;
       bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object reason_ = "";
-    /**
-     * <pre>
-     * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-     * </pre>
-     *
-     * <code>string reason = 4;</code>
-     * @return The reason.
-     */
-    public java.lang.String getReason() {
-      java.lang.Object ref = reason_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        reason_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-     * </pre>
-     *
-     * <code>string reason = 4;</code>
-     * @return The bytes for reason.
-     */
-    public com.google.protobuf.ByteString
-        getReasonBytes() {
-      java.lang.Object ref = reason_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        reason_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-     * </pre>
-     *
-     * <code>string reason = 4;</code>
-     * @param value The reason to set.
-     * @return This builder for chaining.
-     */
-    public Builder setReason(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      reason_ = value;
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-     * </pre>
-     *
-     * <code>string reason = 4;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearReason() {
-      reason_ = getDefaultInstance().getReason();
-      bitField0_ = (bitField0_ & ~0x00000008);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-     * </pre>
-     *
-     * <code>string reason = 4;</code>
-     * @param value The bytes for reason to set.
-     * @return This builder for chaining.
-     */
-    public Builder setReasonBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      reason_ = value;
-      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }

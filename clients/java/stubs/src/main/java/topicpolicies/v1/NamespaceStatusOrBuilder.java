@@ -10,30 +10,10 @@ public interface NamespaceStatusOrBuilder extends
 
   /**
    * <pre>
-   * The namespace.
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The namespace.
-   */
-  java.lang.String getNamespace();
-  /**
-   * <pre>
-   * The namespace.
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The bytes for namespace.
-   */
-  com.google.protobuf.ByteString
-      getNamespaceBytes();
-
-  /**
-   * <pre>
    * Its state.
    * </pre>
    *
-   * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+   * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
    * @return The enum numeric value on the wire for state.
    */
   int getStateValue();
@@ -42,14 +22,33 @@ public interface NamespaceStatusOrBuilder extends
    * Its state.
    * </pre>
    *
-   * <code>.topicpolicies.v1.NamespaceState state = 2;</code>
+   * <code>.topicpolicies.v1.NamespaceState state = 1;</code>
    * @return The state.
    */
   topicpolicies.v1.NamespaceState getState();
 
   /**
    * <pre>
-   * A sentence for people.
+   * Why. Always set, but for READY.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+   * @return The enum numeric value on the wire for reason.
+   */
+  int getReasonValue();
+  /**
+   * <pre>
+   * Why. Always set, but for READY.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.ErrorReason reason = 2;</code>
+   * @return The reason.
+   */
+  topicpolicies.v1.ErrorReason getReason();
+
+  /**
+   * <pre>
+   * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
    * </pre>
    *
    * <code>string message = 3;</code>
@@ -58,7 +57,7 @@ public interface NamespaceStatusOrBuilder extends
   java.lang.String getMessage();
   /**
    * <pre>
-   * A sentence for people.
+   * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
    * </pre>
    *
    * <code>string message = 3;</code>
@@ -66,24 +65,4 @@ public interface NamespaceStatusOrBuilder extends
    */
   com.google.protobuf.ByteString
       getMessageBytes();
-
-  /**
-   * <pre>
-   * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-   * </pre>
-   *
-   * <code>string reason = 4;</code>
-   * @return The reason.
-   */
-  java.lang.String getReason();
-  /**
-   * <pre>
-   * Why it can't be followed, machine-readable, as the reason of an ErrorInfo; empty while nothing has failed.
-   * </pre>
-   *
-   * <code>string reason = 4;</code>
-   * @return The bytes for reason.
-   */
-  com.google.protobuf.ByteString
-      getReasonBytes();
 }

@@ -123,7 +123,7 @@ public enum OffloadedReadPriority
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(2);
+    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(3);
   }
 
   private static final OffloadedReadPriority[] VALUES = values();

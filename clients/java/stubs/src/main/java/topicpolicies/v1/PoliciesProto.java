@@ -16,6 +16,11 @@ public final class PoliciesProto {
         (com.google.protobuf.ExtensionRegistryLite) registry);
   }
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_PolicyDocument_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_PolicyDocument_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_TopicPolicies_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
@@ -100,250 +105,262 @@ public final class PoliciesProto {
   static {
     java.lang.String[] descriptorData = {
       "\n\037topicpolicies/v1/policies.proto\022\020topic" +
-      "policies.v1\"\273\027\n\rTopicPolicies\022d\n#auto_su" +
-      "bscription_creation_override\030\001 \001(\01322.top" +
-      "icpolicies.v1.AutoSubscriptionCreationOv" +
-      "errideH\000\210\001\001\022P\n\022back_log_quota_map\030\002 \003(\0132" +
-      "4.topicpolicies.v1.TopicPolicies.BackLog" +
-      "QuotaMapEntry\022!\n\024compaction_threshold\030\003 " +
-      "\001(\003H\001\210\001\001\022\"\n\025deduplication_enabled\030\004 \001(\010H" +
-      "\002\210\001\001\0224\n\'deduplication_snapshot_interval_" +
-      "seconds\030\005 \001(\005H\003\210\001\001\022%\n\030delayed_delivery_e" +
-      "nabled\030\006 \001(\010H\004\210\001\001\0221\n$delayed_delivery_ma" +
-      "x_delay_in_millis\030\007 \001(\003H\005\210\001\001\022.\n!delayed_" +
-      "delivery_tick_time_millis\030\010 \001(\003H\006\210\001\001\022:\n\r" +
-      "dispatch_rate\030\t \001(\0132\036.topicpolicies.v1.D" +
-      "ispatchRateH\007\210\001\001\022=\n0dispatcher_pause_on_" +
-      "ack_state_persistent_enabled\030\n \001(\010H\010\210\001\001\022" +
-      ":\n\rentry_filters\030\013 \001(\0132\036.topicpolicies.v" +
-      "1.EntryFiltersH\t\210\001\001\022M\n\027inactive_topic_po" +
-      "licies\030\014 \001(\0132\'.topicpolicies.v1.Inactive" +
-      "TopicPoliciesH\n\210\001\001\022#\n\026max_consumer_per_t" +
-      "opic\030\r \001(\005H\013\210\001\001\022+\n\036max_consumers_per_sub" +
-      "scription\030\016 \001(\005H\014\210\001\001\022\035\n\020max_message_size" +
-      "\030\017 \001(\005H\r\210\001\001\022#\n\026max_producer_per_topic\030\020 " +
-      "\001(\005H\016\210\001\001\022(\n\033max_subscriptions_per_topic\030" +
-      "\021 \001(\005H\017\210\001\001\022-\n max_unacked_messages_on_co" +
-      "nsumer\030\022 \001(\005H\020\210\001\001\0221\n$max_unacked_message" +
-      "s_on_subscription\030\023 \001(\005H\021\210\001\001\0228\n\026message_" +
-      "ttl_in_seconds\030\024 \001(\005H\022R\023messageTTLInSeco" +
-      "nds\210\001\001\022@\n\020offload_policies\030\025 \001(\0132!.topic" +
-      "policies.v1.OffloadPoliciesH\023\210\001\001\022?\n\013pers" +
-      "istence\030\026 \001(\0132%.topicpolicies.v1.Persist" +
-      "encePoliciesH\024\210\001\001\0228\n\014publish_rate\030\027 \001(\0132" +
-      "\035.topicpolicies.v1.PublishRateH\025\210\001\001\022\034\n\024r" +
-      "eplication_clusters\030\030 \003(\t\022E\n\030replicator_" +
-      "dispatch_rate\030\031 \001(\0132\036.topicpolicies.v1.D" +
-      "ispatchRateH\026\210\001\001\022D\n\022retention_policies\030\032" +
-      " \001(\0132#.topicpolicies.v1.RetentionPolicie" +
-      "sH\027\210\001\001\022Y\n\035schema_compatibility_strategy\030" +
-      "\033 \001(\0162-.topicpolicies.v1.SchemaCompatibi" +
-      "lityStrategyH\030\210\001\001\022\'\n\032schema_validation_e" +
-      "nforced\030\034 \001(\010H\031\210\001\001\022\025\n\rshadow_topics\030\035 \003(" +
-      "\t\022<\n\016subscribe_rate\030\036 \001(\0132\037.topicpolicie" +
-      "s.v1.SubscribeRateH\032\210\001\001\022G\n\032subscription_" +
-      "dispatch_rate\030\037 \001(\0132\036.topicpolicies.v1.D" +
-      "ispatchRateH\033\210\001\001\0224\n\'subscription_expirat" +
-      "ion_time_in_minutes\030  \001(\005H\034\210\001\001\022X\n\025subscr" +
-      "iption_policies\030! \003(\01329.topicpolicies.v1" +
-      ".TopicPolicies.SubscriptionPoliciesEntry" +
-      "\022J\n\032subscription_types_enabled\030\" \003(\0162\".t" +
-      "opicpolicies.v1.SubscriptionTypeB\002\020\000\032V\n\024" +
-      "BackLogQuotaMapEntry\022\013\n\003key\030\001 \001(\t\022-\n\005val" +
-      "ue\030\002 \001(\0132\036.topicpolicies.v1.BacklogQuota" +
-      ":\0028\001\032c\n\031SubscriptionPoliciesEntry\022\013\n\003key" +
-      "\030\001 \001(\t\0225\n\005value\030\002 \001(\0132&.topicpolicies.v1" +
-      ".SubscriptionPolicies:\0028\001B&\n$_auto_subsc" +
-      "ription_creation_overrideB\027\n\025_compaction" +
-      "_thresholdB\030\n\026_deduplication_enabledB*\n(" +
-      "_deduplication_snapshot_interval_seconds" +
-      "B\033\n\031_delayed_delivery_enabledB\'\n%_delaye" +
-      "d_delivery_max_delay_in_millisB$\n\"_delay" +
-      "ed_delivery_tick_time_millisB\020\n\016_dispatc" +
-      "h_rateB3\n1_dispatcher_pause_on_ack_state" +
-      "_persistent_enabledB\020\n\016_entry_filtersB\032\n" +
-      "\030_inactive_topic_policiesB\031\n\027_max_consum" +
-      "er_per_topicB!\n\037_max_consumers_per_subsc" +
-      "riptionB\023\n\021_max_message_sizeB\031\n\027_max_pro" +
-      "ducer_per_topicB\036\n\034_max_subscriptions_pe" +
-      "r_topicB#\n!_max_unacked_messages_on_cons" +
-      "umerB\'\n%_max_unacked_messages_on_subscri" +
-      "ptionB\031\n\027_message_ttl_in_secondsB\023\n\021_off" +
-      "load_policiesB\016\n\014_persistenceB\017\n\r_publis" +
-      "h_rateB\033\n\031_replicator_dispatch_rateB\025\n\023_" +
-      "retention_policiesB \n\036_schema_compatibil" +
-      "ity_strategyB\035\n\033_schema_validation_enfor" +
-      "cedB\021\n\017_subscribe_rateB\035\n\033_subscription_" +
-      "dispatch_rateB*\n(_subscription_expiratio" +
-      "n_time_in_minutes\"v\n AutoSubscriptionCre" +
-      "ationOverride\022-\n allow_auto_subscription" +
-      "_creation\030\001 \001(\010H\000\210\001\001B#\n!_allow_auto_subs" +
-      "cription_creation\"\302\001\n\014BacklogQuota\022\022\n\005li" +
-      "mit\030\001 \001(\003H\000\210\001\001\022\027\n\nlimit_size\030\002 \001(\003H\001\210\001\001\022" +
-      "\027\n\nlimit_time\030\003 \001(\005H\002\210\001\001\0229\n\006policy\030\004 \001(\016" +
-      "2$.topicpolicies.v1.BacklogQuotaPolicyH\003" +
-      "\210\001\001B\010\n\006_limitB\r\n\013_limit_sizeB\r\n\013_limit_t" +
-      "imeB\t\n\007_policy\"\266\002\n\014DispatchRate\022-\n dispa" +
-      "tch_throttling_rate_in_byte\030\001 \001(\003H\000\210\001\001\022," +
-      "\n\037dispatch_throttling_rate_in_msg\030\002 \001(\005H" +
-      "\001\210\001\001\022\"\n\025rate_period_in_second\030\003 \001(\005H\002\210\001\001" +
-      "\022%\n\030relative_to_publish_rate\030\004 \001(\010H\003\210\001\001B" +
-      "#\n!_dispatch_throttling_rate_in_byteB\"\n " +
-      "_dispatch_throttling_rate_in_msgB\030\n\026_rat" +
-      "e_period_in_secondB\033\n\031_relative_to_publi" +
-      "sh_rate\"F\n\014EntryFilters\022\037\n\022entry_filter_" +
-      "names\030\001 \001(\tH\000\210\001\001B\025\n\023_entry_filter_names\"" +
-      "\226\002\n\025InactiveTopicPolicies\022\"\n\025delete_whil" +
-      "e_inactive\030\001 \001(\010H\000\210\001\001\022R\n\032inactive_topic_" +
-      "delete_mode\030\002 \001(\0162).topicpolicies.v1.Ina" +
-      "ctiveTopicDeleteModeH\001\210\001\001\022*\n\035max_inactiv" +
-      "e_duration_seconds\030\003 \001(\005H\002\210\001\001B\030\n\026_delete" +
-      "_while_inactiveB\035\n\033_inactive_topic_delet" +
-      "e_modeB \n\036_max_inactive_duration_seconds" +
-      "\"\272\030\n\017OffloadPolicies\022%\n\030file_system_prof" +
-      "ile_path\030\001 \001(\tH\000\210\001\001\022+\n\017file_system_uri\030\002" +
-      " \001(\tH\001R\rfileSystemURI\210\001\001\022.\n!gcs_managed_" +
-      "ledger_offload_bucket\030\003 \001(\tH\002\210\001\001\022?\n2gcs_" +
-      "managed_ledger_offload_max_block_size_in" +
-      "_bytes\030\004 \001(\005H\003\210\001\001\022A\n4gcs_managed_ledger_" +
-      "offload_read_buffer_size_in_bytes\030\005 \001(\005H" +
-      "\004\210\001\001\022.\n!gcs_managed_ledger_offload_regio" +
-      "n\030\006 \001(\tH\005\210\001\001\022@\n3gcs_managed_ledger_offlo" +
-      "ad_service_account_key_file\030\007 \001(\tH\006\210\001\001\022t" +
-      "\n#managed_ledger_extra_configurations\030\010 " +
-      "\003(\0132G.topicpolicies.v1.OffloadPolicies.M" +
-      "anagedLedgerExtraConfigurationsEntry\022*\n\035" +
-      "managed_ledger_offload_bucket\030\t \001(\tH\007\210\001\001" +
-      "\022:\n-managed_ledger_offload_deletion_lag_" +
-      "in_millis\030\n \001(\003H\010\210\001\001\022*\n\035managed_ledger_o" +
-      "ffload_driver\030\013 \001(\tH\t\210\001\001\022;\n.managed_ledg" +
-      "er_offload_max_block_size_in_bytes\030\014 \001(\005" +
-      "H\n\210\001\001\022/\n\"managed_ledger_offload_max_thre" +
-      "ads\030\r \001(\005H\013\210\001\001\0223\n&managed_ledger_offload" +
-      "_prefetch_rounds\030\016 \001(\005H\014\210\001\001\022=\n0managed_l" +
-      "edger_offload_read_buffer_size_in_bytes\030" +
-      "\017 \001(\005H\r\210\001\001\0220\n#managed_ledger_offload_rea" +
-      "d_threads\030\020 \001(\005H\016\210\001\001\022*\n\035managed_ledger_o" +
-      "ffload_region\030\021 \001(\tH\017\210\001\001\0224\n\'managed_ledg" +
-      "er_offload_service_endpoint\030\022 \001(\tH\020\210\001\001\0226" +
-      "\n)managed_ledger_offload_threshold_in_by" +
-      "tes\030\023 \001(\003H\021\210\001\001\0228\n+managed_ledger_offload" +
-      "_threshold_in_seconds\030\024 \001(\003H\022\210\001\001\022\\\n&mana" +
-      "ged_ledger_offloaded_read_priority\030\025 \001(\016" +
-      "2\'.topicpolicies.v1.OffloadedReadPriorit" +
-      "yH\023\210\001\001\022!\n\024offloaders_directory\030\026 \001(\tH\024\210\001" +
-      "\001\022-\n s3_managed_ledger_offload_bucket\030\027 " +
-      "\001(\tH\025\210\001\001\0224\n\'s3_managed_ledger_offload_cr" +
-      "edential_id\030\030 \001(\tH\026\210\001\001\0228\n+s3_managed_led" +
-      "ger_offload_credential_secret\030\031 \001(\tH\027\210\001\001" +
-      "\022>\n1s3_managed_ledger_offload_max_block_" +
-      "size_in_bytes\030\032 \001(\005H\030\210\001\001\022@\n3s3_managed_l" +
-      "edger_offload_read_buffer_size_in_bytes\030" +
-      "\033 \001(\005H\031\210\001\001\022-\n s3_managed_ledger_offload_" +
-      "region\030\034 \001(\tH\032\210\001\001\022+\n\036s3_managed_ledger_o" +
-      "ffload_role\030\035 \001(\tH\033\210\001\001\0228\n+s3_managed_led" +
-      "ger_offload_role_session_name\030\036 \001(\tH\034\210\001\001" +
-      "\0227\n*s3_managed_ledger_offload_service_en" +
-      "dpoint\030\037 \001(\tH\035\210\001\001\032G\n%ManagedLedgerExtraC" +
-      "onfigurationsEntry\022\013\n\003key\030\001 \001(\t\022\r\n\005value" +
-      "\030\002 \001(\t:\0028\001B\033\n\031_file_system_profile_pathB" +
-      "\022\n\020_file_system_uriB$\n\"_gcs_managed_ledg" +
-      "er_offload_bucketB5\n3_gcs_managed_ledger" +
-      "_offload_max_block_size_in_bytesB7\n5_gcs" +
-      "_managed_ledger_offload_read_buffer_size" +
-      "_in_bytesB$\n\"_gcs_managed_ledger_offload" +
-      "_regionB6\n4_gcs_managed_ledger_offload_s" +
-      "ervice_account_key_fileB \n\036_managed_ledg" +
-      "er_offload_bucketB0\n._managed_ledger_off" +
-      "load_deletion_lag_in_millisB \n\036_managed_" +
-      "ledger_offload_driverB1\n/_managed_ledger" +
-      "_offload_max_block_size_in_bytesB%\n#_man" +
-      "aged_ledger_offload_max_threadsB)\n\'_mana" +
-      "ged_ledger_offload_prefetch_roundsB3\n1_m" +
-      "anaged_ledger_offload_read_buffer_size_i" +
-      "n_bytesB&\n$_managed_ledger_offload_read_" +
-      "threadsB \n\036_managed_ledger_offload_regio" +
-      "nB*\n(_managed_ledger_offload_service_end" +
-      "pointB,\n*_managed_ledger_offload_thresho" +
-      "ld_in_bytesB.\n,_managed_ledger_offload_t" +
-      "hreshold_in_secondsB)\n\'_managed_ledger_o" +
-      "ffloaded_read_priorityB\027\n\025_offloaders_di" +
-      "rectoryB#\n!_s3_managed_ledger_offload_bu" +
-      "cketB*\n(_s3_managed_ledger_offload_crede" +
-      "ntial_idB.\n,_s3_managed_ledger_offload_c" +
-      "redential_secretB4\n2_s3_managed_ledger_o" +
-      "ffload_max_block_size_in_bytesB6\n4_s3_ma" +
-      "naged_ledger_offload_read_buffer_size_in" +
-      "_bytesB#\n!_s3_managed_ledger_offload_reg" +
-      "ionB!\n\037_s3_managed_ledger_offload_roleB." +
-      "\n,_s3_managed_ledger_offload_role_sessio" +
-      "n_nameB-\n+_s3_managed_ledger_offload_ser" +
-      "vice_endpoint\"\377\002\n\023PersistencePolicies\022\"\n" +
-      "\025bookkeeper_ack_quorum\030\001 \001(\005H\000\210\001\001\022 \n\023boo" +
-      "kkeeper_ensemble\030\002 \001(\005H\001\210\001\001\022$\n\027bookkeepe" +
-      "r_write_quorum\030\003 \001(\005H\002\210\001\001\0220\n#managed_led" +
-      "ger_max_mark_delete_rate\030\004 \001(\001H\003\210\001\001\022.\n!m" +
-      "anaged_ledger_storage_class_name\030\005 \001(\tH\004" +
-      "\210\001\001B\030\n\026_bookkeeper_ack_quorumB\026\n\024_bookke" +
-      "eper_ensembleB\032\n\030_bookkeeper_write_quoru" +
-      "mB&\n$_managed_ledger_max_mark_delete_rat" +
-      "eB$\n\"_managed_ledger_storage_class_name\"" +
-      "\257\001\n\013PublishRate\022,\n\037publish_throttling_ra" +
-      "te_in_byte\030\001 \001(\003H\000\210\001\001\022+\n\036publish_throttl" +
-      "ing_rate_in_msg\030\002 \001(\005H\001\210\001\001B\"\n _publish_t" +
-      "hrottling_rate_in_byteB!\n\037_publish_throt" +
-      "tling_rate_in_msg\"\250\001\n\021RetentionPolicies\022" +
-      "4\n\024retention_size_in_mb\030\001 \001(\003H\000R\021retenti" +
-      "onSizeInMB\210\001\001\022&\n\031retention_time_in_minut" +
-      "es\030\002 \001(\005H\001\210\001\001B\027\n\025_retention_size_in_mbB\034" +
-      "\n\032_retention_time_in_minutes\"\255\001\n\rSubscri" +
-      "beRate\022\"\n\025rate_period_in_second\030\001 \001(\005H\000\210" +
-      "\001\001\0223\n&subscribe_throttling_rate_per_cons" +
-      "umer\030\002 \001(\005H\001\210\001\001B\030\n\026_rate_period_in_secon" +
-      "dB)\n\'_subscribe_throttling_rate_per_cons" +
-      "umer\"d\n\024SubscriptionPolicies\022:\n\rdispatch" +
-      "_rate\030\001 \001(\0132\036.topicpolicies.v1.DispatchR" +
-      "ateH\000\210\001\001B\020\n\016_dispatch_rate*\313\001\n\022BacklogQu" +
-      "otaPolicy\022$\n BACKLOG_QUOTA_POLICY_UNSPEC" +
-      "IFIED\020\000\022.\n*BACKLOG_QUOTA_POLICY_PRODUCER" +
-      "_REQUEST_HOLD\020\001\022+\n\'BACKLOG_QUOTA_POLICY_" +
-      "PRODUCER_EXCEPTION\020\002\0222\n.BACKLOG_QUOTA_PO" +
-      "LICY_CONSUMER_BACKLOG_EVICTION\020\003*\306\001\n\027Ina" +
-      "ctiveTopicDeleteMode\022*\n&INACTIVE_TOPIC_D" +
-      "ELETE_MODE_UNSPECIFIED\020\000\022;\n7INACTIVE_TOP" +
-      "IC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTI" +
-      "ONS\020\001\022B\n>INACTIVE_TOPIC_DELETE_MODE_DELE" +
-      "TE_WHEN_SUBSCRIPTIONS_CAUGHT_UP\020\002*\240\001\n\025Of" +
-      "floadedReadPriority\022\'\n#OFFLOADED_READ_PR" +
-      "IORITY_UNSPECIFIED\020\000\022,\n(OFFLOADED_READ_P" +
-      "RIORITY_BOOKKEEPER_FIRST\020\001\0220\n,OFFLOADED_" +
-      "READ_PRIORITY_TIERED_STORAGE_FIRST\020\002*\327\003\n" +
-      "\033SchemaCompatibilityStrategy\022-\n)SCHEMA_C" +
-      "OMPATIBILITY_STRATEGY_UNSPECIFIED\020\000\0225\n1S" +
-      "CHEMA_COMPATIBILITY_STRATEGY_ALWAYS_INCO" +
-      "MPATIBLE\020\001\0223\n/SCHEMA_COMPATIBILITY_STRAT" +
-      "EGY_ALWAYS_COMPATIBLE\020\002\022*\n&SCHEMA_COMPAT" +
-      "IBILITY_STRATEGY_BACKWARD\020\003\022)\n%SCHEMA_CO" +
-      "MPATIBILITY_STRATEGY_FORWARD\020\004\022&\n\"SCHEMA" +
-      "_COMPATIBILITY_STRATEGY_FULL\020\005\0225\n1SCHEMA" +
-      "_COMPATIBILITY_STRATEGY_BACKWARD_TRANSIT" +
-      "IVE\020\006\0224\n0SCHEMA_COMPATIBILITY_STRATEGY_F" +
-      "ORWARD_TRANSITIVE\020\007\0221\n-SCHEMA_COMPATIBIL" +
-      "ITY_STRATEGY_FULL_TRANSITIVE\020\010*\266\001\n\020Subsc" +
-      "riptionType\022!\n\035SUBSCRIPTION_TYPE_UNSPECI" +
-      "FIED\020\000\022\037\n\033SUBSCRIPTION_TYPE_EXCLUSIVE\020\001\022" +
-      "\034\n\030SUBSCRIPTION_TYPE_SHARED\020\002\022\036\n\032SUBSCRI" +
-      "PTION_TYPE_FAILOVER\020\003\022 \n\034SUBSCRIPTION_TY" +
-      "PE_KEY_SHARED\020\004B^\n\020topicpolicies.v1B\rPol" +
-      "iciesProtoP\001Z9topicpolicies/clients/go/t" +
-      "opicpolicies/v1;topicpoliciesv1b\006proto3"
+      "policies.v1\"\257\001\n\016PolicyDocument\022\r\n\005topic\030" +
+      "\001 \001(\t\022&\n\005scope\030\002 \001(\0162\027.topicpolicies.v1." +
+      "Scope\0226\n\010policies\030\003 \001(\0132\037.topicpolicies." +
+      "v1.TopicPoliciesH\000\210\001\001\022\017\n\007version\030\004 \001(\t\022\020" +
+      "\n\010disabled\030\005 \001(\010B\013\n\t_policies\"\267\027\n\rTopicP" +
+      "olicies\022d\n#auto_subscription_creation_ov" +
+      "erride\030\001 \001(\01322.topicpolicies.v1.AutoSubs" +
+      "criptionCreationOverrideH\000\210\001\001\022P\n\022back_lo" +
+      "g_quota_map\030\002 \003(\01324.topicpolicies.v1.Top" +
+      "icPolicies.BackLogQuotaMapEntry\022!\n\024compa" +
+      "ction_threshold\030\003 \001(\003H\001\210\001\001\022\"\n\025deduplicat" +
+      "ion_enabled\030\004 \001(\010H\002\210\001\001\0224\n\'deduplication_" +
+      "snapshot_interval_seconds\030\005 \001(\005H\003\210\001\001\022%\n\030" +
+      "delayed_delivery_enabled\030\006 \001(\010H\004\210\001\001\0221\n$d" +
+      "elayed_delivery_max_delay_in_millis\030\007 \001(" +
+      "\003H\005\210\001\001\022.\n!delayed_delivery_tick_time_mil" +
+      "lis\030\010 \001(\003H\006\210\001\001\022:\n\rdispatch_rate\030\t \001(\0132\036." +
+      "topicpolicies.v1.DispatchRateH\007\210\001\001\022=\n0di" +
+      "spatcher_pause_on_ack_state_persistent_e" +
+      "nabled\030\n \001(\010H\010\210\001\001\022:\n\rentry_filters\030\013 \001(\013" +
+      "2\036.topicpolicies.v1.EntryFiltersH\t\210\001\001\022M\n" +
+      "\027inactive_topic_policies\030\014 \001(\0132\'.topicpo" +
+      "licies.v1.InactiveTopicPoliciesH\n\210\001\001\022#\n\026" +
+      "max_consumer_per_topic\030\r \001(\005H\013\210\001\001\022+\n\036max" +
+      "_consumers_per_subscription\030\016 \001(\005H\014\210\001\001\022\035" +
+      "\n\020max_message_size\030\017 \001(\005H\r\210\001\001\022#\n\026max_pro" +
+      "ducer_per_topic\030\020 \001(\005H\016\210\001\001\022(\n\033max_subscr" +
+      "iptions_per_topic\030\021 \001(\005H\017\210\001\001\022-\n max_unac" +
+      "ked_messages_on_consumer\030\022 \001(\005H\020\210\001\001\0221\n$m" +
+      "ax_unacked_messages_on_subscription\030\023 \001(" +
+      "\005H\021\210\001\001\0228\n\026message_ttl_in_seconds\030\024 \001(\005H\022" +
+      "R\023messageTTLInSeconds\210\001\001\022@\n\020offload_poli" +
+      "cies\030\025 \001(\0132!.topicpolicies.v1.OffloadPol" +
+      "iciesH\023\210\001\001\022?\n\013persistence\030\026 \001(\0132%.topicp" +
+      "olicies.v1.PersistencePoliciesH\024\210\001\001\0228\n\014p" +
+      "ublish_rate\030\027 \001(\0132\035.topicpolicies.v1.Pub" +
+      "lishRateH\025\210\001\001\022\034\n\024replication_clusters\030\030 " +
+      "\003(\t\022E\n\030replicator_dispatch_rate\030\031 \001(\0132\036." +
+      "topicpolicies.v1.DispatchRateH\026\210\001\001\022D\n\022re" +
+      "tention_policies\030\032 \001(\0132#.topicpolicies.v" +
+      "1.RetentionPoliciesH\027\210\001\001\022Y\n\035schema_compa" +
+      "tibility_strategy\030\033 \001(\0162-.topicpolicies." +
+      "v1.SchemaCompatibilityStrategyH\030\210\001\001\022\'\n\032s" +
+      "chema_validation_enforced\030\034 \001(\010H\031\210\001\001\022\025\n\r" +
+      "shadow_topics\030\035 \003(\t\022<\n\016subscribe_rate\030\036 " +
+      "\001(\0132\037.topicpolicies.v1.SubscribeRateH\032\210\001" +
+      "\001\022G\n\032subscription_dispatch_rate\030\037 \001(\0132\036." +
+      "topicpolicies.v1.DispatchRateH\033\210\001\001\0224\n\'su" +
+      "bscription_expiration_time_in_minutes\030  " +
+      "\001(\005H\034\210\001\001\022X\n\025subscription_policies\030! \003(\0132" +
+      "9.topicpolicies.v1.TopicPolicies.Subscri" +
+      "ptionPoliciesEntry\022F\n\032subscription_types" +
+      "_enabled\030\" \003(\0162\".topicpolicies.v1.Subscr" +
+      "iptionType\032V\n\024BackLogQuotaMapEntry\022\013\n\003ke" +
+      "y\030\001 \001(\t\022-\n\005value\030\002 \001(\0132\036.topicpolicies.v" +
+      "1.BacklogQuota:\0028\001\032c\n\031SubscriptionPolici" +
+      "esEntry\022\013\n\003key\030\001 \001(\t\0225\n\005value\030\002 \001(\0132&.to" +
+      "picpolicies.v1.SubscriptionPolicies:\0028\001B" +
+      "&\n$_auto_subscription_creation_overrideB" +
+      "\027\n\025_compaction_thresholdB\030\n\026_deduplicati" +
+      "on_enabledB*\n(_deduplication_snapshot_in" +
+      "terval_secondsB\033\n\031_delayed_delivery_enab" +
+      "ledB\'\n%_delayed_delivery_max_delay_in_mi" +
+      "llisB$\n\"_delayed_delivery_tick_time_mill" +
+      "isB\020\n\016_dispatch_rateB3\n1_dispatcher_paus" +
+      "e_on_ack_state_persistent_enabledB\020\n\016_en" +
+      "try_filtersB\032\n\030_inactive_topic_policiesB" +
+      "\031\n\027_max_consumer_per_topicB!\n\037_max_consu" +
+      "mers_per_subscriptionB\023\n\021_max_message_si" +
+      "zeB\031\n\027_max_producer_per_topicB\036\n\034_max_su" +
+      "bscriptions_per_topicB#\n!_max_unacked_me" +
+      "ssages_on_consumerB\'\n%_max_unacked_messa" +
+      "ges_on_subscriptionB\031\n\027_message_ttl_in_s" +
+      "econdsB\023\n\021_offload_policiesB\016\n\014_persiste" +
+      "nceB\017\n\r_publish_rateB\033\n\031_replicator_disp" +
+      "atch_rateB\025\n\023_retention_policiesB \n\036_sch" +
+      "ema_compatibility_strategyB\035\n\033_schema_va" +
+      "lidation_enforcedB\021\n\017_subscribe_rateB\035\n\033" +
+      "_subscription_dispatch_rateB*\n(_subscrip" +
+      "tion_expiration_time_in_minutes\"v\n AutoS" +
+      "ubscriptionCreationOverride\022-\n allow_aut" +
+      "o_subscription_creation\030\001 \001(\010H\000\210\001\001B#\n!_a" +
+      "llow_auto_subscription_creation\"\244\001\n\014Back" +
+      "logQuota\022\027\n\nlimit_size\030\001 \001(\003H\000\210\001\001\022\027\n\nlim" +
+      "it_time\030\002 \001(\005H\001\210\001\001\0229\n\006policy\030\003 \001(\0162$.top" +
+      "icpolicies.v1.BacklogQuotaPolicyH\002\210\001\001B\r\n" +
+      "\013_limit_sizeB\r\n\013_limit_timeB\t\n\007_policy\"\266" +
+      "\002\n\014DispatchRate\022-\n dispatch_throttling_r" +
+      "ate_in_byte\030\001 \001(\003H\000\210\001\001\022,\n\037dispatch_throt" +
+      "tling_rate_in_msg\030\002 \001(\005H\001\210\001\001\022\"\n\025rate_per" +
+      "iod_in_second\030\003 \001(\005H\002\210\001\001\022%\n\030relative_to_" +
+      "publish_rate\030\004 \001(\010H\003\210\001\001B#\n!_dispatch_thr" +
+      "ottling_rate_in_byteB\"\n _dispatch_thrott" +
+      "ling_rate_in_msgB\030\n\026_rate_period_in_seco" +
+      "ndB\033\n\031_relative_to_publish_rate\"F\n\014Entry" +
+      "Filters\022\037\n\022entry_filter_names\030\001 \001(\tH\000\210\001\001" +
+      "B\025\n\023_entry_filter_names\"\226\002\n\025InactiveTopi" +
+      "cPolicies\022\"\n\025delete_while_inactive\030\001 \001(\010" +
+      "H\000\210\001\001\022R\n\032inactive_topic_delete_mode\030\002 \001(" +
+      "\0162).topicpolicies.v1.InactiveTopicDelete" +
+      "ModeH\001\210\001\001\022*\n\035max_inactive_duration_secon" +
+      "ds\030\003 \001(\005H\002\210\001\001B\030\n\026_delete_while_inactiveB" +
+      "\035\n\033_inactive_topic_delete_modeB \n\036_max_i" +
+      "nactive_duration_seconds\"\272\030\n\017OffloadPoli" +
+      "cies\022%\n\030file_system_profile_path\030\001 \001(\tH\000" +
+      "\210\001\001\022+\n\017file_system_uri\030\002 \001(\tH\001R\rfileSyst" +
+      "emURI\210\001\001\022.\n!gcs_managed_ledger_offload_b" +
+      "ucket\030\003 \001(\tH\002\210\001\001\022?\n2gcs_managed_ledger_o" +
+      "ffload_max_block_size_in_bytes\030\004 \001(\005H\003\210\001" +
+      "\001\022A\n4gcs_managed_ledger_offload_read_buf" +
+      "fer_size_in_bytes\030\005 \001(\005H\004\210\001\001\022.\n!gcs_mana" +
+      "ged_ledger_offload_region\030\006 \001(\tH\005\210\001\001\022@\n3" +
+      "gcs_managed_ledger_offload_service_accou" +
+      "nt_key_file\030\007 \001(\tH\006\210\001\001\022t\n#managed_ledger" +
+      "_extra_configurations\030\010 \003(\0132G.topicpolic" +
+      "ies.v1.OffloadPolicies.ManagedLedgerExtr" +
+      "aConfigurationsEntry\022*\n\035managed_ledger_o" +
+      "ffload_bucket\030\t \001(\tH\007\210\001\001\022:\n-managed_ledg" +
+      "er_offload_deletion_lag_in_millis\030\n \001(\003H" +
+      "\010\210\001\001\022*\n\035managed_ledger_offload_driver\030\013 " +
+      "\001(\tH\t\210\001\001\022;\n.managed_ledger_offload_max_b" +
+      "lock_size_in_bytes\030\014 \001(\005H\n\210\001\001\022/\n\"managed" +
+      "_ledger_offload_max_threads\030\r \001(\005H\013\210\001\001\0223" +
+      "\n&managed_ledger_offload_prefetch_rounds" +
+      "\030\016 \001(\005H\014\210\001\001\022=\n0managed_ledger_offload_re" +
+      "ad_buffer_size_in_bytes\030\017 \001(\005H\r\210\001\001\0220\n#ma" +
+      "naged_ledger_offload_read_threads\030\020 \001(\005H" +
+      "\016\210\001\001\022*\n\035managed_ledger_offload_region\030\021 " +
+      "\001(\tH\017\210\001\001\0224\n\'managed_ledger_offload_servi" +
+      "ce_endpoint\030\022 \001(\tH\020\210\001\001\0226\n)managed_ledger" +
+      "_offload_threshold_in_bytes\030\023 \001(\003H\021\210\001\001\0228" +
+      "\n+managed_ledger_offload_threshold_in_se" +
+      "conds\030\024 \001(\003H\022\210\001\001\022\\\n&managed_ledger_offlo" +
+      "aded_read_priority\030\025 \001(\0162\'.topicpolicies" +
+      ".v1.OffloadedReadPriorityH\023\210\001\001\022!\n\024offloa" +
+      "ders_directory\030\026 \001(\tH\024\210\001\001\022-\n s3_managed_" +
+      "ledger_offload_bucket\030\027 \001(\tH\025\210\001\001\0224\n\'s3_m" +
+      "anaged_ledger_offload_credential_id\030\030 \001(" +
+      "\tH\026\210\001\001\0228\n+s3_managed_ledger_offload_cred" +
+      "ential_secret\030\031 \001(\tH\027\210\001\001\022>\n1s3_managed_l" +
+      "edger_offload_max_block_size_in_bytes\030\032 " +
+      "\001(\005H\030\210\001\001\022@\n3s3_managed_ledger_offload_re" +
+      "ad_buffer_size_in_bytes\030\033 \001(\005H\031\210\001\001\022-\n s3" +
+      "_managed_ledger_offload_region\030\034 \001(\tH\032\210\001" +
+      "\001\022+\n\036s3_managed_ledger_offload_role\030\035 \001(" +
+      "\tH\033\210\001\001\0228\n+s3_managed_ledger_offload_role" +
+      "_session_name\030\036 \001(\tH\034\210\001\001\0227\n*s3_managed_l" +
+      "edger_offload_service_endpoint\030\037 \001(\tH\035\210\001" +
+      "\001\032G\n%ManagedLedgerExtraConfigurationsEnt" +
+      "ry\022\013\n\003key\030\001 \001(\t\022\r\n\005value\030\002 \001(\t:\0028\001B\033\n\031_f" +
+      "ile_system_profile_pathB\022\n\020_file_system_" +
+      "uriB$\n\"_gcs_managed_ledger_offload_bucke" +
+      "tB5\n3_gcs_managed_ledger_offload_max_blo" +
+      "ck_size_in_bytesB7\n5_gcs_managed_ledger_" +
+      "offload_read_buffer_size_in_bytesB$\n\"_gc" +
+      "s_managed_ledger_offload_regionB6\n4_gcs_" +
+      "managed_ledger_offload_service_account_k" +
+      "ey_fileB \n\036_managed_ledger_offload_bucke" +
+      "tB0\n._managed_ledger_offload_deletion_la" +
+      "g_in_millisB \n\036_managed_ledger_offload_d" +
+      "riverB1\n/_managed_ledger_offload_max_blo" +
+      "ck_size_in_bytesB%\n#_managed_ledger_offl" +
+      "oad_max_threadsB)\n\'_managed_ledger_offlo" +
+      "ad_prefetch_roundsB3\n1_managed_ledger_of" +
+      "fload_read_buffer_size_in_bytesB&\n$_mana" +
+      "ged_ledger_offload_read_threadsB \n\036_mana" +
+      "ged_ledger_offload_regionB*\n(_managed_le" +
+      "dger_offload_service_endpointB,\n*_manage" +
+      "d_ledger_offload_threshold_in_bytesB.\n,_" +
+      "managed_ledger_offload_threshold_in_seco" +
+      "ndsB)\n\'_managed_ledger_offloaded_read_pr" +
+      "iorityB\027\n\025_offloaders_directoryB#\n!_s3_m" +
+      "anaged_ledger_offload_bucketB*\n(_s3_mana" +
+      "ged_ledger_offload_credential_idB.\n,_s3_" +
+      "managed_ledger_offload_credential_secret" +
+      "B4\n2_s3_managed_ledger_offload_max_block" +
+      "_size_in_bytesB6\n4_s3_managed_ledger_off" +
+      "load_read_buffer_size_in_bytesB#\n!_s3_ma" +
+      "naged_ledger_offload_regionB!\n\037_s3_manag" +
+      "ed_ledger_offload_roleB.\n,_s3_managed_le" +
+      "dger_offload_role_session_nameB-\n+_s3_ma" +
+      "naged_ledger_offload_service_endpoint\"\377\002" +
+      "\n\023PersistencePolicies\022\"\n\025bookkeeper_ack_" +
+      "quorum\030\001 \001(\005H\000\210\001\001\022 \n\023bookkeeper_ensemble" +
+      "\030\002 \001(\005H\001\210\001\001\022$\n\027bookkeeper_write_quorum\030\003" +
+      " \001(\005H\002\210\001\001\0220\n#managed_ledger_max_mark_del" +
+      "ete_rate\030\004 \001(\001H\003\210\001\001\022.\n!managed_ledger_st" +
+      "orage_class_name\030\005 \001(\tH\004\210\001\001B\030\n\026_bookkeep" +
+      "er_ack_quorumB\026\n\024_bookkeeper_ensembleB\032\n" +
+      "\030_bookkeeper_write_quorumB&\n$_managed_le" +
+      "dger_max_mark_delete_rateB$\n\"_managed_le" +
+      "dger_storage_class_name\"\257\001\n\013PublishRate\022" +
+      ",\n\037publish_throttling_rate_in_byte\030\001 \001(\003" +
+      "H\000\210\001\001\022+\n\036publish_throttling_rate_in_msg\030" +
+      "\002 \001(\005H\001\210\001\001B\"\n _publish_throttling_rate_i" +
+      "n_byteB!\n\037_publish_throttling_rate_in_ms" +
+      "g\"\250\001\n\021RetentionPolicies\0224\n\024retention_siz" +
+      "e_in_mb\030\001 \001(\003H\000R\021retentionSizeInMB\210\001\001\022&\n" +
+      "\031retention_time_in_minutes\030\002 \001(\005H\001\210\001\001B\027\n" +
+      "\025_retention_size_in_mbB\034\n\032_retention_tim" +
+      "e_in_minutes\"\255\001\n\rSubscribeRate\022\"\n\025rate_p" +
+      "eriod_in_second\030\001 \001(\005H\000\210\001\001\0223\n&subscribe_" +
+      "throttling_rate_per_consumer\030\002 \001(\005H\001\210\001\001B" +
+      "\030\n\026_rate_period_in_secondB)\n\'_subscribe_" +
+      "throttling_rate_per_consumer\"d\n\024Subscrip" +
+      "tionPolicies\022:\n\rdispatch_rate\030\001 \001(\0132\036.to" +
+      "picpolicies.v1.DispatchRateH\000\210\001\001B\020\n\016_dis" +
+      "patch_rate*A\n\005Scope\022\025\n\021SCOPE_UNSPECIFIED" +
+      "\020\000\022\017\n\013SCOPE_LOCAL\020\001\022\020\n\014SCOPE_GLOBAL\020\002*\313\001" +
+      "\n\022BacklogQuotaPolicy\022$\n BACKLOG_QUOTA_PO" +
+      "LICY_UNSPECIFIED\020\000\022.\n*BACKLOG_QUOTA_POLI" +
+      "CY_PRODUCER_REQUEST_HOLD\020\001\022+\n\'BACKLOG_QU" +
+      "OTA_POLICY_PRODUCER_EXCEPTION\020\002\0222\n.BACKL" +
+      "OG_QUOTA_POLICY_CONSUMER_BACKLOG_EVICTIO" +
+      "N\020\003*\306\001\n\027InactiveTopicDeleteMode\022*\n&INACT" +
+      "IVE_TOPIC_DELETE_MODE_UNSPECIFIED\020\000\022;\n7I" +
+      "NACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO" +
+      "_SUBSCRIPTIONS\020\001\022B\n>INACTIVE_TOPIC_DELET" +
+      "E_MODE_DELETE_WHEN_SUBSCRIPTIONS_CAUGHT_" +
+      "UP\020\002*\240\001\n\025OffloadedReadPriority\022\'\n#OFFLOA" +
+      "DED_READ_PRIORITY_UNSPECIFIED\020\000\022,\n(OFFLO" +
+      "ADED_READ_PRIORITY_BOOKKEEPER_FIRST\020\001\0220\n" +
+      ",OFFLOADED_READ_PRIORITY_TIERED_STORAGE_" +
+      "FIRST\020\002*\327\003\n\033SchemaCompatibilityStrategy\022" +
+      "-\n)SCHEMA_COMPATIBILITY_STRATEGY_UNSPECI" +
+      "FIED\020\000\0225\n1SCHEMA_COMPATIBILITY_STRATEGY_" +
+      "ALWAYS_INCOMPATIBLE\020\001\0223\n/SCHEMA_COMPATIB" +
+      "ILITY_STRATEGY_ALWAYS_COMPATIBLE\020\002\022*\n&SC" +
+      "HEMA_COMPATIBILITY_STRATEGY_BACKWARD\020\003\022)" +
+      "\n%SCHEMA_COMPATIBILITY_STRATEGY_FORWARD\020" +
+      "\004\022&\n\"SCHEMA_COMPATIBILITY_STRATEGY_FULL\020" +
+      "\005\0225\n1SCHEMA_COMPATIBILITY_STRATEGY_BACKW" +
+      "ARD_TRANSITIVE\020\006\0224\n0SCHEMA_COMPATIBILITY" +
+      "_STRATEGY_FORWARD_TRANSITIVE\020\007\0221\n-SCHEMA" +
+      "_COMPATIBILITY_STRATEGY_FULL_TRANSITIVE\020" +
+      "\010*\266\001\n\020SubscriptionType\022!\n\035SUBSCRIPTION_T" +
+      "YPE_UNSPECIFIED\020\000\022\037\n\033SUBSCRIPTION_TYPE_E" +
+      "XCLUSIVE\020\001\022\034\n\030SUBSCRIPTION_TYPE_SHARED\020\002" +
+      "\022\036\n\032SUBSCRIPTION_TYPE_FAILOVER\020\003\022 \n\034SUBS" +
+      "CRIPTION_TYPE_KEY_SHARED\020\004Bf\n\020topicpolic" +
+      "ies.v1B\rPoliciesProtoP\001ZAtopicpolicies.e" +
+      "xample/clients/go/topicpolicies/v1;topic" +
+      "policiesv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
         });
-    internal_static_topicpolicies_v1_TopicPolicies_descriptor =
+    internal_static_topicpolicies_v1_PolicyDocument_descriptor =
       getDescriptor().getMessageTypes().get(0);
+    internal_static_topicpolicies_v1_PolicyDocument_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_PolicyDocument_descriptor,
+        new java.lang.String[] { "Topic", "Scope", "Policies", "Version", "Disabled", });
+    internal_static_topicpolicies_v1_TopicPolicies_descriptor =
+      getDescriptor().getMessageTypes().get(1);
     internal_static_topicpolicies_v1_TopicPolicies_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_TopicPolicies_descriptor,
@@ -361,37 +378,37 @@ public final class PoliciesProto {
         internal_static_topicpolicies_v1_TopicPolicies_SubscriptionPoliciesEntry_descriptor,
         new java.lang.String[] { "Key", "Value", });
     internal_static_topicpolicies_v1_AutoSubscriptionCreationOverride_descriptor =
-      getDescriptor().getMessageTypes().get(1);
+      getDescriptor().getMessageTypes().get(2);
     internal_static_topicpolicies_v1_AutoSubscriptionCreationOverride_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_AutoSubscriptionCreationOverride_descriptor,
         new java.lang.String[] { "AllowAutoSubscriptionCreation", });
     internal_static_topicpolicies_v1_BacklogQuota_descriptor =
-      getDescriptor().getMessageTypes().get(2);
+      getDescriptor().getMessageTypes().get(3);
     internal_static_topicpolicies_v1_BacklogQuota_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_BacklogQuota_descriptor,
-        new java.lang.String[] { "Limit", "LimitSize", "LimitTime", "Policy", });
+        new java.lang.String[] { "LimitSize", "LimitTime", "Policy", });
     internal_static_topicpolicies_v1_DispatchRate_descriptor =
-      getDescriptor().getMessageTypes().get(3);
+      getDescriptor().getMessageTypes().get(4);
     internal_static_topicpolicies_v1_DispatchRate_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_DispatchRate_descriptor,
         new java.lang.String[] { "DispatchThrottlingRateInByte", "DispatchThrottlingRateInMsg", "RatePeriodInSecond", "RelativeToPublishRate", });
     internal_static_topicpolicies_v1_EntryFilters_descriptor =
-      getDescriptor().getMessageTypes().get(4);
+      getDescriptor().getMessageTypes().get(5);
     internal_static_topicpolicies_v1_EntryFilters_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_EntryFilters_descriptor,
         new java.lang.String[] { "EntryFilterNames", });
     internal_static_topicpolicies_v1_InactiveTopicPolicies_descriptor =
-      getDescriptor().getMessageTypes().get(5);
+      getDescriptor().getMessageTypes().get(6);
     internal_static_topicpolicies_v1_InactiveTopicPolicies_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_InactiveTopicPolicies_descriptor,
         new java.lang.String[] { "DeleteWhileInactive", "InactiveTopicDeleteMode", "MaxInactiveDurationSeconds", });
     internal_static_topicpolicies_v1_OffloadPolicies_descriptor =
-      getDescriptor().getMessageTypes().get(6);
+      getDescriptor().getMessageTypes().get(7);
     internal_static_topicpolicies_v1_OffloadPolicies_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_OffloadPolicies_descriptor,
@@ -403,31 +420,31 @@ public final class PoliciesProto {
         internal_static_topicpolicies_v1_OffloadPolicies_ManagedLedgerExtraConfigurationsEntry_descriptor,
         new java.lang.String[] { "Key", "Value", });
     internal_static_topicpolicies_v1_PersistencePolicies_descriptor =
-      getDescriptor().getMessageTypes().get(7);
+      getDescriptor().getMessageTypes().get(8);
     internal_static_topicpolicies_v1_PersistencePolicies_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_PersistencePolicies_descriptor,
         new java.lang.String[] { "BookkeeperAckQuorum", "BookkeeperEnsemble", "BookkeeperWriteQuorum", "ManagedLedgerMaxMarkDeleteRate", "ManagedLedgerStorageClassName", });
     internal_static_topicpolicies_v1_PublishRate_descriptor =
-      getDescriptor().getMessageTypes().get(8);
+      getDescriptor().getMessageTypes().get(9);
     internal_static_topicpolicies_v1_PublishRate_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_PublishRate_descriptor,
         new java.lang.String[] { "PublishThrottlingRateInByte", "PublishThrottlingRateInMsg", });
     internal_static_topicpolicies_v1_RetentionPolicies_descriptor =
-      getDescriptor().getMessageTypes().get(9);
+      getDescriptor().getMessageTypes().get(10);
     internal_static_topicpolicies_v1_RetentionPolicies_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_RetentionPolicies_descriptor,
         new java.lang.String[] { "RetentionSizeInMb", "RetentionTimeInMinutes", });
     internal_static_topicpolicies_v1_SubscribeRate_descriptor =
-      getDescriptor().getMessageTypes().get(10);
+      getDescriptor().getMessageTypes().get(11);
     internal_static_topicpolicies_v1_SubscribeRate_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_SubscribeRate_descriptor,
         new java.lang.String[] { "RatePeriodInSecond", "SubscribeThrottlingRatePerConsumer", });
     internal_static_topicpolicies_v1_SubscriptionPolicies_descriptor =
-      getDescriptor().getMessageTypes().get(11);
+      getDescriptor().getMessageTypes().get(12);
     internal_static_topicpolicies_v1_SubscriptionPolicies_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_SubscriptionPolicies_descriptor,

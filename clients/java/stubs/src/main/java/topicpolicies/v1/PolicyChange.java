@@ -21,10 +21,6 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private PolicyChange() {
-    namespace_ = "";
-    topic_ = "";
-    scope_ = 0;
-    version_ = "";
     previousVersion_ = "";
     position_ = "";
   }
@@ -50,235 +46,53 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int NAMESPACE_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object namespace_ = "";
+  public static final int DOCUMENT_FIELD_NUMBER = 1;
+  private topicpolicies.v1.PolicyDocument document_;
   /**
    * <pre>
-   * The namespace: "tenant/namespace".
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
    * </pre>
    *
-   * <code>string namespace = 1;</code>
-   * @return The namespace.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return Whether the document field is set.
    */
   @java.lang.Override
-  public java.lang.String getNamespace() {
-    java.lang.Object ref = namespace_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      namespace_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The namespace: "tenant/namespace".
-   * </pre>
-   *
-   * <code>string namespace = 1;</code>
-   * @return The bytes for namespace.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getNamespaceBytes() {
-    java.lang.Object ref = namespace_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      namespace_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int TOPIC_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object topic_ = "";
-  /**
-   * <pre>
-   * The topic's full name.
-   * </pre>
-   *
-   * <code>string topic = 2;</code>
-   * @return The topic.
-   */
-  @java.lang.Override
-  public java.lang.String getTopic() {
-    java.lang.Object ref = topic_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      topic_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The topic's full name.
-   * </pre>
-   *
-   * <code>string topic = 2;</code>
-   * @return The bytes for topic.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTopicBytes() {
-    java.lang.Object ref = topic_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      topic_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int SCOPE_FIELD_NUMBER = 3;
-  private int scope_ = 0;
-  /**
-   * <pre>
-   * The scope.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 3;</code>
-   * @return The enum numeric value on the wire for scope.
-   */
-  @java.lang.Override public int getScopeValue() {
-    return scope_;
-  }
-  /**
-   * <pre>
-   * The scope.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 3;</code>
-   * @return The scope.
-   */
-  @java.lang.Override public topicpolicies.v1.Scope getScope() {
-    topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-    return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-  }
-
-  public static final int EXISTS_FIELD_NUMBER = 4;
-  private boolean exists_ = false;
-  /**
-   * <pre>
-   * Whether there is a document; false is a delete, or, in a snapshot, an absent topic that was asked for.
-   * </pre>
-   *
-   * <code>bool exists = 4;</code>
-   * @return The exists.
-   */
-  @java.lang.Override
-  public boolean getExists() {
-    return exists_;
-  }
-
-  public static final int POLICIES_FIELD_NUMBER = 5;
-  private topicpolicies.v1.TopicPolicies policies_;
-  /**
-   * <pre>
-   * The document; unset if there is none.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
-   * @return Whether the policies field is set.
-   */
-  @java.lang.Override
-  public boolean hasPolicies() {
+  public boolean hasDocument() {
     return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * The document; unset if there is none.
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
    * </pre>
    *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
-   * @return The policies.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return The document.
    */
   @java.lang.Override
-  public topicpolicies.v1.TopicPolicies getPolicies() {
-    return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+  public topicpolicies.v1.PolicyDocument getDocument() {
+    return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
   }
   /**
    * <pre>
-   * The document; unset if there is none.
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
    * </pre>
    *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder() {
-    return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+  public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder() {
+    return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
   }
 
-  public static final int VERSION_FIELD_NUMBER = 6;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object version_ = "";
-  /**
-   * <pre>
-   * Its version.
-   * </pre>
-   *
-   * <code>string version = 6;</code>
-   * @return The version.
-   */
-  @java.lang.Override
-  public java.lang.String getVersion() {
-    java.lang.Object ref = version_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      version_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Its version.
-   * </pre>
-   *
-   * <code>string version = 6;</code>
-   * @return The bytes for version.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getVersionBytes() {
-    java.lang.Object ref = version_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      version_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int PREVIOUS_VERSION_FIELD_NUMBER = 7;
+  public static final int PREVIOUS_VERSION_FIELD_NUMBER = 2;
   @SuppressWarnings("serial")
   private volatile java.lang.Object previousVersion_ = "";
   /**
    * <pre>
-   * The version before; empty in what was loaded from the log.
+   * The version before. Unset: it is not known, as in most of a snapshot.
    * </pre>
    *
-   * <code>string previous_version = 7;</code>
+   * <code>string previous_version = 2;</code>
    * @return The previousVersion.
    */
   @java.lang.Override
@@ -296,10 +110,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The version before; empty in what was loaded from the log.
+   * The version before. Unset: it is not known, as in most of a snapshot.
    * </pre>
    *
-   * <code>string previous_version = 7;</code>
+   * <code>string previous_version = 2;</code>
    * @return The bytes for previousVersion.
    */
   @java.lang.Override
@@ -317,14 +131,52 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int PARTITION_FIELD_NUMBER = 8;
+  public static final int PREVIOUS_FIELD_NUMBER = 3;
+  private topicpolicies.v1.PolicyDocument previous_;
+  /**
+   * <pre>
+   * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return Whether the previous field is set.
+   */
+  @java.lang.Override
+  public boolean hasPrevious() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return The previous.
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocument getPrevious() {
+    return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+  }
+  /**
+   * <pre>
+   * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder() {
+    return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+  }
+
+  public static final int PARTITION_FIELD_NUMBER = 4;
   private int partition_ = 0;
   /**
    * <pre>
    * The partition of the change log.
    * </pre>
    *
-   * <code>int32 partition = 8;</code>
+   * <code>int32 partition = 4;</code>
    * @return The partition.
    */
   @java.lang.Override
@@ -332,15 +184,16 @@ private static final long serialVersionUID = 0L;
     return partition_;
   }
 
-  public static final int POSITION_FIELD_NUMBER = 9;
+  public static final int POSITION_FIELD_NUMBER = 5;
   @SuppressWarnings("serial")
   private volatile java.lang.Object position_ = "";
   /**
    * <pre>
-   * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+   * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+   * Unset: the log has no event of it, so there is nothing to fold.
    * </pre>
    *
-   * <code>string position = 9;</code>
+   * <code>string position = 5;</code>
    * @return The position.
    */
   @java.lang.Override
@@ -358,10 +211,11 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+   * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+   * Unset: the log has no event of it, so there is nothing to fold.
    * </pre>
    *
-   * <code>string position = 9;</code>
+   * <code>string position = 5;</code>
    * @return The bytes for position.
    */
   @java.lang.Override
@@ -379,26 +233,26 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int ORIGIN_FIELD_NUMBER = 10;
+  public static final int ORIGIN_FIELD_NUMBER = 6;
   private topicpolicies.v1.ChangeOrigin origin_;
   /**
    * <pre>
-   * Where the change came from.
+   * Where the change came from. Unset: not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
    * @return Whether the origin field is set.
    */
   @java.lang.Override
   public boolean hasOrigin() {
-    return ((bitField0_ & 0x00000002) != 0);
+    return ((bitField0_ & 0x00000004) != 0);
   }
   /**
    * <pre>
-   * Where the change came from.
+   * Where the change came from. Unset: not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
    * @return The origin.
    */
   @java.lang.Override
@@ -407,10 +261,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the change came from.
+   * Where the change came from. Unset: not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
    */
   @java.lang.Override
   public topicpolicies.v1.ChangeOriginOrBuilder getOriginOrBuilder() {
@@ -431,35 +285,23 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(namespace_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 1, namespace_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 2, topic_);
-    }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
-      output.writeEnum(3, scope_);
-    }
-    if (exists_ != false) {
-      output.writeBool(4, exists_);
-    }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(5, getPolicies());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 6, version_);
+      output.writeMessage(1, getDocument());
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(previousVersion_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, previousVersion_);
-    }
-    if (partition_ != 0) {
-      output.writeInt32(8, partition_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(position_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 9, position_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 2, previousVersion_);
     }
     if (((bitField0_ & 0x00000002) != 0)) {
-      output.writeMessage(10, getOrigin());
+      output.writeMessage(3, getPrevious());
+    }
+    if (partition_ != 0) {
+      output.writeInt32(4, partition_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(position_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 5, position_);
+    }
+    if (((bitField0_ & 0x00000004) != 0)) {
+      output.writeMessage(6, getOrigin());
     }
     getUnknownFields().writeTo(output);
   }
@@ -470,40 +312,27 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(namespace_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, namespace_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(2, topic_);
-    }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(3, scope_);
-    }
-    if (exists_ != false) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(4, exists_);
-    }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(5, getPolicies());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(6, version_);
+        .computeMessageSize(1, getDocument());
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(previousVersion_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, previousVersion_);
-    }
-    if (partition_ != 0) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeInt32Size(8, partition_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(position_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(9, position_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(2, previousVersion_);
     }
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(10, getOrigin());
+        .computeMessageSize(3, getPrevious());
+    }
+    if (partition_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(4, partition_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(position_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(5, position_);
+    }
+    if (((bitField0_ & 0x00000004) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(6, getOrigin());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -520,22 +349,18 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.PolicyChange other = (topicpolicies.v1.PolicyChange) obj;
 
-    if (!getNamespace()
-        .equals(other.getNamespace())) return false;
-    if (!getTopic()
-        .equals(other.getTopic())) return false;
-    if (scope_ != other.scope_) return false;
-    if (getExists()
-        != other.getExists()) return false;
-    if (hasPolicies() != other.hasPolicies()) return false;
-    if (hasPolicies()) {
-      if (!getPolicies()
-          .equals(other.getPolicies())) return false;
+    if (hasDocument() != other.hasDocument()) return false;
+    if (hasDocument()) {
+      if (!getDocument()
+          .equals(other.getDocument())) return false;
     }
-    if (!getVersion()
-        .equals(other.getVersion())) return false;
     if (!getPreviousVersion()
         .equals(other.getPreviousVersion())) return false;
+    if (hasPrevious() != other.hasPrevious()) return false;
+    if (hasPrevious()) {
+      if (!getPrevious()
+          .equals(other.getPrevious())) return false;
+    }
     if (getPartition()
         != other.getPartition()) return false;
     if (!getPosition()
@@ -556,23 +381,16 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + NAMESPACE_FIELD_NUMBER;
-    hash = (53 * hash) + getNamespace().hashCode();
-    hash = (37 * hash) + TOPIC_FIELD_NUMBER;
-    hash = (53 * hash) + getTopic().hashCode();
-    hash = (37 * hash) + SCOPE_FIELD_NUMBER;
-    hash = (53 * hash) + scope_;
-    hash = (37 * hash) + EXISTS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getExists());
-    if (hasPolicies()) {
-      hash = (37 * hash) + POLICIES_FIELD_NUMBER;
-      hash = (53 * hash) + getPolicies().hashCode();
+    if (hasDocument()) {
+      hash = (37 * hash) + DOCUMENT_FIELD_NUMBER;
+      hash = (53 * hash) + getDocument().hashCode();
     }
-    hash = (37 * hash) + VERSION_FIELD_NUMBER;
-    hash = (53 * hash) + getVersion().hashCode();
     hash = (37 * hash) + PREVIOUS_VERSION_FIELD_NUMBER;
     hash = (53 * hash) + getPreviousVersion().hashCode();
+    if (hasPrevious()) {
+      hash = (37 * hash) + PREVIOUS_FIELD_NUMBER;
+      hash = (53 * hash) + getPrevious().hashCode();
+    }
     hash = (37 * hash) + PARTITION_FIELD_NUMBER;
     hash = (53 * hash) + getPartition();
     hash = (37 * hash) + POSITION_FIELD_NUMBER;
@@ -715,7 +533,8 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessageV3
               .alwaysUseFieldBuilders) {
-        getPoliciesFieldBuilder();
+        getDocumentFieldBuilder();
+        getPreviousFieldBuilder();
         getOriginFieldBuilder();
       }
     }
@@ -723,17 +542,17 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      namespace_ = "";
-      topic_ = "";
-      scope_ = 0;
-      exists_ = false;
-      policies_ = null;
-      if (policiesBuilder_ != null) {
-        policiesBuilder_.dispose();
-        policiesBuilder_ = null;
+      document_ = null;
+      if (documentBuilder_ != null) {
+        documentBuilder_.dispose();
+        documentBuilder_ = null;
       }
-      version_ = "";
       previousVersion_ = "";
+      previous_ = null;
+      if (previousBuilder_ != null) {
+        previousBuilder_.dispose();
+        previousBuilder_ = null;
+      }
       partition_ = 0;
       position_ = "";
       origin_ = null;
@@ -774,42 +593,33 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(topicpolicies.v1.PolicyChange result) {
       int from_bitField0_ = bitField0_;
-      if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.namespace_ = namespace_;
-      }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.topic_ = topic_;
-      }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.scope_ = scope_;
-      }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
-        result.exists_ = exists_;
-      }
       int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.policies_ = policiesBuilder_ == null
-            ? policies_
-            : policiesBuilder_.build();
+      if (((from_bitField0_ & 0x00000001) != 0)) {
+        result.document_ = documentBuilder_ == null
+            ? document_
+            : documentBuilder_.build();
         to_bitField0_ |= 0x00000001;
       }
-      if (((from_bitField0_ & 0x00000020) != 0)) {
-        result.version_ = version_;
-      }
-      if (((from_bitField0_ & 0x00000040) != 0)) {
+      if (((from_bitField0_ & 0x00000002) != 0)) {
         result.previousVersion_ = previousVersion_;
       }
-      if (((from_bitField0_ & 0x00000080) != 0)) {
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.previous_ = previousBuilder_ == null
+            ? previous_
+            : previousBuilder_.build();
+        to_bitField0_ |= 0x00000002;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
         result.partition_ = partition_;
       }
-      if (((from_bitField0_ & 0x00000100) != 0)) {
+      if (((from_bitField0_ & 0x00000010) != 0)) {
         result.position_ = position_;
       }
-      if (((from_bitField0_ & 0x00000200) != 0)) {
+      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.origin_ = originBuilder_ == null
             ? origin_
             : originBuilder_.build();
-        to_bitField0_ |= 0x00000002;
+        to_bitField0_ |= 0x00000004;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -858,41 +668,23 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.PolicyChange other) {
       if (other == topicpolicies.v1.PolicyChange.getDefaultInstance()) return this;
-      if (!other.getNamespace().isEmpty()) {
-        namespace_ = other.namespace_;
-        bitField0_ |= 0x00000001;
-        onChanged();
-      }
-      if (!other.getTopic().isEmpty()) {
-        topic_ = other.topic_;
-        bitField0_ |= 0x00000002;
-        onChanged();
-      }
-      if (other.scope_ != 0) {
-        setScopeValue(other.getScopeValue());
-      }
-      if (other.getExists() != false) {
-        setExists(other.getExists());
-      }
-      if (other.hasPolicies()) {
-        mergePolicies(other.getPolicies());
-      }
-      if (!other.getVersion().isEmpty()) {
-        version_ = other.version_;
-        bitField0_ |= 0x00000020;
-        onChanged();
+      if (other.hasDocument()) {
+        mergeDocument(other.getDocument());
       }
       if (!other.getPreviousVersion().isEmpty()) {
         previousVersion_ = other.previousVersion_;
-        bitField0_ |= 0x00000040;
+        bitField0_ |= 0x00000002;
         onChanged();
+      }
+      if (other.hasPrevious()) {
+        mergePrevious(other.getPrevious());
       }
       if (other.getPartition() != 0) {
         setPartition(other.getPartition());
       }
       if (!other.getPosition().isEmpty()) {
         position_ = other.position_;
-        bitField0_ |= 0x00000100;
+        bitField0_ |= 0x00000010;
         onChanged();
       }
       if (other.hasOrigin()) {
@@ -925,59 +717,41 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              namespace_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  getDocumentFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000001;
               break;
             } // case 10
             case 18: {
-              topic_ = input.readStringRequireUtf8();
+              previousVersion_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000002;
               break;
             } // case 18
-            case 24: {
-              scope_ = input.readEnum();
+            case 26: {
+              input.readMessage(
+                  getPreviousFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000004;
               break;
-            } // case 24
+            } // case 26
             case 32: {
-              exists_ = input.readBool();
+              partition_ = input.readInt32();
               bitField0_ |= 0x00000008;
               break;
             } // case 32
             case 42: {
-              input.readMessage(
-                  getPoliciesFieldBuilder().getBuilder(),
-                  extensionRegistry);
+              position_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000010;
               break;
             } // case 42
             case 50: {
-              version_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000020;
-              break;
-            } // case 50
-            case 58: {
-              previousVersion_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000040;
-              break;
-            } // case 58
-            case 64: {
-              partition_ = input.readInt32();
-              bitField0_ |= 0x00000080;
-              break;
-            } // case 64
-            case 74: {
-              position_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000100;
-              break;
-            } // case 74
-            case 82: {
               input.readMessage(
                   getOriginFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000200;
+              bitField0_ |= 0x00000020;
               break;
-            } // case 82
+            } // case 50
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -995,563 +769,170 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object namespace_ = "";
-    /**
-     * <pre>
-     * The namespace: "tenant/namespace".
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return The namespace.
-     */
-    public java.lang.String getNamespace() {
-      java.lang.Object ref = namespace_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        namespace_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The namespace: "tenant/namespace".
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return The bytes for namespace.
-     */
-    public com.google.protobuf.ByteString
-        getNamespaceBytes() {
-      java.lang.Object ref = namespace_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        namespace_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The namespace: "tenant/namespace".
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @param value The namespace to set.
-     * @return This builder for chaining.
-     */
-    public Builder setNamespace(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      namespace_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The namespace: "tenant/namespace".
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearNamespace() {
-      namespace_ = getDefaultInstance().getNamespace();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The namespace: "tenant/namespace".
-     * </pre>
-     *
-     * <code>string namespace = 1;</code>
-     * @param value The bytes for namespace to set.
-     * @return This builder for chaining.
-     */
-    public Builder setNamespaceBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      namespace_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object topic_ = "";
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 2;</code>
-     * @return The topic.
-     */
-    public java.lang.String getTopic() {
-      java.lang.Object ref = topic_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        topic_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 2;</code>
-     * @return The bytes for topic.
-     */
-    public com.google.protobuf.ByteString
-        getTopicBytes() {
-      java.lang.Object ref = topic_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        topic_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 2;</code>
-     * @param value The topic to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTopic(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      topic_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearTopic() {
-      topic_ = getDefaultInstance().getTopic();
-      bitField0_ = (bitField0_ & ~0x00000002);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 2;</code>
-     * @param value The bytes for topic to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTopicBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      topic_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-
-    private int scope_ = 0;
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 3;</code>
-     * @return The enum numeric value on the wire for scope.
-     */
-    @java.lang.Override public int getScopeValue() {
-      return scope_;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 3;</code>
-     * @param value The enum numeric value on the wire for scope to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScopeValue(int value) {
-      scope_ = value;
-      bitField0_ |= 0x00000004;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 3;</code>
-     * @return The scope.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.Scope getScope() {
-      topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-      return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 3;</code>
-     * @param value The scope to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScope(topicpolicies.v1.Scope value) {
-      if (value == null) {
-        throw new NullPointerException();
-      }
-      bitField0_ |= 0x00000004;
-      scope_ = value.getNumber();
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 3;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearScope() {
-      bitField0_ = (bitField0_ & ~0x00000004);
-      scope_ = 0;
-      onChanged();
-      return this;
-    }
-
-    private boolean exists_ ;
-    /**
-     * <pre>
-     * Whether there is a document; false is a delete, or, in a snapshot, an absent topic that was asked for.
-     * </pre>
-     *
-     * <code>bool exists = 4;</code>
-     * @return The exists.
-     */
-    @java.lang.Override
-    public boolean getExists() {
-      return exists_;
-    }
-    /**
-     * <pre>
-     * Whether there is a document; false is a delete, or, in a snapshot, an absent topic that was asked for.
-     * </pre>
-     *
-     * <code>bool exists = 4;</code>
-     * @param value The exists to set.
-     * @return This builder for chaining.
-     */
-    public Builder setExists(boolean value) {
-
-      exists_ = value;
-      bitField0_ |= 0x00000008;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Whether there is a document; false is a delete, or, in a snapshot, an absent topic that was asked for.
-     * </pre>
-     *
-     * <code>bool exists = 4;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearExists() {
-      bitField0_ = (bitField0_ & ~0x00000008);
-      exists_ = false;
-      onChanged();
-      return this;
-    }
-
-    private topicpolicies.v1.TopicPolicies policies_;
+    private topicpolicies.v1.PolicyDocument document_;
     private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder> policiesBuilder_;
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> documentBuilder_;
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
-     * @return Whether the policies field is set.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     * @return Whether the document field is set.
      */
-    public boolean hasPolicies() {
-      return ((bitField0_ & 0x00000010) != 0);
+    public boolean hasDocument() {
+      return ((bitField0_ & 0x00000001) != 0);
     }
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
-     * @return The policies.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     * @return The document.
      */
-    public topicpolicies.v1.TopicPolicies getPolicies() {
-      if (policiesBuilder_ == null) {
-        return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+    public topicpolicies.v1.PolicyDocument getDocument() {
+      if (documentBuilder_ == null) {
+        return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
       } else {
-        return policiesBuilder_.getMessage();
+        return documentBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder setPolicies(topicpolicies.v1.TopicPolicies value) {
-      if (policiesBuilder_ == null) {
+    public Builder setDocument(topicpolicies.v1.PolicyDocument value) {
+      if (documentBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        policies_ = value;
+        document_ = value;
       } else {
-        policiesBuilder_.setMessage(value);
+        documentBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder setPolicies(
-        topicpolicies.v1.TopicPolicies.Builder builderForValue) {
-      if (policiesBuilder_ == null) {
-        policies_ = builderForValue.build();
+    public Builder setDocument(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentBuilder_ == null) {
+        document_ = builderForValue.build();
       } else {
-        policiesBuilder_.setMessage(builderForValue.build());
+        documentBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder mergePolicies(topicpolicies.v1.TopicPolicies value) {
-      if (policiesBuilder_ == null) {
-        if (((bitField0_ & 0x00000010) != 0) &&
-          policies_ != null &&
-          policies_ != topicpolicies.v1.TopicPolicies.getDefaultInstance()) {
-          getPoliciesBuilder().mergeFrom(value);
+    public Builder mergeDocument(topicpolicies.v1.PolicyDocument value) {
+      if (documentBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0) &&
+          document_ != null &&
+          document_ != topicpolicies.v1.PolicyDocument.getDefaultInstance()) {
+          getDocumentBuilder().mergeFrom(value);
         } else {
-          policies_ = value;
+          document_ = value;
         }
       } else {
-        policiesBuilder_.mergeFrom(value);
+        documentBuilder_.mergeFrom(value);
       }
-      if (policies_ != null) {
-        bitField0_ |= 0x00000010;
+      if (document_ != null) {
+        bitField0_ |= 0x00000001;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder clearPolicies() {
-      bitField0_ = (bitField0_ & ~0x00000010);
-      policies_ = null;
-      if (policiesBuilder_ != null) {
-        policiesBuilder_.dispose();
-        policiesBuilder_ = null;
+    public Builder clearDocument() {
+      bitField0_ = (bitField0_ & ~0x00000001);
+      document_ = null;
+      if (documentBuilder_ != null) {
+        documentBuilder_.dispose();
+        documentBuilder_ = null;
       }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public topicpolicies.v1.TopicPolicies.Builder getPoliciesBuilder() {
-      bitField0_ |= 0x00000010;
+    public topicpolicies.v1.PolicyDocument.Builder getDocumentBuilder() {
+      bitField0_ |= 0x00000001;
       onChanged();
-      return getPoliciesFieldBuilder().getBuilder();
+      return getDocumentFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder() {
-      if (policiesBuilder_ != null) {
-        return policiesBuilder_.getMessageOrBuilder();
+    public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder() {
+      if (documentBuilder_ != null) {
+        return documentBuilder_.getMessageOrBuilder();
       } else {
-        return policies_ == null ?
-            topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+        return document_ == null ?
+            topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
       }
     }
     /**
      * <pre>
-     * The document; unset if there is none.
+     * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>
-        getPoliciesFieldBuilder() {
-      if (policiesBuilder_ == null) {
-        policiesBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>(
-                getPolicies(),
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getDocumentFieldBuilder() {
+      if (documentBuilder_ == null) {
+        documentBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                getDocument(),
                 getParentForChildren(),
                 isClean());
-        policies_ = null;
+        document_ = null;
       }
-      return policiesBuilder_;
-    }
-
-    private java.lang.Object version_ = "";
-    /**
-     * <pre>
-     * Its version.
-     * </pre>
-     *
-     * <code>string version = 6;</code>
-     * @return The version.
-     */
-    public java.lang.String getVersion() {
-      java.lang.Object ref = version_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        version_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Its version.
-     * </pre>
-     *
-     * <code>string version = 6;</code>
-     * @return The bytes for version.
-     */
-    public com.google.protobuf.ByteString
-        getVersionBytes() {
-      java.lang.Object ref = version_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        version_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Its version.
-     * </pre>
-     *
-     * <code>string version = 6;</code>
-     * @param value The version to set.
-     * @return This builder for chaining.
-     */
-    public Builder setVersion(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      version_ = value;
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Its version.
-     * </pre>
-     *
-     * <code>string version = 6;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearVersion() {
-      version_ = getDefaultInstance().getVersion();
-      bitField0_ = (bitField0_ & ~0x00000020);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Its version.
-     * </pre>
-     *
-     * <code>string version = 6;</code>
-     * @param value The bytes for version to set.
-     * @return This builder for chaining.
-     */
-    public Builder setVersionBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      version_ = value;
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return this;
+      return documentBuilder_;
     }
 
     private java.lang.Object previousVersion_ = "";
     /**
      * <pre>
-     * The version before; empty in what was loaded from the log.
+     * The version before. Unset: it is not known, as in most of a snapshot.
      * </pre>
      *
-     * <code>string previous_version = 7;</code>
+     * <code>string previous_version = 2;</code>
      * @return The previousVersion.
      */
     public java.lang.String getPreviousVersion() {
@@ -1568,10 +949,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The version before; empty in what was loaded from the log.
+     * The version before. Unset: it is not known, as in most of a snapshot.
      * </pre>
      *
-     * <code>string previous_version = 7;</code>
+     * <code>string previous_version = 2;</code>
      * @return The bytes for previousVersion.
      */
     public com.google.protobuf.ByteString
@@ -1589,10 +970,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The version before; empty in what was loaded from the log.
+     * The version before. Unset: it is not known, as in most of a snapshot.
      * </pre>
      *
-     * <code>string previous_version = 7;</code>
+     * <code>string previous_version = 2;</code>
      * @param value The previousVersion to set.
      * @return This builder for chaining.
      */
@@ -1600,30 +981,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       previousVersion_ = value;
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The version before; empty in what was loaded from the log.
+     * The version before. Unset: it is not known, as in most of a snapshot.
      * </pre>
      *
-     * <code>string previous_version = 7;</code>
+     * <code>string previous_version = 2;</code>
      * @return This builder for chaining.
      */
     public Builder clearPreviousVersion() {
       previousVersion_ = getDefaultInstance().getPreviousVersion();
-      bitField0_ = (bitField0_ & ~0x00000040);
+      bitField0_ = (bitField0_ & ~0x00000002);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The version before; empty in what was loaded from the log.
+     * The version before. Unset: it is not known, as in most of a snapshot.
      * </pre>
      *
-     * <code>string previous_version = 7;</code>
+     * <code>string previous_version = 2;</code>
      * @param value The bytes for previousVersion to set.
      * @return This builder for chaining.
      */
@@ -1632,9 +1013,166 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       previousVersion_ = value;
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
+    }
+
+    private topicpolicies.v1.PolicyDocument previous_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> previousBuilder_;
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     * @return Whether the previous field is set.
+     */
+    public boolean hasPrevious() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     * @return The previous.
+     */
+    public topicpolicies.v1.PolicyDocument getPrevious() {
+      if (previousBuilder_ == null) {
+        return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+      } else {
+        return previousBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public Builder setPrevious(topicpolicies.v1.PolicyDocument value) {
+      if (previousBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        previous_ = value;
+      } else {
+        previousBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public Builder setPrevious(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (previousBuilder_ == null) {
+        previous_ = builderForValue.build();
+      } else {
+        previousBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public Builder mergePrevious(topicpolicies.v1.PolicyDocument value) {
+      if (previousBuilder_ == null) {
+        if (((bitField0_ & 0x00000004) != 0) &&
+          previous_ != null &&
+          previous_ != topicpolicies.v1.PolicyDocument.getDefaultInstance()) {
+          getPreviousBuilder().mergeFrom(value);
+        } else {
+          previous_ = value;
+        }
+      } else {
+        previousBuilder_.mergeFrom(value);
+      }
+      if (previous_ != null) {
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public Builder clearPrevious() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      previous_ = null;
+      if (previousBuilder_ != null) {
+        previousBuilder_.dispose();
+        previousBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public topicpolicies.v1.PolicyDocument.Builder getPreviousBuilder() {
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return getPreviousFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder() {
+      if (previousBuilder_ != null) {
+        return previousBuilder_.getMessageOrBuilder();
+      } else {
+        return previous_ == null ?
+            topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+      }
+    }
+    /**
+     * <pre>
+     * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getPreviousFieldBuilder() {
+      if (previousBuilder_ == null) {
+        previousBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                getPrevious(),
+                getParentForChildren(),
+                isClean());
+        previous_ = null;
+      }
+      return previousBuilder_;
     }
 
     private int partition_ ;
@@ -1643,7 +1181,7 @@ private static final long serialVersionUID = 0L;
      * The partition of the change log.
      * </pre>
      *
-     * <code>int32 partition = 8;</code>
+     * <code>int32 partition = 4;</code>
      * @return The partition.
      */
     @java.lang.Override
@@ -1655,14 +1193,14 @@ private static final long serialVersionUID = 0L;
      * The partition of the change log.
      * </pre>
      *
-     * <code>int32 partition = 8;</code>
+     * <code>int32 partition = 4;</code>
      * @param value The partition to set.
      * @return This builder for chaining.
      */
     public Builder setPartition(int value) {
 
       partition_ = value;
-      bitField0_ |= 0x00000080;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }
@@ -1671,11 +1209,11 @@ private static final long serialVersionUID = 0L;
      * The partition of the change log.
      * </pre>
      *
-     * <code>int32 partition = 8;</code>
+     * <code>int32 partition = 4;</code>
      * @return This builder for chaining.
      */
     public Builder clearPartition() {
-      bitField0_ = (bitField0_ & ~0x00000080);
+      bitField0_ = (bitField0_ & ~0x00000008);
       partition_ = 0;
       onChanged();
       return this;
@@ -1684,10 +1222,11 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object position_ = "";
     /**
      * <pre>
-     * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+     * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+     * Unset: the log has no event of it, so there is nothing to fold.
      * </pre>
      *
-     * <code>string position = 9;</code>
+     * <code>string position = 5;</code>
      * @return The position.
      */
     public java.lang.String getPosition() {
@@ -1704,10 +1243,11 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+     * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+     * Unset: the log has no event of it, so there is nothing to fold.
      * </pre>
      *
-     * <code>string position = 9;</code>
+     * <code>string position = 5;</code>
      * @return The bytes for position.
      */
     public com.google.protobuf.ByteString
@@ -1725,10 +1265,11 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+     * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+     * Unset: the log has no event of it, so there is nothing to fold.
      * </pre>
      *
-     * <code>string position = 9;</code>
+     * <code>string position = 5;</code>
      * @param value The position to set.
      * @return This builder for chaining.
      */
@@ -1736,30 +1277,32 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       position_ = value;
-      bitField0_ |= 0x00000100;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+     * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+     * Unset: the log has no event of it, so there is nothing to fold.
      * </pre>
      *
-     * <code>string position = 9;</code>
+     * <code>string position = 5;</code>
      * @return This builder for chaining.
      */
     public Builder clearPosition() {
       position_ = getDefaultInstance().getPosition();
-      bitField0_ = (bitField0_ & ~0x00000100);
+      bitField0_ = (bitField0_ & ~0x00000010);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+     * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+     * Unset: the log has no event of it, so there is nothing to fold.
      * </pre>
      *
-     * <code>string position = 9;</code>
+     * <code>string position = 5;</code>
      * @param value The bytes for position to set.
      * @return This builder for chaining.
      */
@@ -1768,7 +1311,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       position_ = value;
-      bitField0_ |= 0x00000100;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
@@ -1778,21 +1321,21 @@ private static final long serialVersionUID = 0L;
         topicpolicies.v1.ChangeOrigin, topicpolicies.v1.ChangeOrigin.Builder, topicpolicies.v1.ChangeOriginOrBuilder> originBuilder_;
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      * @return Whether the origin field is set.
      */
     public boolean hasOrigin() {
-      return ((bitField0_ & 0x00000200) != 0);
+      return ((bitField0_ & 0x00000020) != 0);
     }
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      * @return The origin.
      */
     public topicpolicies.v1.ChangeOrigin getOrigin() {
@@ -1804,10 +1347,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      */
     public Builder setOrigin(topicpolicies.v1.ChangeOrigin value) {
       if (originBuilder_ == null) {
@@ -1818,16 +1361,16 @@ private static final long serialVersionUID = 0L;
       } else {
         originBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000200;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      */
     public Builder setOrigin(
         topicpolicies.v1.ChangeOrigin.Builder builderForValue) {
@@ -1836,20 +1379,20 @@ private static final long serialVersionUID = 0L;
       } else {
         originBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000200;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      */
     public Builder mergeOrigin(topicpolicies.v1.ChangeOrigin value) {
       if (originBuilder_ == null) {
-        if (((bitField0_ & 0x00000200) != 0) &&
+        if (((bitField0_ & 0x00000020) != 0) &&
           origin_ != null &&
           origin_ != topicpolicies.v1.ChangeOrigin.getDefaultInstance()) {
           getOriginBuilder().mergeFrom(value);
@@ -1860,20 +1403,20 @@ private static final long serialVersionUID = 0L;
         originBuilder_.mergeFrom(value);
       }
       if (origin_ != null) {
-        bitField0_ |= 0x00000200;
+        bitField0_ |= 0x00000020;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      */
     public Builder clearOrigin() {
-      bitField0_ = (bitField0_ & ~0x00000200);
+      bitField0_ = (bitField0_ & ~0x00000020);
       origin_ = null;
       if (originBuilder_ != null) {
         originBuilder_.dispose();
@@ -1884,22 +1427,22 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      */
     public topicpolicies.v1.ChangeOrigin.Builder getOriginBuilder() {
-      bitField0_ |= 0x00000200;
+      bitField0_ |= 0x00000020;
       onChanged();
       return getOriginFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      */
     public topicpolicies.v1.ChangeOriginOrBuilder getOriginOrBuilder() {
       if (originBuilder_ != null) {
@@ -1911,10 +1454,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the change came from.
+     * Where the change came from. Unset: not known.
      * </pre>
      *
-     * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+     * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
         topicpolicies.v1.ChangeOrigin, topicpolicies.v1.ChangeOrigin.Builder, topicpolicies.v1.ChangeOriginOrBuilder>

@@ -10,135 +10,46 @@ public interface PolicyChangeOrBuilder extends
 
   /**
    * <pre>
-   * The namespace: "tenant/namespace".
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
    * </pre>
    *
-   * <code>string namespace = 1;</code>
-   * @return The namespace.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return Whether the document field is set.
    */
-  java.lang.String getNamespace();
+  boolean hasDocument();
   /**
    * <pre>
-   * The namespace: "tenant/namespace".
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
    * </pre>
    *
-   * <code>string namespace = 1;</code>
-   * @return The bytes for namespace.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return The document.
    */
-  com.google.protobuf.ByteString
-      getNamespaceBytes();
+  topicpolicies.v1.PolicyDocument getDocument();
+  /**
+   * <pre>
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   */
+  topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder();
 
   /**
    * <pre>
-   * The topic's full name.
+   * The version before. Unset: it is not known, as in most of a snapshot.
    * </pre>
    *
-   * <code>string topic = 2;</code>
-   * @return The topic.
-   */
-  java.lang.String getTopic();
-  /**
-   * <pre>
-   * The topic's full name.
-   * </pre>
-   *
-   * <code>string topic = 2;</code>
-   * @return The bytes for topic.
-   */
-  com.google.protobuf.ByteString
-      getTopicBytes();
-
-  /**
-   * <pre>
-   * The scope.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 3;</code>
-   * @return The enum numeric value on the wire for scope.
-   */
-  int getScopeValue();
-  /**
-   * <pre>
-   * The scope.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 3;</code>
-   * @return The scope.
-   */
-  topicpolicies.v1.Scope getScope();
-
-  /**
-   * <pre>
-   * Whether there is a document; false is a delete, or, in a snapshot, an absent topic that was asked for.
-   * </pre>
-   *
-   * <code>bool exists = 4;</code>
-   * @return The exists.
-   */
-  boolean getExists();
-
-  /**
-   * <pre>
-   * The document; unset if there is none.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
-   * @return Whether the policies field is set.
-   */
-  boolean hasPolicies();
-  /**
-   * <pre>
-   * The document; unset if there is none.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
-   * @return The policies.
-   */
-  topicpolicies.v1.TopicPolicies getPolicies();
-  /**
-   * <pre>
-   * The document; unset if there is none.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 5;</code>
-   */
-  topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder();
-
-  /**
-   * <pre>
-   * Its version.
-   * </pre>
-   *
-   * <code>string version = 6;</code>
-   * @return The version.
-   */
-  java.lang.String getVersion();
-  /**
-   * <pre>
-   * Its version.
-   * </pre>
-   *
-   * <code>string version = 6;</code>
-   * @return The bytes for version.
-   */
-  com.google.protobuf.ByteString
-      getVersionBytes();
-
-  /**
-   * <pre>
-   * The version before; empty in what was loaded from the log.
-   * </pre>
-   *
-   * <code>string previous_version = 7;</code>
+   * <code>string previous_version = 2;</code>
    * @return The previousVersion.
    */
   java.lang.String getPreviousVersion();
   /**
    * <pre>
-   * The version before; empty in what was loaded from the log.
+   * The version before. Unset: it is not known, as in most of a snapshot.
    * </pre>
    *
-   * <code>string previous_version = 7;</code>
+   * <code>string previous_version = 2;</code>
    * @return The bytes for previousVersion.
    */
   com.google.protobuf.ByteString
@@ -146,29 +57,58 @@ public interface PolicyChangeOrBuilder extends
 
   /**
    * <pre>
+   * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return Whether the previous field is set.
+   */
+  boolean hasPrevious();
+  /**
+   * <pre>
+   * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return The previous.
+   */
+  topicpolicies.v1.PolicyDocument getPrevious();
+  /**
+   * <pre>
+   * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   */
+  topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder();
+
+  /**
+   * <pre>
    * The partition of the change log.
    * </pre>
    *
-   * <code>int32 partition = 8;</code>
+   * <code>int32 partition = 4;</code>
    * @return The partition.
    */
   int getPartition();
 
   /**
    * <pre>
-   * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+   * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+   * Unset: the log has no event of it, so there is nothing to fold.
    * </pre>
    *
-   * <code>string position = 9;</code>
+   * <code>string position = 5;</code>
    * @return The position.
    */
   java.lang.String getPosition();
   /**
    * <pre>
-   * The position in that partition; fold it into the token's `positions[partition]`, keeping the greater string.
+   * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
+   * Unset: the log has no event of it, so there is nothing to fold.
    * </pre>
    *
-   * <code>string position = 9;</code>
+   * <code>string position = 5;</code>
    * @return The bytes for position.
    */
   com.google.protobuf.ByteString
@@ -176,28 +116,28 @@ public interface PolicyChangeOrBuilder extends
 
   /**
    * <pre>
-   * Where the change came from.
+   * Where the change came from. Unset: not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
    * @return Whether the origin field is set.
    */
   boolean hasOrigin();
   /**
    * <pre>
-   * Where the change came from.
+   * Where the change came from. Unset: not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
    * @return The origin.
    */
   topicpolicies.v1.ChangeOrigin getOrigin();
   /**
    * <pre>
-   * Where the change came from.
+   * Where the change came from. Unset: not known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.ChangeOrigin origin = 10;</code>
+   * <code>.topicpolicies.v1.ChangeOrigin origin = 6;</code>
    */
   topicpolicies.v1.ChangeOriginOrBuilder getOriginOrBuilder();
 }

@@ -225,7 +225,7 @@ public enum SchemaCompatibilityStrategy
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(3);
+    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(4);
   }
 
   private static final SchemaCompatibilityStrategy[] VALUES = values();

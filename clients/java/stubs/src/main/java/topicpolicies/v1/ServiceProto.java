@@ -36,50 +36,55 @@ public final class ServiceProto {
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_UpdatePoliciesRequest_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_PolicyChangeRequest_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_PolicyChangeRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_UpdatePoliciesResponse_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_UpdatePoliciesResponse_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_topicpolicies_v1_Status_descriptor;
+    internal_static_topicpolicies_v1_PolicyChangeResult_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
-      internal_static_topicpolicies_v1_Status_fieldAccessorTable;
+      internal_static_topicpolicies_v1_PolicyChangeResult_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_DeletePolicyRequest_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_DeletePolicyRequest_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_topicpolicies_v1_ScopedDelete_descriptor;
-  static final
-    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
-      internal_static_topicpolicies_v1_ScopedDelete_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_DeletePolicyResponse_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_DeletePolicyResponse_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_topicpolicies_v1_ScopedDeleteResult_descriptor;
-  static final
-    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
-      internal_static_topicpolicies_v1_ScopedDeleteResult_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_GetPolicyRequest_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_GetPolicyRequest_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_topicpolicies_v1_FieldSource_descriptor;
-  static final
-    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
-      internal_static_topicpolicies_v1_FieldSource_fieldAccessorTable;
-  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_GetPolicyResponse_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_GetPolicyResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_GetEffectivePolicyRequest_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_GetEffectivePolicyRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_GetEffectivePolicyResponse_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_GetEffectivePolicyResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_FieldSource_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_FieldSource_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_ListPoliciesRequest_descriptor;
   static final
@@ -106,6 +111,11 @@ public final class ServiceProto {
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_WatchPoliciesResponse_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_WatchEvent_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_WatchEvent_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_PolicyChange_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
@@ -131,6 +141,11 @@ public final class ServiceProto {
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_NamespaceStatus_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_WatchReset_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_WatchReset_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_topicpolicies_v1_ListHistoryRequest_descriptor;
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
@@ -150,6 +165,21 @@ public final class ServiceProto {
   static final
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_topicpolicies_v1_HistoryGap_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_GetServerInfoRequest_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_GetServerInfoRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_GetServerInfoResponse_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_GetServerInfoResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_topicpolicies_v1_ServerLimits_descriptor;
+  static final
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_topicpolicies_v1_ServerLimits_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -160,213 +190,258 @@ public final class ServiceProto {
   static {
     java.lang.String[] descriptorData = {
       "\n\036topicpolicies/v1/service.proto\022\020topicp" +
-      "olicies.v1\032\031google/protobuf/any.proto\032\036g" +
-      "oogle/protobuf/duration.proto\032 google/pr" +
-      "otobuf/field_mask.proto\032\037google/protobuf" +
-      "/timestamp.proto\032\035topicpolicies/v1/event" +
-      "s.proto\032\037topicpolicies/v1/policies.proto" +
-      "\"\255\003\n\023UpdatePolicyRequest\022\r\n\005topic\030\001 \001(\t\022" +
-      "&\n\005scope\030\002 \001(\0162\027.topicpolicies.v1.Scope\022" +
-      "1\n\010policies\030\003 \001(\0132\037.topicpolicies.v1.Top" +
-      "icPolicies\022/\n\013update_mask\030\004 \001(\0132\032.google" +
-      ".protobuf.FieldMask\022\026\n\016skip_if_absent\030\005 " +
-      "\001(\010\022\014\n\004etag\030\006 \001(\t\022\022\n\nrequest_id\030\007 \001(\t\022\025\n" +
-      "\rvalidate_only\030\010 \001(\010\022R\n\017list_operations\030" +
-      "\t \003(\01329.topicpolicies.v1.UpdatePolicyReq" +
-      "uest.ListOperationsEntry\032V\n\023ListOperatio" +
-      "nsEntry\022\013\n\003key\030\001 \001(\t\022.\n\005value\030\002 \001(\0162\037.to" +
-      "picpolicies.v1.ListOperation:\0028\001\"\203\002\n\024Upd" +
-      "atePolicyResponse\022\r\n\005topic\030\001 \001(\t\022&\n\005scop" +
-      "e\030\002 \001(\0162\027.topicpolicies.v1.Scope\0221\n\010poli" +
-      "cies\030\003 \001(\0132\037.topicpolicies.v1.TopicPolic" +
-      "ies\022\017\n\007version\030\004 \001(\t\022\030\n\020previous_version" +
-      "\030\005 \001(\t\0220\n\007outcome\030\006 \001(\0162\037.topicpolicies." +
-      "v1.UpdateOutcome\022\022\n\nrequest_id\030\007 \001(\t\022\020\n\010" +
-      "repeated\030\010 \001(\010\"`\n\025UpdatePoliciesRequest\022" +
-      "5\n\006update\030\001 \001(\0132%.topicpolicies.v1.Updat" +
-      "ePolicyRequest\022\020\n\010sequence\030\002 \001(\004\"\233\001\n\026Upd" +
-      "atePoliciesResponse\022\020\n\010sequence\030\001 \001(\004\022:\n" +
-      "\010response\030\002 \001(\0132&.topicpolicies.v1.Updat" +
-      "ePolicyResponseH\000\022)\n\005error\030\003 \001(\0132\030.topic" +
-      "policies.v1.StatusH\000B\010\n\006result\"N\n\006Status" +
-      "\022\014\n\004code\030\001 \001(\005\022\017\n\007message\030\002 \001(\t\022%\n\007detai" +
-      "ls\030\003 \003(\0132\024.google.protobuf.Any\"i\n\023Delete" +
-      "PolicyRequest\022\r\n\005topic\030\001 \001(\t\022/\n\007deletes\030" +
-      "\002 \003(\0132\036.topicpolicies.v1.ScopedDelete\022\022\n" +
-      "\nrequest_id\030\003 \001(\t\"D\n\014ScopedDelete\022&\n\005sco" +
-      "pe\030\001 \001(\0162\027.topicpolicies.v1.Scope\022\014\n\004eta" +
-      "g\030\002 \001(\t\"p\n\024DeletePolicyResponse\022\r\n\005topic" +
-      "\030\001 \001(\t\0225\n\007results\030\002 \003(\0132$.topicpolicies." +
-      "v1.ScopedDeleteResult\022\022\n\nrequest_id\030\003 \001(" +
-      "\t\"\343\001\n\022ScopedDeleteResult\022&\n\005scope\030\001 \001(\0162" +
-      "\027.topicpolicies.v1.Scope\0220\n\007outcome\030\002 \001(" +
-      "\0162\037.topicpolicies.v1.DeleteOutcome\022\017\n\007ve" +
-      "rsion\030\003 \001(\t\022\030\n\020previous_version\030\004 \001(\t\022,\n" +
-      "\005error\030\005 \001(\0132\030.topicpolicies.v1.StatusH\000" +
-      "\210\001\001\022\020\n\010repeated\030\006 \001(\010B\010\n\006_error\"\332\001\n\020GetP" +
-      "olicyRequest\022\r\n\005topic\030\001 \001(\t\022&\n\005scope\030\002 \001" +
-      "(\0162\027.topicpolicies.v1.Scope\022\020\n\010at_least\030" +
-      "\003 \001(\t\022)\n\005as_of\030\007 \001(\0132\032.google.protobuf.T" +
-      "imestamp\022\025\n\ras_of_version\030\010 \001(\t\022*\n\004view\030" +
-      "\005 \001(\0162\034.topicpolicies.v1.PolicyViewJ\004\010\004\020" +
-      "\005R\teffective\"K\n\013FieldSource\022\014\n\004path\030\001 \001(" +
-      "\t\022.\n\006source\030\002 \001(\0162\036.topicpolicies.v1.Pol" +
-      "icySource\"\370\001\n\021GetPolicyResponse\022\r\n\005topic" +
-      "\030\001 \001(\t\022&\n\005scope\030\002 \001(\0162\027.topicpolicies.v1" +
-      ".Scope\022\016\n\006exists\030\003 \001(\010\0221\n\010policies\030\004 \001(\013" +
-      "2\037.topicpolicies.v1.TopicPolicies\022\017\n\007ver" +
-      "sion\030\005 \001(\t\022.\n\007sources\030\006 \003(\0132\035.topicpolic" +
-      "ies.v1.FieldSource\022\026\n\016global_version\030\007 \001" +
-      "(\t\022\020\n\010disabled\030\010 \001(\010\"x\n\023ListPoliciesRequ" +
-      "est\022\021\n\tnamespace\030\001 \001(\t\022\'\n\006scopes\030\002 \003(\0162\027" +
-      ".topicpolicies.v1.Scope\022\021\n\tpage_size\030\003 \001" +
-      "(\005\022\022\n\npage_token\030\004 \001(\t\"\222\001\n\024ListPoliciesR" +
-      "esponse\0224\n\007entries\030\001 \003(\0132#.topicpolicies" +
-      ".v1.GetPolicyResponse\022\027\n\017next_page_token" +
-      "\030\002 \001(\t\022+\n\005token\030\003 \001(\0132\034.topicpolicies.v1" +
-      ".WatchToken\"\325\002\n\024WatchPoliciesRequest\022\016\n\006" +
-      "topics\030\001 \003(\t\022\022\n\nnamespaces\030\002 \003(\t\022\'\n\006scop" +
-      "es\030\003 \003(\0162\027.topicpolicies.v1.Scope\022)\n\004mod" +
-      "e\030\004 \001(\0162\033.topicpolicies.v1.WatchMode\022B\n\006" +
-      "resume\030\005 \003(\01322.topicpolicies.v1.WatchPol" +
-      "iciesRequest.ResumeEntry\0224\n\021bookmark_int" +
-      "erval\030\006 \001(\0132\031.google.protobuf.Duration\032K" +
-      "\n\013ResumeEntry\022\013\n\003key\030\001 \001(\t\022+\n\005value\030\002 \001(" +
-      "\0132\034.topicpolicies.v1.WatchToken:\0028\001\"\271\001\n\025" +
-      "WatchPoliciesResponse\0220\n\006change\030\001 \001(\0132\036." +
-      "topicpolicies.v1.PolicyChangeH\000\022.\n\010bookm" +
-      "ark\030\002 \001(\0132\032.topicpolicies.v1.BookmarkH\000\022" +
-      "3\n\006status\030\003 \001(\0132!.topicpolicies.v1.Names" +
-      "paceStatusH\000B\t\n\007content\"\233\002\n\014PolicyChange" +
-      "\022\021\n\tnamespace\030\001 \001(\t\022\r\n\005topic\030\002 \001(\t\022&\n\005sc" +
-      "ope\030\003 \001(\0162\027.topicpolicies.v1.Scope\022\016\n\006ex" +
-      "ists\030\004 \001(\010\0221\n\010policies\030\005 \001(\0132\037.topicpoli" +
-      "cies.v1.TopicPolicies\022\017\n\007version\030\006 \001(\t\022\030" +
-      "\n\020previous_version\030\007 \001(\t\022\021\n\tpartition\030\010 " +
-      "\001(\005\022\020\n\010position\030\t \001(\t\022.\n\006origin\030\n \001(\0132\036." +
-      "topicpolicies.v1.ChangeOrigin\"\331\001\n\014Change" +
-      "Origin\022\r\n\005actor\030\001 \001(\t\022\022\n\nrequest_id\030\002 \001(" +
-      "\t\022/\n\013update_mask\030\003 \001(\0132\032.google.protobuf" +
-      ".FieldMask\022\025\n\rproducer_name\030\004 \001(\t\0220\n\014pub" +
-      "lish_time\030\005 \001(\0132\032.google.protobuf.Timest" +
-      "amp\022,\n\005event\030\006 \001(\0132\035.topicpolicies.v1.Pu" +
-      "lsarEvent\"x\n\010Bookmark\022\021\n\tnamespace\030\001 \001(\t" +
-      "\022,\n\004kind\030\002 \001(\0162\036.topicpolicies.v1.Bookma" +
-      "rkKind\022+\n\005token\030\003 \001(\0132\034.topicpolicies.v1" +
-      ".WatchToken\",\n\nWatchToken\022\013\n\003log\030\001 \001(\t\022\021" +
-      "\n\tpositions\030\002 \003(\t\"v\n\017NamespaceStatus\022\021\n\t" +
-      "namespace\030\001 \001(\t\022/\n\005state\030\002 \001(\0162 .topicpo" +
-      "licies.v1.NamespaceState\022\017\n\007message\030\003 \001(" +
-      "\t\022\016\n\006reason\030\004 \001(\t\"\306\002\n\022ListHistoryRequest" +
-      "\022\r\n\005topic\030\001 \001(\t\022\021\n\tnamespace\030\002 \001(\t\022\'\n\006sc" +
-      "opes\030\003 \003(\0162\027.topicpolicies.v1.Scope\022.\n\ns" +
-      "tart_time\030\004 \001(\0132\032.google.protobuf.Timest" +
-      "amp\022,\n\010end_time\030\005 \001(\0132\032.google.protobuf." +
-      "Timestamp\022\022\n\005actor\030\006 \001(\tH\000\210\001\001\022-\n\005order\030\007" +
-      " \001(\0162\036.topicpolicies.v1.HistoryOrder\022\021\n\t" +
-      "page_size\030\010 \001(\005\022\022\n\npage_token\030\t \001(\t\022\023\n\013u" +
-      "ntil_token\030\n \001(\tB\010\n\006_actor\"\261\001\n\023ListHisto" +
-      "ryResponse\022/\n\007entries\030\001 \003(\0132\036.topicpolic" +
-      "ies.v1.HistoryEntry\022\027\n\017next_page_token\030\002" +
-      " \001(\t\022*\n\004gaps\030\003 \003(\0132\034.topicpolicies.v1.Hi" +
-      "storyGap\022\021\n\tfollowing\030\004 \001(\010\022\021\n\tend_token" +
-      "\030\005 \001(\t\"\365\005\n\014HistoryEntry\022\r\n\005topic\030\001 \001(\t\022&" +
-      "\n\005scope\030\002 \001(\0162\027.topicpolicies.v1.Scope\022+" +
-      "\n\004kind\030\003 \001(\0162\035.topicpolicies.v1.HistoryK" +
-      "ind\0221\n\007outcome\030\004 \001(\0162 .topicpolicies.v1." +
-      "HistoryOutcome\022(\n\004time\030\005 \001(\0132\032.google.pr" +
-      "otobuf.Timestamp\0220\n\014publish_time\030\006 \001(\0132\032" +
-      ".google.protobuf.Timestamp\022\r\n\005actor\030\007 \001(" +
-      "\t\0227\n\016actor_standing\030\010 \001(\0162\037.topicpolicie" +
-      "s.v1.ActorStanding\022\022\n\nrequest_id\030\t \001(\t\022/" +
-      "\n\013update_mask\030\n \001(\0132\032.google.protobuf.Fi" +
-      "eldMask\022\025\n\rproducer_name\030\013 \001(\t\022\021\n\tpartit" +
-      "ion\030\014 \001(\005\022\020\n\010position\030\r \001(\t\022\017\n\007version\030\016" +
-      " \001(\t\022\030\n\020previous_version\030\017 \001(\t\022/\n\006before" +
-      "\030\020 \001(\0132\037.topicpolicies.v1.TopicPolicies\022" +
-      "\024\n\014before_known\030\021 \001(\010\022.\n\005after\030\022 \001(\0132\037.t" +
-      "opicpolicies.v1.TopicPolicies\022+\n\007changed" +
-      "\030\023 \001(\0132\032.google.protobuf.FieldMask\022\r\n\005st" +
-      "ale\030\024 \001(\010\022\023\n\013unexplained\030\025 \001(\010\022\021\n\tambigu" +
-      "ous\030\026 \001(\010\022\022\n\nreplicated\030\027 \001(\010\022\017\n\007problem" +
-      "\030\030 \001(\t\"\236\001\n\nHistoryGap\022.\n\nstart_time\030\001 \001(" +
-      "\0132\032.google.protobuf.Timestamp\022,\n\010end_tim" +
-      "e\030\002 \001(\0132\032.google.protobuf.Timestamp\0222\n\006r" +
-      "eason\030\003 \001(\0162\".topicpolicies.v1.HistoryGa" +
-      "pReason*\202\001\n\rListOperation\022\036\n\032LIST_OPERAT" +
-      "ION_UNSPECIFIED\020\000\022\032\n\026LIST_OPERATION_REPL" +
-      "ACE\020\001\022\030\n\024LIST_OPERATION_UNION\020\002\022\033\n\027LIST_" +
-      "OPERATION_SUBTRACT\020\003*\205\001\n\rUpdateOutcome\022\036" +
-      "\n\032UPDATE_OUTCOME_UNSPECIFIED\020\000\022\032\n\026UPDATE" +
-      "_OUTCOME_APPLIED\020\001\022\034\n\030UPDATE_OUTCOME_UNC" +
-      "HANGED\020\002\022\032\n\026UPDATE_OUTCOME_SKIPPED\020\003*f\n\r" +
-      "DeleteOutcome\022\036\n\032DELETE_OUTCOME_UNSPECIF" +
-      "IED\020\000\022\032\n\026DELETE_OUTCOME_DELETED\020\001\022\031\n\025DEL" +
-      "ETE_OUTCOME_ABSENT\020\002*w\n\nPolicyView\022\033\n\027PO" +
-      "LICY_VIEW_UNSPECIFIED\020\000\022\030\n\024POLICY_VIEW_D" +
-      "OCUMENT\020\001\022\031\n\025POLICY_VIEW_EFFECTIVE\020\002\022\027\n\023" +
-      "POLICY_VIEW_APPLIED\020\003*\243\001\n\014PolicySource\022\035" +
-      "\n\031POLICY_SOURCE_UNSPECIFIED\020\000\022\035\n\031POLICY_" +
-      "SOURCE_TOPIC_LOCAL\020\001\022\036\n\032POLICY_SOURCE_TO" +
-      "PIC_GLOBAL\020\002\022\033\n\027POLICY_SOURCE_NAMESPACE\020" +
-      "\003\022\030\n\024POLICY_SOURCE_BROKER\020\004*T\n\tWatchMode" +
-      "\022\032\n\026WATCH_MODE_UNSPECIFIED\020\000\022\025\n\021WATCH_MO" +
-      "DE_LATEST\020\001\022\024\n\020WATCH_MODE_EVERY\020\002*`\n\014Boo" +
+      "olicies.v1\032\036google/protobuf/duration.pro" +
+      "to\032 google/protobuf/field_mask.proto\032\037go" +
+      "ogle/protobuf/timestamp.proto\032\027google/rp" +
+      "c/status.proto\032\035topicpolicies/v1/errors." +
+      "proto\032\035topicpolicies/v1/events.proto\032\037to" +
+      "picpolicies/v1/policies.proto\"\376\003\n\023Update" +
+      "PolicyRequest\022\r\n\005topic\030\001 \001(\t\022&\n\005scope\030\002 " +
+      "\001(\0162\027.topicpolicies.v1.Scope\0221\n\010policies" +
+      "\030\003 \001(\0132\037.topicpolicies.v1.TopicPolicies\022" +
+      "/\n\013update_mask\030\004 \001(\0132\032.google.protobuf.F" +
+      "ieldMask\022R\n\017list_operations\030\005 \003(\01329.topi" +
+      "cpolicies.v1.UpdatePolicyRequest.ListOpe" +
+      "rationsEntry\022\014\n\004etag\030\006 \001(\t\022\026\n\016must_not_e" +
+      "xist\030\007 \001(\010\022\026\n\016skip_if_absent\030\010 \001(\010\022\022\n\nre" +
+      "quest_id\030\t \001(\t\022\025\n\rvalidate_only\030\n \001(\010\022\r\n" +
+      "\005actor\030\013 \001(\t\022\016\n\006reason\030\014 \001(\t\022\030\n\020include_" +
+      "previous\030\r \001(\010\032V\n\023ListOperationsEntry\022\013\n" +
+      "\003key\030\001 \001(\t\022.\n\005value\030\002 \001(\0162\037.topicpolicie" +
+      "s.v1.ListOperation:\0028\001\"\201\002\n\024UpdatePolicyR" +
+      "esponse\0222\n\010document\030\001 \001(\0132 .topicpolicie" +
+      "s.v1.PolicyDocument\022\017\n\007version\030\007 \001(\t\022\030\n\020" +
+      "previous_version\030\002 \001(\t\0222\n\010previous\030\003 \001(\013" +
+      "2 .topicpolicies.v1.PolicyDocument\0220\n\007ou" +
+      "tcome\030\004 \001(\0162\037.topicpolicies.v1.UpdateOut" +
+      "come\022\022\n\nrequest_id\030\005 \001(\t\022\020\n\010replayed\030\006 \001" +
+      "(\010\"O\n\025UpdatePoliciesRequest\0226\n\007changes\030\001" +
+      " \003(\0132%.topicpolicies.v1.PolicyChangeRequ" +
+      "est\"\243\001\n\023PolicyChangeRequest\022\020\n\010sequence\030" +
+      "\001 \001(\004\0227\n\006update\030\002 \001(\0132%.topicpolicies.v1" +
+      ".UpdatePolicyRequestH\000\0227\n\006delete\030\003 \001(\0132%" +
+      ".topicpolicies.v1.DeletePolicyRequestH\000B" +
+      "\010\n\006change\"O\n\026UpdatePoliciesResponse\0225\n\007r" +
+      "esults\030\001 \003(\0132$.topicpolicies.v1.PolicyCh" +
+      "angeResult\"\313\001\n\022PolicyChangeResult\022\020\n\010seq" +
+      "uence\030\001 \001(\004\0229\n\007updated\030\002 \001(\0132&.topicpoli" +
+      "cies.v1.UpdatePolicyResponseH\000\0229\n\007delete" +
+      "d\030\003 \001(\0132&.topicpolicies.v1.DeletePolicyR" +
+      "esponseH\000\022#\n\005error\030\004 \001(\0132\022.google.rpc.St" +
+      "atusH\000B\010\n\006result\"\276\001\n\023DeletePolicyRequest" +
+      "\022\r\n\005topic\030\001 \001(\t\022&\n\005scope\030\002 \001(\0162\027.topicpo" +
+      "licies.v1.Scope\022\014\n\004etag\030\003 \001(\t\022\022\n\nrequest" +
+      "_id\030\004 \001(\t\022\025\n\rvalidate_only\030\005 \001(\010\022\r\n\005acto" +
+      "r\030\006 \001(\t\022\016\n\006reason\030\007 \001(\t\022\030\n\020include_previ" +
+      "ous\030\010 \001(\010\"\201\002\n\024DeletePolicyResponse\0222\n\010do" +
+      "cument\030\001 \001(\0132 .topicpolicies.v1.PolicyDo" +
+      "cument\022\017\n\007version\030\007 \001(\t\022\030\n\020previous_vers" +
+      "ion\030\002 \001(\t\0222\n\010previous\030\003 \001(\0132 .topicpolic" +
+      "ies.v1.PolicyDocument\0220\n\007outcome\030\004 \001(\0162\037" +
+      ".topicpolicies.v1.DeleteOutcome\022\022\n\nreque" +
+      "st_id\030\005 \001(\t\022\020\n\010replayed\030\006 \001(\010\"\274\001\n\020GetPol" +
+      "icyRequest\022\r\n\005topic\030\001 \001(\t\022\'\n\006scopes\030\002 \003(" +
+      "\0162\027.topicpolicies.v1.Scope\022\032\n\020at_least_v" +
+      "ersion\030\003 \001(\tH\000\0220\n\nas_of_time\030\004 \001(\0132\032.goo" +
+      "gle.protobuf.TimestampH\000\022\027\n\ras_of_versio" +
+      "n\030\005 \001(\tH\000B\t\n\007read_at\"H\n\021GetPolicyRespons" +
+      "e\0223\n\tdocuments\030\001 \003(\0132 .topicpolicies.v1." +
+      "PolicyDocument\"\232\001\n\031GetEffectivePolicyReq" +
+      "uest\022\r\n\005topic\030\001 \001(\t\022-\n\004view\030\002 \001(\0162\037.topi" +
+      "cpolicies.v1.EffectiveView\022\036\n\026at_least_l" +
+      "ocal_version\030\003 \001(\t\022\037\n\027at_least_global_ve" +
+      "rsion\030\004 \001(\t\"\317\001\n\032GetEffectivePolicyRespon" +
+      "se\022\r\n\005topic\030\001 \001(\t\0221\n\010policies\030\002 \001(\0132\037.to" +
+      "picpolicies.v1.TopicPolicies\022.\n\007sources\030" +
+      "\003 \003(\0132\035.topicpolicies.v1.FieldSource\022\025\n\r" +
+      "local_version\030\004 \001(\t\022\026\n\016global_version\030\005 " +
+      "\001(\t\022\020\n\010disabled\030\006 \001(\010\"K\n\013FieldSource\022\014\n\004" +
+      "path\030\001 \001(\t\022.\n\006source\030\002 \001(\0162\036.topicpolici" +
+      "es.v1.PolicySource\"x\n\023ListPoliciesReques" +
+      "t\022\021\n\tnamespace\030\001 \001(\t\022\'\n\006scopes\030\002 \003(\0162\027.t" +
+      "opicpolicies.v1.Scope\022\021\n\tpage_size\030\003 \001(\005" +
+      "\022\022\n\npage_token\030\004 \001(\t\"\221\001\n\024ListPoliciesRes" +
+      "ponse\0223\n\tdocuments\030\001 \003(\0132 .topicpolicies" +
+      ".v1.PolicyDocument\022\027\n\017next_page_token\030\002 " +
+      "\001(\t\022+\n\005token\030\003 \001(\0132\034.topicpolicies.v1.Wa" +
+      "tchToken\"\240\003\n\024WatchPoliciesRequest\022\016\n\006top" +
+      "ics\030\001 \003(\t\022\022\n\nnamespaces\030\002 \003(\t\022\'\n\006scopes\030" +
+      "\003 \003(\0162\027.topicpolicies.v1.Scope\022)\n\004mode\030\004" +
+      " \001(\0162\033.topicpolicies.v1.WatchMode\022B\n\006res" +
+      "ume\030\005 \003(\01322.topicpolicies.v1.WatchPolici" +
+      "esRequest.ResumeEntry\022\026\n\016from_beginning\030" +
+      "\006 \001(\010\022\027\n\017end_when_synced\030\007 \001(\010\0224\n\021bookma" +
+      "rk_interval\030\010 \001(\0132\031.google.protobuf.Dura" +
+      "tion\022\030\n\020include_previous\030\t \001(\010\032K\n\013Resume" +
+      "Entry\022\013\n\003key\030\001 \001(\t\022+\n\005value\030\002 \001(\0132\034.topi" +
+      "cpolicies.v1.WatchToken:\0028\001\"E\n\025WatchPoli" +
+      "ciesResponse\022,\n\006events\030\001 \003(\0132\034.topicpoli" +
+      "cies.v1.WatchEvent\"\316\002\n\nWatchEvent\022\021\n\tnam" +
+      "espace\030\001 \001(\t\0220\n\006change\030\002 \001(\0132\036.topicpoli" +
+      "cies.v1.PolicyChangeH\000\022/\n\005entry\030\003 \001(\0132\036." +
+      "topicpolicies.v1.HistoryEntryH\000\022.\n\010bookm" +
+      "ark\030\004 \001(\0132\032.topicpolicies.v1.BookmarkH\000\022" +
+      "3\n\006status\030\005 \001(\0132!.topicpolicies.v1.Names" +
+      "paceStatusH\000\022-\n\005reset\030\006 \001(\0132\034.topicpolic" +
+      "ies.v1.WatchResetH\000\022+\n\003gap\030\007 \001(\0132\034.topic" +
+      "policies.v1.HistoryGapH\000B\t\n\007content\"\345\001\n\014" +
+      "PolicyChange\0222\n\010document\030\001 \001(\0132 .topicpo" +
+      "licies.v1.PolicyDocument\022\030\n\020previous_ver" +
+      "sion\030\002 \001(\t\0222\n\010previous\030\003 \001(\0132 .topicpoli" +
+      "cies.v1.PolicyDocument\022\021\n\tpartition\030\004 \001(" +
+      "\005\022\020\n\010position\030\005 \001(\t\022.\n\006origin\030\006 \001(\0132\036.to" +
+      "picpolicies.v1.ChangeOrigin\"\242\002\n\014ChangeOr" +
+      "igin\022\r\n\005actor\030\001 \001(\t\0227\n\016actor_standing\030\002 " +
+      "\001(\0162\037.topicpolicies.v1.ActorStanding\022\016\n\006" +
+      "reason\030\003 \001(\t\022\022\n\nrequest_id\030\004 \001(\t\022/\n\013upda" +
+      "te_mask\030\005 \001(\0132\032.google.protobuf.FieldMas" +
+      "k\022\025\n\rproducer_name\030\006 \001(\t\0220\n\014publish_time" +
+      "\030\007 \001(\0132\032.google.protobuf.Timestamp\022,\n\005ev" +
+      "ent\030\010 \001(\0132\035.topicpolicies.v1.PulsarEvent" +
+      "\"\231\001\n\010Bookmark\022,\n\004kind\030\001 \001(\0162\036.topicpolic" +
+      "ies.v1.BookmarkKind\022+\n\005token\030\002 \001(\0132\034.top" +
+      "icpolicies.v1.WatchToken\0222\n\016confirmed_ti" +
+      "me\030\003 \001(\0132\032.google.protobuf.Timestamp\">\n\n" +
+      "WatchToken\022\013\n\003log\030\001 \001(\t\022\021\n\tpositions\030\002 \003" +
+      "(\t\022\020\n\010left_out\030\003 \001(\t\"\202\001\n\017NamespaceStatus" +
+      "\022/\n\005state\030\001 \001(\0162 .topicpolicies.v1.Names" +
+      "paceState\022-\n\006reason\030\002 \001(\0162\035.topicpolicie" +
+      "s.v1.ErrorReason\022\017\n\007message\030\003 \001(\t\"L\n\nWat" +
+      "chReset\022-\n\006reason\030\001 \001(\0162\035.topicpolicies." +
+      "v1.ErrorReason\022\017\n\007message\030\002 \001(\t\"\261\002\n\022List" +
+      "HistoryRequest\022\r\n\005topic\030\001 \001(\t\022\021\n\tnamespa" +
+      "ce\030\002 \001(\t\022\'\n\006scopes\030\003 \003(\0162\027.topicpolicies" +
+      ".v1.Scope\022.\n\nstart_time\030\004 \001(\0132\032.google.p" +
+      "rotobuf.Timestamp\022,\n\010end_time\030\005 \001(\0132\032.go" +
+      "ogle.protobuf.Timestamp\022\022\n\005actor\030\006 \001(\tH\000" +
+      "\210\001\001\022-\n\005order\030\007 \001(\0162\036.topicpolicies.v1.Hi" +
+      "storyOrder\022\021\n\tpage_size\030\010 \001(\005\022\022\n\npage_to" +
+      "ken\030\t \001(\tB\010\n\006_actor\"\236\001\n\023ListHistoryRespo" +
+      "nse\022/\n\007entries\030\001 \003(\0132\036.topicpolicies.v1." +
+      "HistoryEntry\022\027\n\017next_page_token\030\002 \001(\t\022*\n" +
+      "\004gaps\030\003 \003(\0132\034.topicpolicies.v1.HistoryGa" +
+      "p\022\021\n\tfollowing\030\004 \001(\010\"\336\003\n\014HistoryEntry\0222\n" +
+      "\010document\030\001 \001(\0132 .topicpolicies.v1.Polic" +
+      "yDocument\0222\n\010previous\030\002 \001(\0132 .topicpolic" +
+      "ies.v1.PolicyDocument\022+\n\004kind\030\003 \001(\0162\035.to" +
+      "picpolicies.v1.HistoryKind\0221\n\007outcome\030\004 " +
+      "\001(\0162 .topicpolicies.v1.HistoryOutcome\022(\n" +
+      "\004time\030\005 \001(\0132\032.google.protobuf.Timestamp\022" +
+      "\021\n\tpartition\030\006 \001(\005\022\020\n\010position\030\007 \001(\t\022.\n\006" +
+      "origin\030\010 \001(\0132\036.topicpolicies.v1.ChangeOr" +
+      "igin\022+\n\007changed\030\t \001(\0132\032.google.protobuf." +
+      "FieldMask\022\r\n\005stale\030\n \001(\010\022\023\n\013unexplained\030" +
+      "\013 \001(\010\022\021\n\tambiguous\030\014 \001(\010\022\022\n\nreplicated\030\r" +
+      " \001(\010\022\017\n\007problem\030\016 \001(\t\"\236\001\n\nHistoryGap\022.\n\n" +
+      "start_time\030\001 \001(\0132\032.google.protobuf.Times" +
+      "tamp\022,\n\010end_time\030\002 \001(\0132\032.google.protobuf" +
+      ".Timestamp\0222\n\006reason\030\003 \001(\0162\".topicpolici" +
+      "es.v1.HistoryGapReason\"\026\n\024GetServerInfoR" +
+      "equest\"\367\001\n\025GetServerInfoResponse\022\017\n\007vers" +
+      "ion\030\001 \001(\t\022&\n\003log\030\002 \001(\0162\031.topicpolicies.v" +
+      "1.LogKind\022\017\n\007cluster\030\003 \001(\t\0221\n\013writer_mod" +
+      "e\030\004 \001(\0162\034.topicpolicies.v1.WriterMode\0221\n" +
+      "\010features\030\005 \003(\0162\037.topicpolicies.v1.Serve" +
+      "rFeature\022.\n\006limits\030\006 \001(\0132\036.topicpolicies" +
+      ".v1.ServerLimits\"\236\001\n\014ServerLimits\022\025\n\rmes" +
+      "sage_bytes\030\001 \001(\003\022\032\n\022changes_per_stream\030\002" +
+      " \001(\005\022\027\n\017watch_selectors\030\003 \001(\005\022\017\n\007watches" +
+      "\030\004 \001(\005\0221\n\016update_timeout\030\005 \001(\0132\031.google." +
+      "protobuf.Duration*\202\001\n\rListOperation\022\036\n\032L" +
+      "IST_OPERATION_UNSPECIFIED\020\000\022\032\n\026LIST_OPER" +
+      "ATION_REPLACE\020\001\022\030\n\024LIST_OPERATION_UNION\020" +
+      "\002\022\033\n\027LIST_OPERATION_SUBTRACT\020\003*\245\001\n\rUpdat" +
+      "eOutcome\022\036\n\032UPDATE_OUTCOME_UNSPECIFIED\020\000" +
+      "\022\032\n\026UPDATE_OUTCOME_APPLIED\020\001\022\034\n\030UPDATE_O" +
+      "UTCOME_UNCHANGED\020\002\022\032\n\026UPDATE_OUTCOME_SKI" +
+      "PPED\020\003\022\036\n\032UPDATE_OUTCOME_WOULD_APPLY\020\004*\207" +
+      "\001\n\rDeleteOutcome\022\036\n\032DELETE_OUTCOME_UNSPE" +
+      "CIFIED\020\000\022\032\n\026DELETE_OUTCOME_DELETED\020\001\022\031\n\025" +
+      "DELETE_OUTCOME_ABSENT\020\002\022\037\n\033DELETE_OUTCOM" +
+      "E_WOULD_DELETE\020\003*\221\001\n\rEffectiveView\022\036\n\032EF" +
+      "FECTIVE_VIEW_UNSPECIFIED\020\000\022\033\n\027EFFECTIVE_" +
+      "VIEW_ENFORCED\020\001\022 \n\034EFFECTIVE_VIEW_APPLIE" +
+      "D_LOCAL\020\002\022!\n\035EFFECTIVE_VIEW_APPLIED_GLOB" +
+      "AL\020\003*\243\001\n\014PolicySource\022\035\n\031POLICY_SOURCE_U" +
+      "NSPECIFIED\020\000\022\035\n\031POLICY_SOURCE_TOPIC_LOCA" +
+      "L\020\001\022\036\n\032POLICY_SOURCE_TOPIC_GLOBAL\020\002\022\033\n\027P" +
+      "OLICY_SOURCE_NAMESPACE\020\003\022\030\n\024POLICY_SOURC" +
+      "E_BROKER\020\004*l\n\tWatchMode\022\032\n\026WATCH_MODE_UN" +
+      "SPECIFIED\020\000\022\025\n\021WATCH_MODE_LATEST\020\001\022\024\n\020WA" +
+      "TCH_MODE_EVERY\020\002\022\026\n\022WATCH_MODE_ENTRIES\020\003" +
+      "*o\n\rActorStanding\022\036\n\032ACTOR_STANDING_UNSP" +
+      "ECIFIED\020\000\022\032\n\026ACTOR_STANDING_UNKNOWN\020\001\022\"\n" +
+      "\036ACTOR_STANDING_UNAUTHENTICATED\020\002*`\n\014Boo" +
       "kmarkKind\022\035\n\031BOOKMARK_KIND_UNSPECIFIED\020\000" +
       "\022\030\n\024BOOKMARK_KIND_SYNCED\020\001\022\027\n\023BOOKMARK_K" +
-      "IND_TIMER\020\002*j\n\016NamespaceState\022\037\n\033NAMESPA" +
-      "CE_STATE_UNSPECIFIED\020\000\022\033\n\027NAMESPACE_STAT" +
-      "E_LOADING\020\001\022\032\n\026NAMESPACE_STATE_FAILED\020\002*" +
-      "\211\001\n\014HistoryOrder\022\035\n\031HISTORY_ORDER_UNSPEC" +
-      "IFIED\020\000\022\036\n\032HISTORY_ORDER_NEWEST_FIRST\020\001\022" +
-      "\036\n\032HISTORY_ORDER_OLDEST_FIRST\020\002\022\032\n\026HISTO" +
-      "RY_ORDER_RECORDED\020\003*\310\001\n\013HistoryKind\022\034\n\030H" +
-      "ISTORY_KIND_UNSPECIFIED\020\000\022\027\n\023HISTORY_KIN" +
-      "D_UPDATE\020\001\022\027\n\023HISTORY_KIND_DELETE\020\002\022\027\n\023H" +
-      "ISTORY_KIND_BROKER\020\003\022\027\n\023HISTORY_KIND_REP" +
-      "AIR\020\004\022\032\n\026HISTORY_KIND_TOMBSTONE\020\005\022\033\n\027HIS" +
-      "TORY_KIND_UNREADABLE\020\006*\343\001\n\016HistoryOutcom" +
-      "e\022\037\n\033HISTORY_OUTCOME_UNSPECIFIED\020\000\022\033\n\027HI" +
-      "STORY_OUTCOME_APPLIED\020\001\022\034\n\030HISTORY_OUTCO" +
-      "ME_REJECTED\020\002\022\033\n\027HISTORY_OUTCOME_SKIPPED" +
-      "\020\003\022\035\n\031HISTORY_OUTCOME_DUPLICATE\020\004\022\034\n\030HIS" +
-      "TORY_OUTCOME_RESTATED\020\005\022\033\n\027HISTORY_OUTCO" +
-      "ME_IGNORED\020\006*o\n\rActorStanding\022\036\n\032ACTOR_S" +
-      "TANDING_UNSPECIFIED\020\000\022\032\n\026ACTOR_STANDING_" +
-      "UNKNOWN\020\001\022\"\n\036ACTOR_STANDING_UNAUTHENTICA" +
-      "TED\020\002*\275\001\n\020HistoryGapReason\022\"\n\036HISTORY_GA" +
-      "P_REASON_UNSPECIFIED\020\000\022 \n\034HISTORY_GAP_RE" +
-      "ASON_COMPACTED\020\001\022#\n\037HISTORY_GAP_REASON_L" +
-      "OG_REPLACED\020\002\022\036\n\032HISTORY_GAP_REASON_OVER" +
-      "RUN\020\003\022\036\n\032HISTORY_GAP_REASON_TRIMMED\020\0042\262\005" +
-      "\n\024TopicPoliciesService\022]\n\014UpdatePolicy\022%" +
-      ".topicpolicies.v1.UpdatePolicyRequest\032&." +
-      "topicpolicies.v1.UpdatePolicyResponse\022g\n" +
-      "\016UpdatePolicies\022\'.topicpolicies.v1.Updat" +
-      "ePoliciesRequest\032(.topicpolicies.v1.Upda" +
-      "tePoliciesResponse(\0010\001\022]\n\014DeletePolicy\022%" +
-      ".topicpolicies.v1.DeletePolicyRequest\032&." +
-      "topicpolicies.v1.DeletePolicyResponse\022T\n" +
-      "\tGetPolicy\022\".topicpolicies.v1.GetPolicyR" +
-      "equest\032#.topicpolicies.v1.GetPolicyRespo" +
-      "nse\022Z\n\013ListHistory\022$.topicpolicies.v1.Li" +
-      "stHistoryRequest\032%.topicpolicies.v1.List" +
-      "HistoryResponse\022]\n\014ListPolicies\022%.topicp" +
-      "olicies.v1.ListPoliciesRequest\032&.topicpo" +
-      "licies.v1.ListPoliciesResponse\022b\n\rWatchP" +
-      "olicies\022&.topicpolicies.v1.WatchPolicies" +
-      "Request\032\'.topicpolicies.v1.WatchPolicies" +
-      "Response0\001B]\n\020topicpolicies.v1B\014ServiceP" +
-      "rotoP\001Z9topicpolicies/clients/go/topicpo" +
-      "licies/v1;topicpoliciesv1b\006proto3"
+      "IND_TIMER\020\002*\243\001\n\016NamespaceState\022\037\n\033NAMESP" +
+      "ACE_STATE_UNSPECIFIED\020\000\022\033\n\027NAMESPACE_STA" +
+      "TE_LOADING\020\001\022\031\n\025NAMESPACE_STATE_READY\020\002\022" +
+      "\032\n\026NAMESPACE_STATE_FAILED\020\003\022\034\n\030NAMESPACE" +
+      "_STATE_DISABLED\020\004*m\n\014HistoryOrder\022\035\n\031HIS" +
+      "TORY_ORDER_UNSPECIFIED\020\000\022\036\n\032HISTORY_ORDE" +
+      "R_NEWEST_FIRST\020\001\022\036\n\032HISTORY_ORDER_OLDEST" +
+      "_FIRST\020\002*\310\001\n\013HistoryKind\022\034\n\030HISTORY_KIND" +
+      "_UNSPECIFIED\020\000\022\027\n\023HISTORY_KIND_UPDATE\020\001\022" +
+      "\027\n\023HISTORY_KIND_DELETE\020\002\022\027\n\023HISTORY_KIND" +
+      "_BROKER\020\003\022\027\n\023HISTORY_KIND_REPAIR\020\004\022\032\n\026HI" +
+      "STORY_KIND_TOMBSTONE\020\005\022\033\n\027HISTORY_KIND_U" +
+      "NREADABLE\020\006*\343\001\n\016HistoryOutcome\022\037\n\033HISTOR" +
+      "Y_OUTCOME_UNSPECIFIED\020\000\022\033\n\027HISTORY_OUTCO" +
+      "ME_APPLIED\020\001\022\034\n\030HISTORY_OUTCOME_REJECTED" +
+      "\020\002\022\033\n\027HISTORY_OUTCOME_SKIPPED\020\003\022\035\n\031HISTO" +
+      "RY_OUTCOME_DUPLICATE\020\004\022\034\n\030HISTORY_OUTCOM" +
+      "E_RESTATED\020\005\022\033\n\027HISTORY_OUTCOME_IGNORED\020" +
+      "\006*\275\001\n\020HistoryGapReason\022\"\n\036HISTORY_GAP_RE" +
+      "ASON_UNSPECIFIED\020\000\022 \n\034HISTORY_GAP_REASON" +
+      "_COMPACTED\020\001\022#\n\037HISTORY_GAP_REASON_LOG_R" +
+      "EPLACED\020\002\022\036\n\032HISTORY_GAP_REASON_OVERRUN\020" +
+      "\003\022\036\n\032HISTORY_GAP_REASON_TRIMMED\020\004*d\n\007Log" +
+      "Kind\022\030\n\024LOG_KIND_UNSPECIFIED\020\000\022\025\n\021LOG_KI" +
+      "ND_EMBEDDED\020\001\022\023\n\017LOG_KIND_PULSAR\020\002\022\023\n\017LO" +
+      "G_KIND_MEMORY\020\003*\215\001\n\nWriterMode\022\033\n\027WRITER" +
+      "_MODE_UNSPECIFIED\020\000\022\024\n\020WRITER_MODE_SOLE\020" +
+      "\001\022\026\n\022WRITER_MODE_SHARED\020\002\022\031\n\025WRITER_MODE" +
+      "_EXCLUSIVE\020\003\022\031\n\025WRITER_MODE_READ_ONLY\020\004*" +
+      "\237\001\n\rServerFeature\022\036\n\032SERVER_FEATURE_UNSP" +
+      "ECIFIED\020\000\022\032\n\026SERVER_FEATURE_HISTORY\020\001\022\034\n" +
+      "\030SERVER_FEATURE_EFFECTIVE\020\002\022\030\n\024SERVER_FE" +
+      "ATURE_RULES\020\003\022\032\n\026SERVER_FEATURE_SECRETS\020" +
+      "\0042\205\007\n\024TopicPoliciesService\022]\n\014UpdatePoli" +
+      "cy\022%.topicpolicies.v1.UpdatePolicyReques" +
+      "t\032&.topicpolicies.v1.UpdatePolicyRespons" +
+      "e\022g\n\016UpdatePolicies\022\'.topicpolicies.v1.U" +
+      "pdatePoliciesRequest\032(.topicpolicies.v1." +
+      "UpdatePoliciesResponse(\0010\001\022]\n\014DeletePoli" +
+      "cy\022%.topicpolicies.v1.DeletePolicyReques" +
+      "t\032&.topicpolicies.v1.DeletePolicyRespons" +
+      "e\022T\n\tGetPolicy\022\".topicpolicies.v1.GetPol" +
+      "icyRequest\032#.topicpolicies.v1.GetPolicyR" +
+      "esponse\022o\n\022GetEffectivePolicy\022+.topicpol" +
+      "icies.v1.GetEffectivePolicyRequest\032,.top" +
+      "icpolicies.v1.GetEffectivePolicyResponse" +
+      "\022]\n\014ListPolicies\022%.topicpolicies.v1.List" +
+      "PoliciesRequest\032&.topicpolicies.v1.ListP" +
+      "oliciesResponse\022b\n\rWatchPolicies\022&.topic" +
+      "policies.v1.WatchPoliciesRequest\032\'.topic" +
+      "policies.v1.WatchPoliciesResponse0\001\022Z\n\013L" +
+      "istHistory\022$.topicpolicies.v1.ListHistor" +
+      "yRequest\032%.topicpolicies.v1.ListHistoryR" +
+      "esponse\022`\n\rGetServerInfo\022&.topicpolicies" +
+      ".v1.GetServerInfoRequest\032\'.topicpolicies" +
+      ".v1.GetServerInfoResponseBe\n\020topicpolici" +
+      "es.v1B\014ServiceProtoP\001ZAtopicpolicies.exa" +
+      "mple/clients/go/topicpolicies/v1;topicpo" +
+      "liciesv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
-          com.google.protobuf.AnyProto.getDescriptor(),
           com.google.protobuf.DurationProto.getDescriptor(),
           com.google.protobuf.FieldMaskProto.getDescriptor(),
           com.google.protobuf.TimestampProto.getDescriptor(),
+          com.google.rpc.StatusProto.getDescriptor(),
+          topicpolicies.v1.ErrorsProto.getDescriptor(),
           topicpolicies.v1.EventsProto.getDescriptor(),
           topicpolicies.v1.PoliciesProto.getDescriptor(),
         });
@@ -375,7 +450,7 @@ public final class ServiceProto {
     internal_static_topicpolicies_v1_UpdatePolicyRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_UpdatePolicyRequest_descriptor,
-        new java.lang.String[] { "Topic", "Scope", "Policies", "UpdateMask", "SkipIfAbsent", "Etag", "RequestId", "ValidateOnly", "ListOperations", });
+        new java.lang.String[] { "Topic", "Scope", "Policies", "UpdateMask", "ListOperations", "Etag", "MustNotExist", "SkipIfAbsent", "RequestId", "ValidateOnly", "Actor", "Reason", "IncludePrevious", });
     internal_static_topicpolicies_v1_UpdatePolicyRequest_ListOperationsEntry_descriptor =
       internal_static_topicpolicies_v1_UpdatePolicyRequest_descriptor.getNestedTypes().get(0);
     internal_static_topicpolicies_v1_UpdatePolicyRequest_ListOperationsEntry_fieldAccessorTable = new
@@ -387,85 +462,91 @@ public final class ServiceProto {
     internal_static_topicpolicies_v1_UpdatePolicyResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_UpdatePolicyResponse_descriptor,
-        new java.lang.String[] { "Topic", "Scope", "Policies", "Version", "PreviousVersion", "Outcome", "RequestId", "Repeated", });
+        new java.lang.String[] { "Document", "Version", "PreviousVersion", "Previous", "Outcome", "RequestId", "Replayed", });
     internal_static_topicpolicies_v1_UpdatePoliciesRequest_descriptor =
       getDescriptor().getMessageTypes().get(2);
     internal_static_topicpolicies_v1_UpdatePoliciesRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_UpdatePoliciesRequest_descriptor,
-        new java.lang.String[] { "Update", "Sequence", });
-    internal_static_topicpolicies_v1_UpdatePoliciesResponse_descriptor =
+        new java.lang.String[] { "Changes", });
+    internal_static_topicpolicies_v1_PolicyChangeRequest_descriptor =
       getDescriptor().getMessageTypes().get(3);
+    internal_static_topicpolicies_v1_PolicyChangeRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_PolicyChangeRequest_descriptor,
+        new java.lang.String[] { "Sequence", "Update", "Delete", "Change", });
+    internal_static_topicpolicies_v1_UpdatePoliciesResponse_descriptor =
+      getDescriptor().getMessageTypes().get(4);
     internal_static_topicpolicies_v1_UpdatePoliciesResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_UpdatePoliciesResponse_descriptor,
-        new java.lang.String[] { "Sequence", "Response", "Error", "Result", });
-    internal_static_topicpolicies_v1_Status_descriptor =
-      getDescriptor().getMessageTypes().get(4);
-    internal_static_topicpolicies_v1_Status_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
-        internal_static_topicpolicies_v1_Status_descriptor,
-        new java.lang.String[] { "Code", "Message", "Details", });
-    internal_static_topicpolicies_v1_DeletePolicyRequest_descriptor =
+        new java.lang.String[] { "Results", });
+    internal_static_topicpolicies_v1_PolicyChangeResult_descriptor =
       getDescriptor().getMessageTypes().get(5);
+    internal_static_topicpolicies_v1_PolicyChangeResult_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_PolicyChangeResult_descriptor,
+        new java.lang.String[] { "Sequence", "Updated", "Deleted", "Error", "Result", });
+    internal_static_topicpolicies_v1_DeletePolicyRequest_descriptor =
+      getDescriptor().getMessageTypes().get(6);
     internal_static_topicpolicies_v1_DeletePolicyRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_DeletePolicyRequest_descriptor,
-        new java.lang.String[] { "Topic", "Deletes", "RequestId", });
-    internal_static_topicpolicies_v1_ScopedDelete_descriptor =
-      getDescriptor().getMessageTypes().get(6);
-    internal_static_topicpolicies_v1_ScopedDelete_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
-        internal_static_topicpolicies_v1_ScopedDelete_descriptor,
-        new java.lang.String[] { "Scope", "Etag", });
+        new java.lang.String[] { "Topic", "Scope", "Etag", "RequestId", "ValidateOnly", "Actor", "Reason", "IncludePrevious", });
     internal_static_topicpolicies_v1_DeletePolicyResponse_descriptor =
       getDescriptor().getMessageTypes().get(7);
     internal_static_topicpolicies_v1_DeletePolicyResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_DeletePolicyResponse_descriptor,
-        new java.lang.String[] { "Topic", "Results", "RequestId", });
-    internal_static_topicpolicies_v1_ScopedDeleteResult_descriptor =
-      getDescriptor().getMessageTypes().get(8);
-    internal_static_topicpolicies_v1_ScopedDeleteResult_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
-        internal_static_topicpolicies_v1_ScopedDeleteResult_descriptor,
-        new java.lang.String[] { "Scope", "Outcome", "Version", "PreviousVersion", "Error", "Repeated", });
+        new java.lang.String[] { "Document", "Version", "PreviousVersion", "Previous", "Outcome", "RequestId", "Replayed", });
     internal_static_topicpolicies_v1_GetPolicyRequest_descriptor =
-      getDescriptor().getMessageTypes().get(9);
+      getDescriptor().getMessageTypes().get(8);
     internal_static_topicpolicies_v1_GetPolicyRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_GetPolicyRequest_descriptor,
-        new java.lang.String[] { "Topic", "Scope", "AtLeast", "AsOf", "AsOfVersion", "View", });
-    internal_static_topicpolicies_v1_FieldSource_descriptor =
+        new java.lang.String[] { "Topic", "Scopes", "AtLeastVersion", "AsOfTime", "AsOfVersion", "ReadAt", });
+    internal_static_topicpolicies_v1_GetPolicyResponse_descriptor =
+      getDescriptor().getMessageTypes().get(9);
+    internal_static_topicpolicies_v1_GetPolicyResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_GetPolicyResponse_descriptor,
+        new java.lang.String[] { "Documents", });
+    internal_static_topicpolicies_v1_GetEffectivePolicyRequest_descriptor =
       getDescriptor().getMessageTypes().get(10);
+    internal_static_topicpolicies_v1_GetEffectivePolicyRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_GetEffectivePolicyRequest_descriptor,
+        new java.lang.String[] { "Topic", "View", "AtLeastLocalVersion", "AtLeastGlobalVersion", });
+    internal_static_topicpolicies_v1_GetEffectivePolicyResponse_descriptor =
+      getDescriptor().getMessageTypes().get(11);
+    internal_static_topicpolicies_v1_GetEffectivePolicyResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_GetEffectivePolicyResponse_descriptor,
+        new java.lang.String[] { "Topic", "Policies", "Sources", "LocalVersion", "GlobalVersion", "Disabled", });
+    internal_static_topicpolicies_v1_FieldSource_descriptor =
+      getDescriptor().getMessageTypes().get(12);
     internal_static_topicpolicies_v1_FieldSource_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_FieldSource_descriptor,
         new java.lang.String[] { "Path", "Source", });
-    internal_static_topicpolicies_v1_GetPolicyResponse_descriptor =
-      getDescriptor().getMessageTypes().get(11);
-    internal_static_topicpolicies_v1_GetPolicyResponse_fieldAccessorTable = new
-      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
-        internal_static_topicpolicies_v1_GetPolicyResponse_descriptor,
-        new java.lang.String[] { "Topic", "Scope", "Exists", "Policies", "Version", "Sources", "GlobalVersion", "Disabled", });
     internal_static_topicpolicies_v1_ListPoliciesRequest_descriptor =
-      getDescriptor().getMessageTypes().get(12);
+      getDescriptor().getMessageTypes().get(13);
     internal_static_topicpolicies_v1_ListPoliciesRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_ListPoliciesRequest_descriptor,
         new java.lang.String[] { "Namespace", "Scopes", "PageSize", "PageToken", });
     internal_static_topicpolicies_v1_ListPoliciesResponse_descriptor =
-      getDescriptor().getMessageTypes().get(13);
+      getDescriptor().getMessageTypes().get(14);
     internal_static_topicpolicies_v1_ListPoliciesResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_ListPoliciesResponse_descriptor,
-        new java.lang.String[] { "Entries", "NextPageToken", "Token", });
+        new java.lang.String[] { "Documents", "NextPageToken", "Token", });
     internal_static_topicpolicies_v1_WatchPoliciesRequest_descriptor =
-      getDescriptor().getMessageTypes().get(14);
+      getDescriptor().getMessageTypes().get(15);
     internal_static_topicpolicies_v1_WatchPoliciesRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_WatchPoliciesRequest_descriptor,
-        new java.lang.String[] { "Topics", "Namespaces", "Scopes", "Mode", "Resume", "BookmarkInterval", });
+        new java.lang.String[] { "Topics", "Namespaces", "Scopes", "Mode", "Resume", "FromBeginning", "EndWhenSynced", "BookmarkInterval", "IncludePrevious", });
     internal_static_topicpolicies_v1_WatchPoliciesRequest_ResumeEntry_descriptor =
       internal_static_topicpolicies_v1_WatchPoliciesRequest_descriptor.getNestedTypes().get(0);
     internal_static_topicpolicies_v1_WatchPoliciesRequest_ResumeEntry_fieldAccessorTable = new
@@ -473,69 +554,100 @@ public final class ServiceProto {
         internal_static_topicpolicies_v1_WatchPoliciesRequest_ResumeEntry_descriptor,
         new java.lang.String[] { "Key", "Value", });
     internal_static_topicpolicies_v1_WatchPoliciesResponse_descriptor =
-      getDescriptor().getMessageTypes().get(15);
+      getDescriptor().getMessageTypes().get(16);
     internal_static_topicpolicies_v1_WatchPoliciesResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_WatchPoliciesResponse_descriptor,
-        new java.lang.String[] { "Change", "Bookmark", "Status", "Content", });
+        new java.lang.String[] { "Events", });
+    internal_static_topicpolicies_v1_WatchEvent_descriptor =
+      getDescriptor().getMessageTypes().get(17);
+    internal_static_topicpolicies_v1_WatchEvent_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_WatchEvent_descriptor,
+        new java.lang.String[] { "Namespace", "Change", "Entry", "Bookmark", "Status", "Reset", "Gap", "Content", });
     internal_static_topicpolicies_v1_PolicyChange_descriptor =
-      getDescriptor().getMessageTypes().get(16);
+      getDescriptor().getMessageTypes().get(18);
     internal_static_topicpolicies_v1_PolicyChange_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_PolicyChange_descriptor,
-        new java.lang.String[] { "Namespace", "Topic", "Scope", "Exists", "Policies", "Version", "PreviousVersion", "Partition", "Position", "Origin", });
+        new java.lang.String[] { "Document", "PreviousVersion", "Previous", "Partition", "Position", "Origin", });
     internal_static_topicpolicies_v1_ChangeOrigin_descriptor =
-      getDescriptor().getMessageTypes().get(17);
+      getDescriptor().getMessageTypes().get(19);
     internal_static_topicpolicies_v1_ChangeOrigin_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_ChangeOrigin_descriptor,
-        new java.lang.String[] { "Actor", "RequestId", "UpdateMask", "ProducerName", "PublishTime", "Event", });
+        new java.lang.String[] { "Actor", "ActorStanding", "Reason", "RequestId", "UpdateMask", "ProducerName", "PublishTime", "Event", });
     internal_static_topicpolicies_v1_Bookmark_descriptor =
-      getDescriptor().getMessageTypes().get(18);
+      getDescriptor().getMessageTypes().get(20);
     internal_static_topicpolicies_v1_Bookmark_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_Bookmark_descriptor,
-        new java.lang.String[] { "Namespace", "Kind", "Token", });
+        new java.lang.String[] { "Kind", "Token", "ConfirmedTime", });
     internal_static_topicpolicies_v1_WatchToken_descriptor =
-      getDescriptor().getMessageTypes().get(19);
+      getDescriptor().getMessageTypes().get(21);
     internal_static_topicpolicies_v1_WatchToken_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_WatchToken_descriptor,
-        new java.lang.String[] { "Log", "Positions", });
+        new java.lang.String[] { "Log", "Positions", "LeftOut", });
     internal_static_topicpolicies_v1_NamespaceStatus_descriptor =
-      getDescriptor().getMessageTypes().get(20);
+      getDescriptor().getMessageTypes().get(22);
     internal_static_topicpolicies_v1_NamespaceStatus_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_NamespaceStatus_descriptor,
-        new java.lang.String[] { "Namespace", "State", "Message", "Reason", });
+        new java.lang.String[] { "State", "Reason", "Message", });
+    internal_static_topicpolicies_v1_WatchReset_descriptor =
+      getDescriptor().getMessageTypes().get(23);
+    internal_static_topicpolicies_v1_WatchReset_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_WatchReset_descriptor,
+        new java.lang.String[] { "Reason", "Message", });
     internal_static_topicpolicies_v1_ListHistoryRequest_descriptor =
-      getDescriptor().getMessageTypes().get(21);
+      getDescriptor().getMessageTypes().get(24);
     internal_static_topicpolicies_v1_ListHistoryRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_ListHistoryRequest_descriptor,
-        new java.lang.String[] { "Topic", "Namespace", "Scopes", "StartTime", "EndTime", "Actor", "Order", "PageSize", "PageToken", "UntilToken", });
+        new java.lang.String[] { "Topic", "Namespace", "Scopes", "StartTime", "EndTime", "Actor", "Order", "PageSize", "PageToken", });
     internal_static_topicpolicies_v1_ListHistoryResponse_descriptor =
-      getDescriptor().getMessageTypes().get(22);
+      getDescriptor().getMessageTypes().get(25);
     internal_static_topicpolicies_v1_ListHistoryResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_ListHistoryResponse_descriptor,
-        new java.lang.String[] { "Entries", "NextPageToken", "Gaps", "Following", "EndToken", });
+        new java.lang.String[] { "Entries", "NextPageToken", "Gaps", "Following", });
     internal_static_topicpolicies_v1_HistoryEntry_descriptor =
-      getDescriptor().getMessageTypes().get(23);
+      getDescriptor().getMessageTypes().get(26);
     internal_static_topicpolicies_v1_HistoryEntry_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_HistoryEntry_descriptor,
-        new java.lang.String[] { "Topic", "Scope", "Kind", "Outcome", "Time", "PublishTime", "Actor", "ActorStanding", "RequestId", "UpdateMask", "ProducerName", "Partition", "Position", "Version", "PreviousVersion", "Before", "BeforeKnown", "After", "Changed", "Stale", "Unexplained", "Ambiguous", "Replicated", "Problem", });
+        new java.lang.String[] { "Document", "Previous", "Kind", "Outcome", "Time", "Partition", "Position", "Origin", "Changed", "Stale", "Unexplained", "Ambiguous", "Replicated", "Problem", });
     internal_static_topicpolicies_v1_HistoryGap_descriptor =
-      getDescriptor().getMessageTypes().get(24);
+      getDescriptor().getMessageTypes().get(27);
     internal_static_topicpolicies_v1_HistoryGap_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_topicpolicies_v1_HistoryGap_descriptor,
         new java.lang.String[] { "StartTime", "EndTime", "Reason", });
-    com.google.protobuf.AnyProto.getDescriptor();
+    internal_static_topicpolicies_v1_GetServerInfoRequest_descriptor =
+      getDescriptor().getMessageTypes().get(28);
+    internal_static_topicpolicies_v1_GetServerInfoRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_GetServerInfoRequest_descriptor,
+        new java.lang.String[] { });
+    internal_static_topicpolicies_v1_GetServerInfoResponse_descriptor =
+      getDescriptor().getMessageTypes().get(29);
+    internal_static_topicpolicies_v1_GetServerInfoResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_GetServerInfoResponse_descriptor,
+        new java.lang.String[] { "Version", "Log", "Cluster", "WriterMode", "Features", "Limits", });
+    internal_static_topicpolicies_v1_ServerLimits_descriptor =
+      getDescriptor().getMessageTypes().get(30);
+    internal_static_topicpolicies_v1_ServerLimits_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_topicpolicies_v1_ServerLimits_descriptor,
+        new java.lang.String[] { "MessageBytes", "ChangesPerStream", "WatchSelectors", "Watches", "UpdateTimeout", });
     com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.FieldMaskProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
+    com.google.rpc.StatusProto.getDescriptor();
+    topicpolicies.v1.ErrorsProto.getDescriptor();
     topicpolicies.v1.EventsProto.getDescriptor();
     topicpolicies.v1.PoliciesProto.getDescriptor();
   }

@@ -157,7 +157,7 @@ public enum SubscriptionType
   }
   public static final com.google.protobuf.Descriptors.EnumDescriptor
       getDescriptor() {
-    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(4);
+    return topicpolicies.v1.PoliciesProto.getDescriptor().getEnumTypes().get(5);
   }
 
   private static final SubscriptionType[] VALUES = values();

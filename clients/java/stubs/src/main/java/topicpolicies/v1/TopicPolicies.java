@@ -1301,7 +1301,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @return A list containing the subscriptionTypesEnabled.
    */
   @java.lang.Override
@@ -1314,7 +1314,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @return The count of subscriptionTypesEnabled.
    */
   @java.lang.Override
@@ -1326,7 +1326,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @param index The index of the element to return.
    * @return The subscriptionTypesEnabled at the given index.
    */
@@ -1339,7 +1339,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @return A list containing the enum numeric values on the wire for subscriptionTypesEnabled.
    */
   @java.lang.Override
@@ -1352,7 +1352,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @param index The index of the value to return.
    * @return The enum numeric value on the wire of subscriptionTypesEnabled at the given index.
    */
@@ -1360,6 +1360,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
   public int getSubscriptionTypesEnabledValue(int index) {
     return subscriptionTypesEnabled_.get(index);
   }
+  private int subscriptionTypesEnabledMemoizedSerializedSize;
 
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
@@ -1375,6 +1376,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
+    getSerializedSize();
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(1, getAutoSubscriptionCreationOverride());
     }
@@ -1480,8 +1482,12 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
         internalGetSubscriptionPolicies(),
         SubscriptionPoliciesDefaultEntryHolder.defaultEntry,
         33);
+    if (getSubscriptionTypesEnabledList().size() > 0) {
+      output.writeUInt32NoTag(274);
+      output.writeUInt32NoTag(subscriptionTypesEnabledMemoizedSerializedSize);
+    }
     for (int i = 0; i < subscriptionTypesEnabled_.size(); i++) {
-      output.writeEnum(34, subscriptionTypesEnabled_.get(i));
+      output.writeEnumNoTag(subscriptionTypesEnabled_.get(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -1651,7 +1657,10 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
           .computeEnumSizeNoTag(subscriptionTypesEnabled_.get(i));
       }
       size += dataSize;
-      size += 2 * subscriptionTypesEnabled_.size();
+      if (!getSubscriptionTypesEnabledList().isEmpty()) {  size += 2;
+        size += com.google.protobuf.CodedOutputStream
+          .computeUInt32SizeNoTag(dataSize);
+      }subscriptionTypesEnabledMemoizedSerializedSize = dataSize;
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -6323,7 +6332,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @return A list containing the subscriptionTypesEnabled.
      */
     public java.util.List<topicpolicies.v1.SubscriptionType> getSubscriptionTypesEnabledList() {
@@ -6335,7 +6344,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @return The count of subscriptionTypesEnabled.
      */
     public int getSubscriptionTypesEnabledCount() {
@@ -6346,7 +6355,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @param index The index of the element to return.
      * @return The subscriptionTypesEnabled at the given index.
      */
@@ -6358,7 +6367,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @param index The index to set the value at.
      * @param value The subscriptionTypesEnabled to set.
      * @return This builder for chaining.
@@ -6378,7 +6387,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @param value The subscriptionTypesEnabled to add.
      * @return This builder for chaining.
      */
@@ -6396,7 +6405,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @param values The subscriptionTypesEnabled to add.
      * @return This builder for chaining.
      */
@@ -6414,7 +6423,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @return This builder for chaining.
      */
     public Builder clearSubscriptionTypesEnabled() {
@@ -6428,7 +6437,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @return A list containing the enum numeric values on the wire for subscriptionTypesEnabled.
      */
     public java.util.List<java.lang.Integer>
@@ -6440,7 +6449,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @param index The index of the value to return.
      * @return The enum numeric value on the wire of subscriptionTypesEnabled at the given index.
      */
@@ -6452,7 +6461,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @param index The index to set the value at.
      * @param value The enum numeric value on the wire for subscriptionTypesEnabled to set.
      * @return This builder for chaining.
@@ -6469,7 +6478,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @param value The enum numeric value on the wire for subscriptionTypesEnabled to add.
      * @return This builder for chaining.
      */
@@ -6484,7 +6493,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue) {
      * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
      * </pre>
      *
-     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+     * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
      * @param values The enum numeric values on the wire for subscriptionTypesEnabled to add.
      * @return This builder for chaining.
      */

@@ -857,7 +857,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue);
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @return A list containing the subscriptionTypesEnabled.
    */
   java.util.List<topicpolicies.v1.SubscriptionType> getSubscriptionTypesEnabledList();
@@ -866,7 +866,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue);
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @return The count of subscriptionTypesEnabled.
    */
   int getSubscriptionTypesEnabledCount();
@@ -875,7 +875,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue);
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @param index The index of the element to return.
    * @return The subscriptionTypesEnabled at the given index.
    */
@@ -885,7 +885,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue);
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @return A list containing the enum numeric values on the wire for subscriptionTypesEnabled.
    */
   java.util.List<java.lang.Integer>
@@ -895,7 +895,7 @@ topicpolicies.v1.SubscriptionPolicies defaultValue);
    * The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
    * </pre>
    *
-   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34 [packed = false];</code>
+   * <code>repeated .topicpolicies.v1.SubscriptionType subscription_types_enabled = 34;</code>
    * @param index The index of the value to return.
    * @return The enum numeric value on the wire of subscriptionTypesEnabled at the given index.
    */

@@ -7,9 +7,12 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * Topic policies, one document per topic and scope (a policy key).
  * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
  * log order. It is the etag too. A document that is not there has a version as well.
- * Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
- * where the request is at fault.
- * The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+ * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+ * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+ * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+ * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+ * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+ * unless its comment says when it is not: 0, an empty text and false are values then.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -144,35 +147,35 @@ public final class TopicPoliciesServiceGrpc {
     return getGetPolicyMethod;
   }
 
-  private static volatile io.grpc.MethodDescriptor<topicpolicies.v1.ListHistoryRequest,
-      topicpolicies.v1.ListHistoryResponse> getListHistoryMethod;
+  private static volatile io.grpc.MethodDescriptor<topicpolicies.v1.GetEffectivePolicyRequest,
+      topicpolicies.v1.GetEffectivePolicyResponse> getGetEffectivePolicyMethod;
 
   @io.grpc.stub.annotations.RpcMethod(
-      fullMethodName = SERVICE_NAME + '/' + "ListHistory",
-      requestType = topicpolicies.v1.ListHistoryRequest.class,
-      responseType = topicpolicies.v1.ListHistoryResponse.class,
+      fullMethodName = SERVICE_NAME + '/' + "GetEffectivePolicy",
+      requestType = topicpolicies.v1.GetEffectivePolicyRequest.class,
+      responseType = topicpolicies.v1.GetEffectivePolicyResponse.class,
       methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
-  public static io.grpc.MethodDescriptor<topicpolicies.v1.ListHistoryRequest,
-      topicpolicies.v1.ListHistoryResponse> getListHistoryMethod() {
-    io.grpc.MethodDescriptor<topicpolicies.v1.ListHistoryRequest, topicpolicies.v1.ListHistoryResponse> getListHistoryMethod;
-    if ((getListHistoryMethod = TopicPoliciesServiceGrpc.getListHistoryMethod) == null) {
+  public static io.grpc.MethodDescriptor<topicpolicies.v1.GetEffectivePolicyRequest,
+      topicpolicies.v1.GetEffectivePolicyResponse> getGetEffectivePolicyMethod() {
+    io.grpc.MethodDescriptor<topicpolicies.v1.GetEffectivePolicyRequest, topicpolicies.v1.GetEffectivePolicyResponse> getGetEffectivePolicyMethod;
+    if ((getGetEffectivePolicyMethod = TopicPoliciesServiceGrpc.getGetEffectivePolicyMethod) == null) {
       synchronized (TopicPoliciesServiceGrpc.class) {
-        if ((getListHistoryMethod = TopicPoliciesServiceGrpc.getListHistoryMethod) == null) {
-          TopicPoliciesServiceGrpc.getListHistoryMethod = getListHistoryMethod =
-              io.grpc.MethodDescriptor.<topicpolicies.v1.ListHistoryRequest, topicpolicies.v1.ListHistoryResponse>newBuilder()
+        if ((getGetEffectivePolicyMethod = TopicPoliciesServiceGrpc.getGetEffectivePolicyMethod) == null) {
+          TopicPoliciesServiceGrpc.getGetEffectivePolicyMethod = getGetEffectivePolicyMethod =
+              io.grpc.MethodDescriptor.<topicpolicies.v1.GetEffectivePolicyRequest, topicpolicies.v1.GetEffectivePolicyResponse>newBuilder()
               .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
-              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "ListHistory"))
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "GetEffectivePolicy"))
               .setSampledToLocalTracing(true)
               .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
-                  topicpolicies.v1.ListHistoryRequest.getDefaultInstance()))
+                  topicpolicies.v1.GetEffectivePolicyRequest.getDefaultInstance()))
               .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
-                  topicpolicies.v1.ListHistoryResponse.getDefaultInstance()))
-              .setSchemaDescriptor(new TopicPoliciesServiceMethodDescriptorSupplier("ListHistory"))
+                  topicpolicies.v1.GetEffectivePolicyResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new TopicPoliciesServiceMethodDescriptorSupplier("GetEffectivePolicy"))
               .build();
         }
       }
     }
-    return getListHistoryMethod;
+    return getGetEffectivePolicyMethod;
   }
 
   private static volatile io.grpc.MethodDescriptor<topicpolicies.v1.ListPoliciesRequest,
@@ -235,6 +238,68 @@ public final class TopicPoliciesServiceGrpc {
       }
     }
     return getWatchPoliciesMethod;
+  }
+
+  private static volatile io.grpc.MethodDescriptor<topicpolicies.v1.ListHistoryRequest,
+      topicpolicies.v1.ListHistoryResponse> getListHistoryMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "ListHistory",
+      requestType = topicpolicies.v1.ListHistoryRequest.class,
+      responseType = topicpolicies.v1.ListHistoryResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<topicpolicies.v1.ListHistoryRequest,
+      topicpolicies.v1.ListHistoryResponse> getListHistoryMethod() {
+    io.grpc.MethodDescriptor<topicpolicies.v1.ListHistoryRequest, topicpolicies.v1.ListHistoryResponse> getListHistoryMethod;
+    if ((getListHistoryMethod = TopicPoliciesServiceGrpc.getListHistoryMethod) == null) {
+      synchronized (TopicPoliciesServiceGrpc.class) {
+        if ((getListHistoryMethod = TopicPoliciesServiceGrpc.getListHistoryMethod) == null) {
+          TopicPoliciesServiceGrpc.getListHistoryMethod = getListHistoryMethod =
+              io.grpc.MethodDescriptor.<topicpolicies.v1.ListHistoryRequest, topicpolicies.v1.ListHistoryResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "ListHistory"))
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  topicpolicies.v1.ListHistoryRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  topicpolicies.v1.ListHistoryResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new TopicPoliciesServiceMethodDescriptorSupplier("ListHistory"))
+              .build();
+        }
+      }
+    }
+    return getListHistoryMethod;
+  }
+
+  private static volatile io.grpc.MethodDescriptor<topicpolicies.v1.GetServerInfoRequest,
+      topicpolicies.v1.GetServerInfoResponse> getGetServerInfoMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "GetServerInfo",
+      requestType = topicpolicies.v1.GetServerInfoRequest.class,
+      responseType = topicpolicies.v1.GetServerInfoResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<topicpolicies.v1.GetServerInfoRequest,
+      topicpolicies.v1.GetServerInfoResponse> getGetServerInfoMethod() {
+    io.grpc.MethodDescriptor<topicpolicies.v1.GetServerInfoRequest, topicpolicies.v1.GetServerInfoResponse> getGetServerInfoMethod;
+    if ((getGetServerInfoMethod = TopicPoliciesServiceGrpc.getGetServerInfoMethod) == null) {
+      synchronized (TopicPoliciesServiceGrpc.class) {
+        if ((getGetServerInfoMethod = TopicPoliciesServiceGrpc.getGetServerInfoMethod) == null) {
+          TopicPoliciesServiceGrpc.getGetServerInfoMethod = getGetServerInfoMethod =
+              io.grpc.MethodDescriptor.<topicpolicies.v1.GetServerInfoRequest, topicpolicies.v1.GetServerInfoResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "GetServerInfo"))
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  topicpolicies.v1.GetServerInfoRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  topicpolicies.v1.GetServerInfoResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new TopicPoliciesServiceMethodDescriptorSupplier("GetServerInfo"))
+              .build();
+        }
+      }
+    }
+    return getGetServerInfoMethod;
   }
 
   /**
@@ -301,16 +366,19 @@ public final class TopicPoliciesServiceGrpc {
    * Topic policies, one document per topic and scope (a policy key).
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
-   * Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-   * where the request is at fault.
-   * The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+   * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+   * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+   * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+   * unless its comment says when it is not: 0, an empty text and false are values then.
    * </pre>
    */
   public interface AsyncService {
 
     /**
      * <pre>
-     * Applies a masked change to one document and answers when its place in the log is known.
+     * Applies a masked change to one document, and answers when its place in the log is known.
      * </pre>
      */
     default void updatePolicy(topicpolicies.v1.UpdatePolicyRequest request,
@@ -320,8 +388,9 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-     * answer, in the order in which they are settled. Not atomic across policy keys.
+     * The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+     * result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+     * not read from either.
      * </pre>
      */
     default io.grpc.stub.StreamObserver<topicpolicies.v1.UpdatePoliciesRequest> updatePolicies(
@@ -331,7 +400,8 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Deletes the documents of a topic, scope by scope.
+     * Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+     * unless an etag says otherwise.
      * </pre>
      */
     default void deletePolicy(topicpolicies.v1.DeletePolicyRequest request,
@@ -341,7 +411,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Reads one document, or what is in effect.
+     * Reads the documents of one topic.
      * </pre>
      */
     default void getPolicy(topicpolicies.v1.GetPolicyRequest request,
@@ -351,12 +421,12 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+     * Reads what holds for one topic, and which level says so.
      * </pre>
      */
-    default void listHistory(topicpolicies.v1.ListHistoryRequest request,
-        io.grpc.stub.StreamObserver<topicpolicies.v1.ListHistoryResponse> responseObserver) {
-      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getListHistoryMethod(), responseObserver);
+    default void getEffectivePolicy(topicpolicies.v1.GetEffectivePolicyRequest request,
+        io.grpc.stub.StreamObserver<topicpolicies.v1.GetEffectivePolicyResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getGetEffectivePolicyMethod(), responseObserver);
     }
 
     /**
@@ -371,12 +441,32 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes.
+     * Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
      * </pre>
      */
     default void watchPolicies(topicpolicies.v1.WatchPoliciesRequest request,
         io.grpc.stub.StreamObserver<topicpolicies.v1.WatchPoliciesResponse> responseObserver) {
       io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getWatchPoliciesMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+     * </pre>
+     */
+    default void listHistory(topicpolicies.v1.ListHistoryRequest request,
+        io.grpc.stub.StreamObserver<topicpolicies.v1.ListHistoryResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getListHistoryMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * Tells what this server is, and what its limits are.
+     * </pre>
+     */
+    default void getServerInfo(topicpolicies.v1.GetServerInfoRequest request,
+        io.grpc.stub.StreamObserver<topicpolicies.v1.GetServerInfoResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getGetServerInfoMethod(), responseObserver);
     }
   }
 
@@ -386,9 +476,12 @@ public final class TopicPoliciesServiceGrpc {
    * Topic policies, one document per topic and scope (a policy key).
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
-   * Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-   * where the request is at fault.
-   * The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+   * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+   * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+   * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+   * unless its comment says when it is not: 0, an empty text and false are values then.
    * </pre>
    */
   public static abstract class TopicPoliciesServiceImplBase
@@ -405,9 +498,12 @@ public final class TopicPoliciesServiceGrpc {
    * Topic policies, one document per topic and scope (a policy key).
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
-   * Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-   * where the request is at fault.
-   * The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+   * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+   * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+   * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+   * unless its comment says when it is not: 0, an empty text and false are values then.
    * </pre>
    */
   public static final class TopicPoliciesServiceStub
@@ -425,7 +521,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Applies a masked change to one document and answers when its place in the log is known.
+     * Applies a masked change to one document, and answers when its place in the log is known.
      * </pre>
      */
     public void updatePolicy(topicpolicies.v1.UpdatePolicyRequest request,
@@ -436,8 +532,9 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-     * answer, in the order in which they are settled. Not atomic across policy keys.
+     * The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+     * result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+     * not read from either.
      * </pre>
      */
     public io.grpc.stub.StreamObserver<topicpolicies.v1.UpdatePoliciesRequest> updatePolicies(
@@ -448,7 +545,8 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Deletes the documents of a topic, scope by scope.
+     * Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+     * unless an etag says otherwise.
      * </pre>
      */
     public void deletePolicy(topicpolicies.v1.DeletePolicyRequest request,
@@ -459,7 +557,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Reads one document, or what is in effect.
+     * Reads the documents of one topic.
      * </pre>
      */
     public void getPolicy(topicpolicies.v1.GetPolicyRequest request,
@@ -470,13 +568,13 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+     * Reads what holds for one topic, and which level says so.
      * </pre>
      */
-    public void listHistory(topicpolicies.v1.ListHistoryRequest request,
-        io.grpc.stub.StreamObserver<topicpolicies.v1.ListHistoryResponse> responseObserver) {
+    public void getEffectivePolicy(topicpolicies.v1.GetEffectivePolicyRequest request,
+        io.grpc.stub.StreamObserver<topicpolicies.v1.GetEffectivePolicyResponse> responseObserver) {
       io.grpc.stub.ClientCalls.asyncUnaryCall(
-          getChannel().newCall(getListHistoryMethod(), getCallOptions()), request, responseObserver);
+          getChannel().newCall(getGetEffectivePolicyMethod(), getCallOptions()), request, responseObserver);
     }
 
     /**
@@ -492,13 +590,35 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes.
+     * Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
      * </pre>
      */
     public void watchPolicies(topicpolicies.v1.WatchPoliciesRequest request,
         io.grpc.stub.StreamObserver<topicpolicies.v1.WatchPoliciesResponse> responseObserver) {
       io.grpc.stub.ClientCalls.asyncServerStreamingCall(
           getChannel().newCall(getWatchPoliciesMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
+     * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+     * </pre>
+     */
+    public void listHistory(topicpolicies.v1.ListHistoryRequest request,
+        io.grpc.stub.StreamObserver<topicpolicies.v1.ListHistoryResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getListHistoryMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
+     * Tells what this server is, and what its limits are.
+     * </pre>
+     */
+    public void getServerInfo(topicpolicies.v1.GetServerInfoRequest request,
+        io.grpc.stub.StreamObserver<topicpolicies.v1.GetServerInfoResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getGetServerInfoMethod(), getCallOptions()), request, responseObserver);
     }
   }
 
@@ -508,9 +628,12 @@ public final class TopicPoliciesServiceGrpc {
    * Topic policies, one document per topic and scope (a policy key).
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
-   * Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-   * where the request is at fault.
-   * The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+   * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+   * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+   * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+   * unless its comment says when it is not: 0, an empty text and false are values then.
    * </pre>
    */
   public static final class TopicPoliciesServiceBlockingV2Stub
@@ -528,7 +651,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Applies a masked change to one document and answers when its place in the log is known.
+     * Applies a masked change to one document, and answers when its place in the log is known.
      * </pre>
      */
     public topicpolicies.v1.UpdatePolicyResponse updatePolicy(topicpolicies.v1.UpdatePolicyRequest request) throws io.grpc.StatusException {
@@ -538,8 +661,9 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * The same for many changes, pipelined. Changes of one policy key are applied in the stream's order; every request gets one
-     * answer, in the order in which they are settled. Not atomic across policy keys.
+     * The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
+     * result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
+     * not read from either.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -551,7 +675,8 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Deletes the documents of a topic, scope by scope.
+     * Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+     * unless an etag says otherwise.
      * </pre>
      */
     public topicpolicies.v1.DeletePolicyResponse deletePolicy(topicpolicies.v1.DeletePolicyRequest request) throws io.grpc.StatusException {
@@ -561,7 +686,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Reads one document, or what is in effect.
+     * Reads the documents of one topic.
      * </pre>
      */
     public topicpolicies.v1.GetPolicyResponse getPolicy(topicpolicies.v1.GetPolicyRequest request) throws io.grpc.StatusException {
@@ -571,12 +696,12 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+     * Reads what holds for one topic, and which level says so.
      * </pre>
      */
-    public topicpolicies.v1.ListHistoryResponse listHistory(topicpolicies.v1.ListHistoryRequest request) throws io.grpc.StatusException {
+    public topicpolicies.v1.GetEffectivePolicyResponse getEffectivePolicy(topicpolicies.v1.GetEffectivePolicyRequest request) throws io.grpc.StatusException {
       return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
-          getChannel(), getListHistoryMethod(), getCallOptions(), request);
+          getChannel(), getGetEffectivePolicyMethod(), getCallOptions(), request);
     }
 
     /**
@@ -591,7 +716,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes.
+     * Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -599,6 +724,26 @@ public final class TopicPoliciesServiceGrpc {
         watchPolicies(topicpolicies.v1.WatchPoliciesRequest request) {
       return io.grpc.stub.ClientCalls.blockingV2ServerStreamingCall(
           getChannel(), getWatchPoliciesMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+     * </pre>
+     */
+    public topicpolicies.v1.ListHistoryResponse listHistory(topicpolicies.v1.ListHistoryRequest request) throws io.grpc.StatusException {
+      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+          getChannel(), getListHistoryMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * Tells what this server is, and what its limits are.
+     * </pre>
+     */
+    public topicpolicies.v1.GetServerInfoResponse getServerInfo(topicpolicies.v1.GetServerInfoRequest request) throws io.grpc.StatusException {
+      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+          getChannel(), getGetServerInfoMethod(), getCallOptions(), request);
     }
   }
 
@@ -608,9 +753,12 @@ public final class TopicPoliciesServiceGrpc {
    * Topic policies, one document per topic and scope (a policy key).
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
-   * Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-   * where the request is at fault.
-   * The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+   * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+   * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+   * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+   * unless its comment says when it is not: 0, an empty text and false are values then.
    * </pre>
    */
   public static final class TopicPoliciesServiceBlockingStub
@@ -628,7 +776,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Applies a masked change to one document and answers when its place in the log is known.
+     * Applies a masked change to one document, and answers when its place in the log is known.
      * </pre>
      */
     public topicpolicies.v1.UpdatePolicyResponse updatePolicy(topicpolicies.v1.UpdatePolicyRequest request) {
@@ -638,7 +786,8 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Deletes the documents of a topic, scope by scope.
+     * Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+     * unless an etag says otherwise.
      * </pre>
      */
     public topicpolicies.v1.DeletePolicyResponse deletePolicy(topicpolicies.v1.DeletePolicyRequest request) {
@@ -648,7 +797,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Reads one document, or what is in effect.
+     * Reads the documents of one topic.
      * </pre>
      */
     public topicpolicies.v1.GetPolicyResponse getPolicy(topicpolicies.v1.GetPolicyRequest request) {
@@ -658,12 +807,12 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+     * Reads what holds for one topic, and which level says so.
      * </pre>
      */
-    public topicpolicies.v1.ListHistoryResponse listHistory(topicpolicies.v1.ListHistoryRequest request) {
+    public topicpolicies.v1.GetEffectivePolicyResponse getEffectivePolicy(topicpolicies.v1.GetEffectivePolicyRequest request) {
       return io.grpc.stub.ClientCalls.blockingUnaryCall(
-          getChannel(), getListHistoryMethod(), getCallOptions(), request);
+          getChannel(), getGetEffectivePolicyMethod(), getCallOptions(), request);
     }
 
     /**
@@ -678,13 +827,33 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Streams documents and their changes. Per namespace: a snapshot, one SYNCED bookmark, then changes.
+     * Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
      * </pre>
      */
     public java.util.Iterator<topicpolicies.v1.WatchPoliciesResponse> watchPolicies(
         topicpolicies.v1.WatchPoliciesRequest request) {
       return io.grpc.stub.ClientCalls.blockingServerStreamingCall(
           getChannel(), getWatchPoliciesMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+     * </pre>
+     */
+    public topicpolicies.v1.ListHistoryResponse listHistory(topicpolicies.v1.ListHistoryRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getListHistoryMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * Tells what this server is, and what its limits are.
+     * </pre>
+     */
+    public topicpolicies.v1.GetServerInfoResponse getServerInfo(topicpolicies.v1.GetServerInfoRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getGetServerInfoMethod(), getCallOptions(), request);
     }
   }
 
@@ -694,9 +863,12 @@ public final class TopicPoliciesServiceGrpc {
    * Topic policies, one document per topic and scope (a policy key).
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
-   * Errors carry a google.rpc.ErrorInfo with domain "topicpolicies.v1" and a reason, and a google.rpc.BadRequest with every violation
-   * where the request is at fault.
-   * The actor of a change is taken from the request metadata "topicpolicies-actor" and written into the log's events.
+   * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
+   * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+   * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
+   * unless its comment says when it is not: 0, an empty text and false are values then.
    * </pre>
    */
   public static final class TopicPoliciesServiceFutureStub
@@ -714,7 +886,7 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Applies a masked change to one document and answers when its place in the log is known.
+     * Applies a masked change to one document, and answers when its place in the log is known.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<topicpolicies.v1.UpdatePolicyResponse> updatePolicy(
@@ -725,7 +897,8 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Deletes the documents of a topic, scope by scope.
+     * Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
+     * unless an etag says otherwise.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<topicpolicies.v1.DeletePolicyResponse> deletePolicy(
@@ -736,13 +909,35 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Reads one document, or what is in effect.
+     * Reads the documents of one topic.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<topicpolicies.v1.GetPolicyResponse> getPolicy(
         topicpolicies.v1.GetPolicyRequest request) {
       return io.grpc.stub.ClientCalls.futureUnaryCall(
           getChannel().newCall(getGetPolicyMethod(), getCallOptions()), request);
+    }
+
+    /**
+     * <pre>
+     * Reads what holds for one topic, and which level says so.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<topicpolicies.v1.GetEffectivePolicyResponse> getEffectivePolicy(
+        topicpolicies.v1.GetEffectivePolicyRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getGetEffectivePolicyMethod(), getCallOptions()), request);
+    }
+
+    /**
+     * <pre>
+     * Lists the documents of a namespace, in pages, ordered by topic and scope.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<topicpolicies.v1.ListPoliciesResponse> listPolicies(
+        topicpolicies.v1.ListPoliciesRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getListPoliciesMethod(), getCallOptions()), request);
     }
 
     /**
@@ -758,23 +953,25 @@ public final class TopicPoliciesServiceGrpc {
 
     /**
      * <pre>
-     * Lists the documents of a namespace, in pages, ordered by topic and scope.
+     * Tells what this server is, and what its limits are.
      * </pre>
      */
-    public com.google.common.util.concurrent.ListenableFuture<topicpolicies.v1.ListPoliciesResponse> listPolicies(
-        topicpolicies.v1.ListPoliciesRequest request) {
+    public com.google.common.util.concurrent.ListenableFuture<topicpolicies.v1.GetServerInfoResponse> getServerInfo(
+        topicpolicies.v1.GetServerInfoRequest request) {
       return io.grpc.stub.ClientCalls.futureUnaryCall(
-          getChannel().newCall(getListPoliciesMethod(), getCallOptions()), request);
+          getChannel().newCall(getGetServerInfoMethod(), getCallOptions()), request);
     }
   }
 
   private static final int METHODID_UPDATE_POLICY = 0;
   private static final int METHODID_DELETE_POLICY = 1;
   private static final int METHODID_GET_POLICY = 2;
-  private static final int METHODID_LIST_HISTORY = 3;
+  private static final int METHODID_GET_EFFECTIVE_POLICY = 3;
   private static final int METHODID_LIST_POLICIES = 4;
   private static final int METHODID_WATCH_POLICIES = 5;
-  private static final int METHODID_UPDATE_POLICIES = 6;
+  private static final int METHODID_LIST_HISTORY = 6;
+  private static final int METHODID_GET_SERVER_INFO = 7;
+  private static final int METHODID_UPDATE_POLICIES = 8;
 
   private static final class MethodHandlers<Req, Resp> implements
       io.grpc.stub.ServerCalls.UnaryMethod<Req, Resp>,
@@ -805,9 +1002,9 @@ public final class TopicPoliciesServiceGrpc {
           serviceImpl.getPolicy((topicpolicies.v1.GetPolicyRequest) request,
               (io.grpc.stub.StreamObserver<topicpolicies.v1.GetPolicyResponse>) responseObserver);
           break;
-        case METHODID_LIST_HISTORY:
-          serviceImpl.listHistory((topicpolicies.v1.ListHistoryRequest) request,
-              (io.grpc.stub.StreamObserver<topicpolicies.v1.ListHistoryResponse>) responseObserver);
+        case METHODID_GET_EFFECTIVE_POLICY:
+          serviceImpl.getEffectivePolicy((topicpolicies.v1.GetEffectivePolicyRequest) request,
+              (io.grpc.stub.StreamObserver<topicpolicies.v1.GetEffectivePolicyResponse>) responseObserver);
           break;
         case METHODID_LIST_POLICIES:
           serviceImpl.listPolicies((topicpolicies.v1.ListPoliciesRequest) request,
@@ -816,6 +1013,14 @@ public final class TopicPoliciesServiceGrpc {
         case METHODID_WATCH_POLICIES:
           serviceImpl.watchPolicies((topicpolicies.v1.WatchPoliciesRequest) request,
               (io.grpc.stub.StreamObserver<topicpolicies.v1.WatchPoliciesResponse>) responseObserver);
+          break;
+        case METHODID_LIST_HISTORY:
+          serviceImpl.listHistory((topicpolicies.v1.ListHistoryRequest) request,
+              (io.grpc.stub.StreamObserver<topicpolicies.v1.ListHistoryResponse>) responseObserver);
+          break;
+        case METHODID_GET_SERVER_INFO:
+          serviceImpl.getServerInfo((topicpolicies.v1.GetServerInfoRequest) request,
+              (io.grpc.stub.StreamObserver<topicpolicies.v1.GetServerInfoResponse>) responseObserver);
           break;
         default:
           throw new AssertionError();
@@ -867,12 +1072,12 @@ public final class TopicPoliciesServiceGrpc {
               topicpolicies.v1.GetPolicyResponse>(
                 service, METHODID_GET_POLICY)))
         .addMethod(
-          getListHistoryMethod(),
+          getGetEffectivePolicyMethod(),
           io.grpc.stub.ServerCalls.asyncUnaryCall(
             new MethodHandlers<
-              topicpolicies.v1.ListHistoryRequest,
-              topicpolicies.v1.ListHistoryResponse>(
-                service, METHODID_LIST_HISTORY)))
+              topicpolicies.v1.GetEffectivePolicyRequest,
+              topicpolicies.v1.GetEffectivePolicyResponse>(
+                service, METHODID_GET_EFFECTIVE_POLICY)))
         .addMethod(
           getListPoliciesMethod(),
           io.grpc.stub.ServerCalls.asyncUnaryCall(
@@ -887,6 +1092,20 @@ public final class TopicPoliciesServiceGrpc {
               topicpolicies.v1.WatchPoliciesRequest,
               topicpolicies.v1.WatchPoliciesResponse>(
                 service, METHODID_WATCH_POLICIES)))
+        .addMethod(
+          getListHistoryMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              topicpolicies.v1.ListHistoryRequest,
+              topicpolicies.v1.ListHistoryResponse>(
+                service, METHODID_LIST_HISTORY)))
+        .addMethod(
+          getGetServerInfoMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              topicpolicies.v1.GetServerInfoRequest,
+              topicpolicies.v1.GetServerInfoResponse>(
+                service, METHODID_GET_SERVER_INFO)))
         .build();
   }
 
@@ -939,9 +1158,11 @@ public final class TopicPoliciesServiceGrpc {
               .addMethod(getUpdatePoliciesMethod())
               .addMethod(getDeletePolicyMethod())
               .addMethod(getGetPolicyMethod())
-              .addMethod(getListHistoryMethod())
+              .addMethod(getGetEffectivePolicyMethod())
               .addMethod(getListPoliciesMethod())
               .addMethod(getWatchPoliciesMethod())
+              .addMethod(getListHistoryMethod())
+              .addMethod(getGetServerInfoMethod())
               .build();
         }
       }

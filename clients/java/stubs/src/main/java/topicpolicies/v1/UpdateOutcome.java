@@ -45,6 +45,14 @@ public enum UpdateOutcome
    * <code>UPDATE_OUTCOME_SKIPPED = 3;</code>
    */
   UPDATE_OUTCOME_SKIPPED(3),
+  /**
+   * <pre>
+   * `validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above.
+   * </pre>
+   *
+   * <code>UPDATE_OUTCOME_WOULD_APPLY = 4;</code>
+   */
+  UPDATE_OUTCOME_WOULD_APPLY(4),
   UNRECOGNIZED(-1),
   ;
 
@@ -80,6 +88,14 @@ public enum UpdateOutcome
    * <code>UPDATE_OUTCOME_SKIPPED = 3;</code>
    */
   public static final int UPDATE_OUTCOME_SKIPPED_VALUE = 3;
+  /**
+   * <pre>
+   * `validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above.
+   * </pre>
+   *
+   * <code>UPDATE_OUTCOME_WOULD_APPLY = 4;</code>
+   */
+  public static final int UPDATE_OUTCOME_WOULD_APPLY_VALUE = 4;
 
 
   public final int getNumber() {
@@ -110,6 +126,7 @@ public enum UpdateOutcome
       case 1: return UPDATE_OUTCOME_APPLIED;
       case 2: return UPDATE_OUTCOME_UNCHANGED;
       case 3: return UPDATE_OUTCOME_SKIPPED;
+      case 4: return UPDATE_OUTCOME_WOULD_APPLY;
       default: return null;
     }
   }

@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * One request of a stream of updates.
+ * A batch of changes. A stream has any number of them; how changes are spread over batches means nothing.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.UpdatePoliciesRequest}
@@ -21,6 +21,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private UpdatePoliciesRequest() {
+    changes_ = java.util.Collections.emptyList();
   }
 
   @java.lang.Override
@@ -43,58 +44,65 @@ private static final long serialVersionUID = 0L;
             topicpolicies.v1.UpdatePoliciesRequest.class, topicpolicies.v1.UpdatePoliciesRequest.Builder.class);
   }
 
-  private int bitField0_;
-  public static final int UPDATE_FIELD_NUMBER = 1;
-  private topicpolicies.v1.UpdatePolicyRequest update_;
+  public static final int CHANGES_FIELD_NUMBER = 1;
+  @SuppressWarnings("serial")
+  private java.util.List<topicpolicies.v1.PolicyChangeRequest> changes_;
   /**
    * <pre>
-   * The update.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-   * @return Whether the update field is set.
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
    */
   @java.lang.Override
-  public boolean hasUpdate() {
-    return ((bitField0_ & 0x00000001) != 0);
+  public java.util.List<topicpolicies.v1.PolicyChangeRequest> getChangesList() {
+    return changes_;
   }
   /**
    * <pre>
-   * The update.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-   * @return The update.
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.UpdatePolicyRequest getUpdate() {
-    return update_ == null ? topicpolicies.v1.UpdatePolicyRequest.getDefaultInstance() : update_;
+  public java.util.List<? extends topicpolicies.v1.PolicyChangeRequestOrBuilder>
+      getChangesOrBuilderList() {
+    return changes_;
   }
   /**
    * <pre>
-   * The update.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.UpdatePolicyRequestOrBuilder getUpdateOrBuilder() {
-    return update_ == null ? topicpolicies.v1.UpdatePolicyRequest.getDefaultInstance() : update_;
+  public int getChangesCount() {
+    return changes_.size();
   }
-
-  public static final int SEQUENCE_FIELD_NUMBER = 2;
-  private long sequence_ = 0L;
   /**
    * <pre>
-   * Chosen by the caller, to tell the answers apart.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    * </pre>
    *
-   * <code>uint64 sequence = 2;</code>
-   * @return The sequence.
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
    */
   @java.lang.Override
-  public long getSequence() {
-    return sequence_;
+  public topicpolicies.v1.PolicyChangeRequest getChanges(int index) {
+    return changes_.get(index);
+  }
+  /**
+   * <pre>
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyChangeRequestOrBuilder getChangesOrBuilder(
+      int index) {
+    return changes_.get(index);
   }
 
   private byte memoizedIsInitialized = -1;
@@ -111,11 +119,8 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(1, getUpdate());
-    }
-    if (sequence_ != 0L) {
-      output.writeUInt64(2, sequence_);
+    for (int i = 0; i < changes_.size(); i++) {
+      output.writeMessage(1, changes_.get(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -126,13 +131,9 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (((bitField0_ & 0x00000001) != 0)) {
+    for (int i = 0; i < changes_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(1, getUpdate());
-    }
-    if (sequence_ != 0L) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeUInt64Size(2, sequence_);
+        .computeMessageSize(1, changes_.get(i));
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -149,13 +150,8 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.UpdatePoliciesRequest other = (topicpolicies.v1.UpdatePoliciesRequest) obj;
 
-    if (hasUpdate() != other.hasUpdate()) return false;
-    if (hasUpdate()) {
-      if (!getUpdate()
-          .equals(other.getUpdate())) return false;
-    }
-    if (getSequence()
-        != other.getSequence()) return false;
+    if (!getChangesList()
+        .equals(other.getChangesList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -167,13 +163,10 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    if (hasUpdate()) {
-      hash = (37 * hash) + UPDATE_FIELD_NUMBER;
-      hash = (53 * hash) + getUpdate().hashCode();
+    if (getChangesCount() > 0) {
+      hash = (37 * hash) + CHANGES_FIELD_NUMBER;
+      hash = (53 * hash) + getChangesList().hashCode();
     }
-    hash = (37 * hash) + SEQUENCE_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getSequence());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -273,7 +266,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * One request of a stream of updates.
+   * A batch of changes. A stream has any number of them; how changes are spread over batches means nothing.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.UpdatePoliciesRequest}
@@ -297,30 +290,25 @@ private static final long serialVersionUID = 0L;
 
     // Construct using topicpolicies.v1.UpdatePoliciesRequest.newBuilder()
     private Builder() {
-      maybeForceBuilderInitialization();
+
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessageV3.BuilderParent parent) {
       super(parent);
-      maybeForceBuilderInitialization();
-    }
-    private void maybeForceBuilderInitialization() {
-      if (com.google.protobuf.GeneratedMessageV3
-              .alwaysUseFieldBuilders) {
-        getUpdateFieldBuilder();
-      }
+
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      update_ = null;
-      if (updateBuilder_ != null) {
-        updateBuilder_.dispose();
-        updateBuilder_ = null;
+      if (changesBuilder_ == null) {
+        changes_ = java.util.Collections.emptyList();
+      } else {
+        changes_ = null;
+        changesBuilder_.clear();
       }
-      sequence_ = 0L;
+      bitField0_ = (bitField0_ & ~0x00000001);
       return this;
     }
 
@@ -347,24 +335,26 @@ private static final long serialVersionUID = 0L;
     @java.lang.Override
     public topicpolicies.v1.UpdatePoliciesRequest buildPartial() {
       topicpolicies.v1.UpdatePoliciesRequest result = new topicpolicies.v1.UpdatePoliciesRequest(this);
+      buildPartialRepeatedFields(result);
       if (bitField0_ != 0) { buildPartial0(result); }
       onBuilt();
       return result;
     }
 
+    private void buildPartialRepeatedFields(topicpolicies.v1.UpdatePoliciesRequest result) {
+      if (changesBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0)) {
+          changes_ = java.util.Collections.unmodifiableList(changes_);
+          bitField0_ = (bitField0_ & ~0x00000001);
+        }
+        result.changes_ = changes_;
+      } else {
+        result.changes_ = changesBuilder_.build();
+      }
+    }
+
     private void buildPartial0(topicpolicies.v1.UpdatePoliciesRequest result) {
       int from_bitField0_ = bitField0_;
-      int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.update_ = updateBuilder_ == null
-            ? update_
-            : updateBuilder_.build();
-        to_bitField0_ |= 0x00000001;
-      }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.sequence_ = sequence_;
-      }
-      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -411,11 +401,31 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.UpdatePoliciesRequest other) {
       if (other == topicpolicies.v1.UpdatePoliciesRequest.getDefaultInstance()) return this;
-      if (other.hasUpdate()) {
-        mergeUpdate(other.getUpdate());
-      }
-      if (other.getSequence() != 0L) {
-        setSequence(other.getSequence());
+      if (changesBuilder_ == null) {
+        if (!other.changes_.isEmpty()) {
+          if (changes_.isEmpty()) {
+            changes_ = other.changes_;
+            bitField0_ = (bitField0_ & ~0x00000001);
+          } else {
+            ensureChangesIsMutable();
+            changes_.addAll(other.changes_);
+          }
+          onChanged();
+        }
+      } else {
+        if (!other.changes_.isEmpty()) {
+          if (changesBuilder_.isEmpty()) {
+            changesBuilder_.dispose();
+            changesBuilder_ = null;
+            changes_ = other.changes_;
+            bitField0_ = (bitField0_ & ~0x00000001);
+            changesBuilder_ =
+              com.google.protobuf.GeneratedMessageV3.alwaysUseFieldBuilders ?
+                 getChangesFieldBuilder() : null;
+          } else {
+            changesBuilder_.addAllMessages(other.changes_);
+          }
+        }
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -444,17 +454,18 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              input.readMessage(
-                  getUpdateFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              bitField0_ |= 0x00000001;
+              topicpolicies.v1.PolicyChangeRequest m =
+                  input.readMessage(
+                      topicpolicies.v1.PolicyChangeRequest.parser(),
+                      extensionRegistry);
+              if (changesBuilder_ == null) {
+                ensureChangesIsMutable();
+                changes_.add(m);
+              } else {
+                changesBuilder_.addMessage(m);
+              }
               break;
             } // case 10
-            case 16: {
-              sequence_ = input.readUInt64();
-              bitField0_ |= 0x00000002;
-              break;
-            } // case 16
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -472,205 +483,316 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private topicpolicies.v1.UpdatePolicyRequest update_;
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.UpdatePolicyRequest, topicpolicies.v1.UpdatePolicyRequest.Builder, topicpolicies.v1.UpdatePolicyRequestOrBuilder> updateBuilder_;
-    /**
-     * <pre>
-     * The update.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-     * @return Whether the update field is set.
-     */
-    public boolean hasUpdate() {
-      return ((bitField0_ & 0x00000001) != 0);
+    private java.util.List<topicpolicies.v1.PolicyChangeRequest> changes_ =
+      java.util.Collections.emptyList();
+    private void ensureChangesIsMutable() {
+      if (!((bitField0_ & 0x00000001) != 0)) {
+        changes_ = new java.util.ArrayList<topicpolicies.v1.PolicyChangeRequest>(changes_);
+        bitField0_ |= 0x00000001;
+       }
     }
+
+    private com.google.protobuf.RepeatedFieldBuilderV3<
+        topicpolicies.v1.PolicyChangeRequest, topicpolicies.v1.PolicyChangeRequest.Builder, topicpolicies.v1.PolicyChangeRequestOrBuilder> changesBuilder_;
+
     /**
      * <pre>
-     * The update.
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-     * @return The update.
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
      */
-    public topicpolicies.v1.UpdatePolicyRequest getUpdate() {
-      if (updateBuilder_ == null) {
-        return update_ == null ? topicpolicies.v1.UpdatePolicyRequest.getDefaultInstance() : update_;
+    public java.util.List<topicpolicies.v1.PolicyChangeRequest> getChangesList() {
+      if (changesBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(changes_);
       } else {
-        return updateBuilder_.getMessage();
+        return changesBuilder_.getMessageList();
       }
     }
     /**
      * <pre>
-     * The update.
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
      */
-    public Builder setUpdate(topicpolicies.v1.UpdatePolicyRequest value) {
-      if (updateBuilder_ == null) {
+    public int getChangesCount() {
+      if (changesBuilder_ == null) {
+        return changes_.size();
+      } else {
+        return changesBuilder_.getCount();
+      }
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeRequest getChanges(int index) {
+      if (changesBuilder_ == null) {
+        return changes_.get(index);
+      } else {
+        return changesBuilder_.getMessage(index);
+      }
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder setChanges(
+        int index, topicpolicies.v1.PolicyChangeRequest value) {
+      if (changesBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        update_ = value;
-      } else {
-        updateBuilder_.setMessage(value);
-      }
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The update.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-     */
-    public Builder setUpdate(
-        topicpolicies.v1.UpdatePolicyRequest.Builder builderForValue) {
-      if (updateBuilder_ == null) {
-        update_ = builderForValue.build();
-      } else {
-        updateBuilder_.setMessage(builderForValue.build());
-      }
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The update.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-     */
-    public Builder mergeUpdate(topicpolicies.v1.UpdatePolicyRequest value) {
-      if (updateBuilder_ == null) {
-        if (((bitField0_ & 0x00000001) != 0) &&
-          update_ != null &&
-          update_ != topicpolicies.v1.UpdatePolicyRequest.getDefaultInstance()) {
-          getUpdateBuilder().mergeFrom(value);
-        } else {
-          update_ = value;
-        }
-      } else {
-        updateBuilder_.mergeFrom(value);
-      }
-      if (update_ != null) {
-        bitField0_ |= 0x00000001;
+        ensureChangesIsMutable();
+        changes_.set(index, value);
         onChanged();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * The update.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-     */
-    public Builder clearUpdate() {
-      bitField0_ = (bitField0_ & ~0x00000001);
-      update_ = null;
-      if (updateBuilder_ != null) {
-        updateBuilder_.dispose();
-        updateBuilder_ = null;
-      }
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The update.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-     */
-    public topicpolicies.v1.UpdatePolicyRequest.Builder getUpdateBuilder() {
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return getUpdateFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * The update.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-     */
-    public topicpolicies.v1.UpdatePolicyRequestOrBuilder getUpdateOrBuilder() {
-      if (updateBuilder_ != null) {
-        return updateBuilder_.getMessageOrBuilder();
       } else {
-        return update_ == null ?
-            topicpolicies.v1.UpdatePolicyRequest.getDefaultInstance() : update_;
+        changesBuilder_.setMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder setChanges(
+        int index, topicpolicies.v1.PolicyChangeRequest.Builder builderForValue) {
+      if (changesBuilder_ == null) {
+        ensureChangesIsMutable();
+        changes_.set(index, builderForValue.build());
+        onChanged();
+      } else {
+        changesBuilder_.setMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder addChanges(topicpolicies.v1.PolicyChangeRequest value) {
+      if (changesBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureChangesIsMutable();
+        changes_.add(value);
+        onChanged();
+      } else {
+        changesBuilder_.addMessage(value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder addChanges(
+        int index, topicpolicies.v1.PolicyChangeRequest value) {
+      if (changesBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureChangesIsMutable();
+        changes_.add(index, value);
+        onChanged();
+      } else {
+        changesBuilder_.addMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder addChanges(
+        topicpolicies.v1.PolicyChangeRequest.Builder builderForValue) {
+      if (changesBuilder_ == null) {
+        ensureChangesIsMutable();
+        changes_.add(builderForValue.build());
+        onChanged();
+      } else {
+        changesBuilder_.addMessage(builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder addChanges(
+        int index, topicpolicies.v1.PolicyChangeRequest.Builder builderForValue) {
+      if (changesBuilder_ == null) {
+        ensureChangesIsMutable();
+        changes_.add(index, builderForValue.build());
+        onChanged();
+      } else {
+        changesBuilder_.addMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder addAllChanges(
+        java.lang.Iterable<? extends topicpolicies.v1.PolicyChangeRequest> values) {
+      if (changesBuilder_ == null) {
+        ensureChangesIsMutable();
+        com.google.protobuf.AbstractMessageLite.Builder.addAll(
+            values, changes_);
+        onChanged();
+      } else {
+        changesBuilder_.addAllMessages(values);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder clearChanges() {
+      if (changesBuilder_ == null) {
+        changes_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00000001);
+        onChanged();
+      } else {
+        changesBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public Builder removeChanges(int index) {
+      if (changesBuilder_ == null) {
+        ensureChangesIsMutable();
+        changes_.remove(index);
+        onChanged();
+      } else {
+        changesBuilder_.remove(index);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeRequest.Builder getChangesBuilder(
+        int index) {
+      return getChangesFieldBuilder().getBuilder(index);
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeRequestOrBuilder getChangesOrBuilder(
+        int index) {
+      if (changesBuilder_ == null) {
+        return changes_.get(index);  } else {
+        return changesBuilder_.getMessageOrBuilder(index);
       }
     }
     /**
      * <pre>
-     * The update.
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
      */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.UpdatePolicyRequest, topicpolicies.v1.UpdatePolicyRequest.Builder, topicpolicies.v1.UpdatePolicyRequestOrBuilder>
-        getUpdateFieldBuilder() {
-      if (updateBuilder_ == null) {
-        updateBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.UpdatePolicyRequest, topicpolicies.v1.UpdatePolicyRequest.Builder, topicpolicies.v1.UpdatePolicyRequestOrBuilder>(
-                getUpdate(),
+    public java.util.List<? extends topicpolicies.v1.PolicyChangeRequestOrBuilder>
+         getChangesOrBuilderList() {
+      if (changesBuilder_ != null) {
+        return changesBuilder_.getMessageOrBuilderList();
+      } else {
+        return java.util.Collections.unmodifiableList(changes_);
+      }
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeRequest.Builder addChangesBuilder() {
+      return getChangesFieldBuilder().addBuilder(
+          topicpolicies.v1.PolicyChangeRequest.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeRequest.Builder addChangesBuilder(
+        int index) {
+      return getChangesFieldBuilder().addBuilder(
+          index, topicpolicies.v1.PolicyChangeRequest.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+     */
+    public java.util.List<topicpolicies.v1.PolicyChangeRequest.Builder>
+         getChangesBuilderList() {
+      return getChangesFieldBuilder().getBuilderList();
+    }
+    private com.google.protobuf.RepeatedFieldBuilderV3<
+        topicpolicies.v1.PolicyChangeRequest, topicpolicies.v1.PolicyChangeRequest.Builder, topicpolicies.v1.PolicyChangeRequestOrBuilder>
+        getChangesFieldBuilder() {
+      if (changesBuilder_ == null) {
+        changesBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
+            topicpolicies.v1.PolicyChangeRequest, topicpolicies.v1.PolicyChangeRequest.Builder, topicpolicies.v1.PolicyChangeRequestOrBuilder>(
+                changes_,
+                ((bitField0_ & 0x00000001) != 0),
                 getParentForChildren(),
                 isClean());
-        update_ = null;
+        changes_ = null;
       }
-      return updateBuilder_;
-    }
-
-    private long sequence_ ;
-    /**
-     * <pre>
-     * Chosen by the caller, to tell the answers apart.
-     * </pre>
-     *
-     * <code>uint64 sequence = 2;</code>
-     * @return The sequence.
-     */
-    @java.lang.Override
-    public long getSequence() {
-      return sequence_;
-    }
-    /**
-     * <pre>
-     * Chosen by the caller, to tell the answers apart.
-     * </pre>
-     *
-     * <code>uint64 sequence = 2;</code>
-     * @param value The sequence to set.
-     * @return This builder for chaining.
-     */
-    public Builder setSequence(long value) {
-
-      sequence_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Chosen by the caller, to tell the answers apart.
-     * </pre>
-     *
-     * <code>uint64 sequence = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearSequence() {
-      bitField0_ = (bitField0_ & ~0x00000002);
-      sequence_ = 0L;
-      onChanged();
-      return this;
+      return changesBuilder_;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -10,38 +10,45 @@ public interface UpdatePoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * The update.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-   * @return Whether the update field is set.
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
    */
-  boolean hasUpdate();
+  java.util.List<topicpolicies.v1.PolicyChangeRequest>
+      getChangesList();
   /**
    * <pre>
-   * The update.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
-   * @return The update.
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
    */
-  topicpolicies.v1.UpdatePolicyRequest getUpdate();
+  topicpolicies.v1.PolicyChangeRequest getChanges(int index);
   /**
    * <pre>
-   * The update.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyRequest update = 1;</code>
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
    */
-  topicpolicies.v1.UpdatePolicyRequestOrBuilder getUpdateOrBuilder();
-
+  int getChangesCount();
   /**
    * <pre>
-   * Chosen by the caller, to tell the answers apart.
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
    * </pre>
    *
-   * <code>uint64 sequence = 2;</code>
-   * @return The sequence.
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
    */
-  long getSequence();
+  java.util.List<? extends topicpolicies.v1.PolicyChangeRequestOrBuilder>
+      getChangesOrBuilderList();
+  /**
+   * <pre>
+   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+   * </pre>
+   *
+   * <code>repeated .topicpolicies.v1.PolicyChangeRequest changes = 1;</code>
+   */
+  topicpolicies.v1.PolicyChangeRequestOrBuilder getChangesOrBuilder(
+      int index);
 }

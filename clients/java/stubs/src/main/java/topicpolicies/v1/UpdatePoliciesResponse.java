@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * One answer of a stream of updates.
+ * A batch of results: those that were settled together.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.UpdatePoliciesResponse}
@@ -21,6 +21,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private UpdatePoliciesResponse() {
+    results_ = java.util.Collections.emptyList();
   }
 
   @java.lang.Override
@@ -43,147 +44,65 @@ private static final long serialVersionUID = 0L;
             topicpolicies.v1.UpdatePoliciesResponse.class, topicpolicies.v1.UpdatePoliciesResponse.Builder.class);
   }
 
-  private int resultCase_ = 0;
+  public static final int RESULTS_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
-  private java.lang.Object result_;
-  public enum ResultCase
-      implements com.google.protobuf.Internal.EnumLite,
-          com.google.protobuf.AbstractMessage.InternalOneOfEnum {
-    RESPONSE(2),
-    ERROR(3),
-    RESULT_NOT_SET(0);
-    private final int value;
-    private ResultCase(int value) {
-      this.value = value;
-    }
-    /**
-     * @param value The number of the enum to look for.
-     * @return The enum associated with the given number.
-     * @deprecated Use {@link #forNumber(int)} instead.
-     */
-    @java.lang.Deprecated
-    public static ResultCase valueOf(int value) {
-      return forNumber(value);
-    }
-
-    public static ResultCase forNumber(int value) {
-      switch (value) {
-        case 2: return RESPONSE;
-        case 3: return ERROR;
-        case 0: return RESULT_NOT_SET;
-        default: return null;
-      }
-    }
-    public int getNumber() {
-      return this.value;
-    }
-  };
-
-  public ResultCase
-  getResultCase() {
-    return ResultCase.forNumber(
-        resultCase_);
-  }
-
-  public static final int SEQUENCE_FIELD_NUMBER = 1;
-  private long sequence_ = 0L;
+  private java.util.List<topicpolicies.v1.PolicyChangeResult> results_;
   /**
    * <pre>
-   * The request's sequence.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>uint64 sequence = 1;</code>
-   * @return The sequence.
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
   @java.lang.Override
-  public long getSequence() {
-    return sequence_;
-  }
-
-  public static final int RESPONSE_FIELD_NUMBER = 2;
-  /**
-   * <pre>
-   * It succeeded.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-   * @return Whether the response field is set.
-   */
-  @java.lang.Override
-  public boolean hasResponse() {
-    return resultCase_ == 2;
+  public java.util.List<topicpolicies.v1.PolicyChangeResult> getResultsList() {
+    return results_;
   }
   /**
    * <pre>
-   * It succeeded.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-   * @return The response.
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.UpdatePolicyResponse getResponse() {
-    if (resultCase_ == 2) {
-       return (topicpolicies.v1.UpdatePolicyResponse) result_;
-    }
-    return topicpolicies.v1.UpdatePolicyResponse.getDefaultInstance();
+  public java.util.List<? extends topicpolicies.v1.PolicyChangeResultOrBuilder>
+      getResultsOrBuilderList() {
+    return results_;
   }
   /**
    * <pre>
-   * It succeeded.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.UpdatePolicyResponseOrBuilder getResponseOrBuilder() {
-    if (resultCase_ == 2) {
-       return (topicpolicies.v1.UpdatePolicyResponse) result_;
-    }
-    return topicpolicies.v1.UpdatePolicyResponse.getDefaultInstance();
-  }
-
-  public static final int ERROR_FIELD_NUMBER = 3;
-  /**
-   * <pre>
-   * It failed, alone: the requests around it are not concerned.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Status error = 3;</code>
-   * @return Whether the error field is set.
-   */
-  @java.lang.Override
-  public boolean hasError() {
-    return resultCase_ == 3;
+  public int getResultsCount() {
+    return results_.size();
   }
   /**
    * <pre>
-   * It failed, alone: the requests around it are not concerned.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Status error = 3;</code>
-   * @return The error.
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.Status getError() {
-    if (resultCase_ == 3) {
-       return (topicpolicies.v1.Status) result_;
-    }
-    return topicpolicies.v1.Status.getDefaultInstance();
+  public topicpolicies.v1.PolicyChangeResult getResults(int index) {
+    return results_.get(index);
   }
   /**
    * <pre>
-   * It failed, alone: the requests around it are not concerned.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Status error = 3;</code>
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.StatusOrBuilder getErrorOrBuilder() {
-    if (resultCase_ == 3) {
-       return (topicpolicies.v1.Status) result_;
-    }
-    return topicpolicies.v1.Status.getDefaultInstance();
+  public topicpolicies.v1.PolicyChangeResultOrBuilder getResultsOrBuilder(
+      int index) {
+    return results_.get(index);
   }
 
   private byte memoizedIsInitialized = -1;
@@ -200,14 +119,8 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (sequence_ != 0L) {
-      output.writeUInt64(1, sequence_);
-    }
-    if (resultCase_ == 2) {
-      output.writeMessage(2, (topicpolicies.v1.UpdatePolicyResponse) result_);
-    }
-    if (resultCase_ == 3) {
-      output.writeMessage(3, (topicpolicies.v1.Status) result_);
+    for (int i = 0; i < results_.size(); i++) {
+      output.writeMessage(1, results_.get(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -218,17 +131,9 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (sequence_ != 0L) {
+    for (int i = 0; i < results_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
-        .computeUInt64Size(1, sequence_);
-    }
-    if (resultCase_ == 2) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(2, (topicpolicies.v1.UpdatePolicyResponse) result_);
-    }
-    if (resultCase_ == 3) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(3, (topicpolicies.v1.Status) result_);
+        .computeMessageSize(1, results_.get(i));
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -245,21 +150,8 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.UpdatePoliciesResponse other = (topicpolicies.v1.UpdatePoliciesResponse) obj;
 
-    if (getSequence()
-        != other.getSequence()) return false;
-    if (!getResultCase().equals(other.getResultCase())) return false;
-    switch (resultCase_) {
-      case 2:
-        if (!getResponse()
-            .equals(other.getResponse())) return false;
-        break;
-      case 3:
-        if (!getError()
-            .equals(other.getError())) return false;
-        break;
-      case 0:
-      default:
-    }
+    if (!getResultsList()
+        .equals(other.getResultsList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -271,20 +163,9 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + SEQUENCE_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getSequence());
-    switch (resultCase_) {
-      case 2:
-        hash = (37 * hash) + RESPONSE_FIELD_NUMBER;
-        hash = (53 * hash) + getResponse().hashCode();
-        break;
-      case 3:
-        hash = (37 * hash) + ERROR_FIELD_NUMBER;
-        hash = (53 * hash) + getError().hashCode();
-        break;
-      case 0:
-      default:
+    if (getResultsCount() > 0) {
+      hash = (37 * hash) + RESULTS_FIELD_NUMBER;
+      hash = (53 * hash) + getResultsList().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -385,7 +266,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * One answer of a stream of updates.
+   * A batch of results: those that were settled together.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.UpdatePoliciesResponse}
@@ -421,15 +302,13 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      sequence_ = 0L;
-      if (responseBuilder_ != null) {
-        responseBuilder_.clear();
+      if (resultsBuilder_ == null) {
+        results_ = java.util.Collections.emptyList();
+      } else {
+        results_ = null;
+        resultsBuilder_.clear();
       }
-      if (errorBuilder_ != null) {
-        errorBuilder_.clear();
-      }
-      resultCase_ = 0;
-      result_ = null;
+      bitField0_ = (bitField0_ & ~0x00000001);
       return this;
     }
 
@@ -456,30 +335,26 @@ private static final long serialVersionUID = 0L;
     @java.lang.Override
     public topicpolicies.v1.UpdatePoliciesResponse buildPartial() {
       topicpolicies.v1.UpdatePoliciesResponse result = new topicpolicies.v1.UpdatePoliciesResponse(this);
+      buildPartialRepeatedFields(result);
       if (bitField0_ != 0) { buildPartial0(result); }
-      buildPartialOneofs(result);
       onBuilt();
       return result;
     }
 
-    private void buildPartial0(topicpolicies.v1.UpdatePoliciesResponse result) {
-      int from_bitField0_ = bitField0_;
-      if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.sequence_ = sequence_;
+    private void buildPartialRepeatedFields(topicpolicies.v1.UpdatePoliciesResponse result) {
+      if (resultsBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0)) {
+          results_ = java.util.Collections.unmodifiableList(results_);
+          bitField0_ = (bitField0_ & ~0x00000001);
+        }
+        result.results_ = results_;
+      } else {
+        result.results_ = resultsBuilder_.build();
       }
     }
 
-    private void buildPartialOneofs(topicpolicies.v1.UpdatePoliciesResponse result) {
-      result.resultCase_ = resultCase_;
-      result.result_ = this.result_;
-      if (resultCase_ == 2 &&
-          responseBuilder_ != null) {
-        result.result_ = responseBuilder_.build();
-      }
-      if (resultCase_ == 3 &&
-          errorBuilder_ != null) {
-        result.result_ = errorBuilder_.build();
-      }
+    private void buildPartial0(topicpolicies.v1.UpdatePoliciesResponse result) {
+      int from_bitField0_ = bitField0_;
     }
 
     @java.lang.Override
@@ -526,20 +401,30 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.UpdatePoliciesResponse other) {
       if (other == topicpolicies.v1.UpdatePoliciesResponse.getDefaultInstance()) return this;
-      if (other.getSequence() != 0L) {
-        setSequence(other.getSequence());
-      }
-      switch (other.getResultCase()) {
-        case RESPONSE: {
-          mergeResponse(other.getResponse());
-          break;
+      if (resultsBuilder_ == null) {
+        if (!other.results_.isEmpty()) {
+          if (results_.isEmpty()) {
+            results_ = other.results_;
+            bitField0_ = (bitField0_ & ~0x00000001);
+          } else {
+            ensureResultsIsMutable();
+            results_.addAll(other.results_);
+          }
+          onChanged();
         }
-        case ERROR: {
-          mergeError(other.getError());
-          break;
-        }
-        case RESULT_NOT_SET: {
-          break;
+      } else {
+        if (!other.results_.isEmpty()) {
+          if (resultsBuilder_.isEmpty()) {
+            resultsBuilder_.dispose();
+            resultsBuilder_ = null;
+            results_ = other.results_;
+            bitField0_ = (bitField0_ & ~0x00000001);
+            resultsBuilder_ =
+              com.google.protobuf.GeneratedMessageV3.alwaysUseFieldBuilders ?
+                 getResultsFieldBuilder() : null;
+          } else {
+            resultsBuilder_.addAllMessages(other.results_);
+          }
         }
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -568,25 +453,19 @@ private static final long serialVersionUID = 0L;
             case 0:
               done = true;
               break;
-            case 8: {
-              sequence_ = input.readUInt64();
-              bitField0_ |= 0x00000001;
+            case 10: {
+              topicpolicies.v1.PolicyChangeResult m =
+                  input.readMessage(
+                      topicpolicies.v1.PolicyChangeResult.parser(),
+                      extensionRegistry);
+              if (resultsBuilder_ == null) {
+                ensureResultsIsMutable();
+                results_.add(m);
+              } else {
+                resultsBuilder_.addMessage(m);
+              }
               break;
-            } // case 8
-            case 18: {
-              input.readMessage(
-                  getResponseFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              resultCase_ = 2;
-              break;
-            } // case 18
-            case 26: {
-              input.readMessage(
-                  getErrorFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              resultCase_ = 3;
-              break;
-            } // case 26
+            } // case 10
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -602,421 +481,318 @@ private static final long serialVersionUID = 0L;
       } // finally
       return this;
     }
-    private int resultCase_ = 0;
-    private java.lang.Object result_;
-    public ResultCase
-        getResultCase() {
-      return ResultCase.forNumber(
-          resultCase_);
-    }
-
-    public Builder clearResult() {
-      resultCase_ = 0;
-      result_ = null;
-      onChanged();
-      return this;
-    }
-
     private int bitField0_;
 
-    private long sequence_ ;
-    /**
-     * <pre>
-     * The request's sequence.
-     * </pre>
-     *
-     * <code>uint64 sequence = 1;</code>
-     * @return The sequence.
-     */
-    @java.lang.Override
-    public long getSequence() {
-      return sequence_;
-    }
-    /**
-     * <pre>
-     * The request's sequence.
-     * </pre>
-     *
-     * <code>uint64 sequence = 1;</code>
-     * @param value The sequence to set.
-     * @return This builder for chaining.
-     */
-    public Builder setSequence(long value) {
-
-      sequence_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The request's sequence.
-     * </pre>
-     *
-     * <code>uint64 sequence = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearSequence() {
-      bitField0_ = (bitField0_ & ~0x00000001);
-      sequence_ = 0L;
-      onChanged();
-      return this;
+    private java.util.List<topicpolicies.v1.PolicyChangeResult> results_ =
+      java.util.Collections.emptyList();
+    private void ensureResultsIsMutable() {
+      if (!((bitField0_ & 0x00000001) != 0)) {
+        results_ = new java.util.ArrayList<topicpolicies.v1.PolicyChangeResult>(results_);
+        bitField0_ |= 0x00000001;
+       }
     }
 
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.UpdatePolicyResponse, topicpolicies.v1.UpdatePolicyResponse.Builder, topicpolicies.v1.UpdatePolicyResponseOrBuilder> responseBuilder_;
+    private com.google.protobuf.RepeatedFieldBuilderV3<
+        topicpolicies.v1.PolicyChangeResult, topicpolicies.v1.PolicyChangeResult.Builder, topicpolicies.v1.PolicyChangeResultOrBuilder> resultsBuilder_;
+
     /**
      * <pre>
-     * It succeeded.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-     * @return Whether the response field is set.
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    @java.lang.Override
-    public boolean hasResponse() {
-      return resultCase_ == 2;
-    }
-    /**
-     * <pre>
-     * It succeeded.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-     * @return The response.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.UpdatePolicyResponse getResponse() {
-      if (responseBuilder_ == null) {
-        if (resultCase_ == 2) {
-          return (topicpolicies.v1.UpdatePolicyResponse) result_;
-        }
-        return topicpolicies.v1.UpdatePolicyResponse.getDefaultInstance();
+    public java.util.List<topicpolicies.v1.PolicyChangeResult> getResultsList() {
+      if (resultsBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(results_);
       } else {
-        if (resultCase_ == 2) {
-          return responseBuilder_.getMessage();
-        }
-        return topicpolicies.v1.UpdatePolicyResponse.getDefaultInstance();
+        return resultsBuilder_.getMessageList();
       }
     }
     /**
      * <pre>
-     * It succeeded.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    public Builder setResponse(topicpolicies.v1.UpdatePolicyResponse value) {
-      if (responseBuilder_ == null) {
+    public int getResultsCount() {
+      if (resultsBuilder_ == null) {
+        return results_.size();
+      } else {
+        return resultsBuilder_.getCount();
+      }
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeResult getResults(int index) {
+      if (resultsBuilder_ == null) {
+        return results_.get(index);
+      } else {
+        return resultsBuilder_.getMessage(index);
+      }
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public Builder setResults(
+        int index, topicpolicies.v1.PolicyChangeResult value) {
+      if (resultsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        result_ = value;
+        ensureResultsIsMutable();
+        results_.set(index, value);
         onChanged();
       } else {
-        responseBuilder_.setMessage(value);
+        resultsBuilder_.setMessage(index, value);
       }
-      resultCase_ = 2;
       return this;
     }
     /**
      * <pre>
-     * It succeeded.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    public Builder setResponse(
-        topicpolicies.v1.UpdatePolicyResponse.Builder builderForValue) {
-      if (responseBuilder_ == null) {
-        result_ = builderForValue.build();
+    public Builder setResults(
+        int index, topicpolicies.v1.PolicyChangeResult.Builder builderForValue) {
+      if (resultsBuilder_ == null) {
+        ensureResultsIsMutable();
+        results_.set(index, builderForValue.build());
         onChanged();
       } else {
-        responseBuilder_.setMessage(builderForValue.build());
-      }
-      resultCase_ = 2;
-      return this;
-    }
-    /**
-     * <pre>
-     * It succeeded.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-     */
-    public Builder mergeResponse(topicpolicies.v1.UpdatePolicyResponse value) {
-      if (responseBuilder_ == null) {
-        if (resultCase_ == 2 &&
-            result_ != topicpolicies.v1.UpdatePolicyResponse.getDefaultInstance()) {
-          result_ = topicpolicies.v1.UpdatePolicyResponse.newBuilder((topicpolicies.v1.UpdatePolicyResponse) result_)
-              .mergeFrom(value).buildPartial();
-        } else {
-          result_ = value;
-        }
-        onChanged();
-      } else {
-        if (resultCase_ == 2) {
-          responseBuilder_.mergeFrom(value);
-        } else {
-          responseBuilder_.setMessage(value);
-        }
-      }
-      resultCase_ = 2;
-      return this;
-    }
-    /**
-     * <pre>
-     * It succeeded.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-     */
-    public Builder clearResponse() {
-      if (responseBuilder_ == null) {
-        if (resultCase_ == 2) {
-          resultCase_ = 0;
-          result_ = null;
-          onChanged();
-        }
-      } else {
-        if (resultCase_ == 2) {
-          resultCase_ = 0;
-          result_ = null;
-        }
-        responseBuilder_.clear();
+        resultsBuilder_.setMessage(index, builderForValue.build());
       }
       return this;
     }
     /**
      * <pre>
-     * It succeeded.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    public topicpolicies.v1.UpdatePolicyResponse.Builder getResponseBuilder() {
-      return getResponseFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * It succeeded.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-     */
-    @java.lang.Override
-    public topicpolicies.v1.UpdatePolicyResponseOrBuilder getResponseOrBuilder() {
-      if ((resultCase_ == 2) && (responseBuilder_ != null)) {
-        return responseBuilder_.getMessageOrBuilder();
-      } else {
-        if (resultCase_ == 2) {
-          return (topicpolicies.v1.UpdatePolicyResponse) result_;
-        }
-        return topicpolicies.v1.UpdatePolicyResponse.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * It succeeded.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.UpdatePolicyResponse, topicpolicies.v1.UpdatePolicyResponse.Builder, topicpolicies.v1.UpdatePolicyResponseOrBuilder>
-        getResponseFieldBuilder() {
-      if (responseBuilder_ == null) {
-        if (!(resultCase_ == 2)) {
-          result_ = topicpolicies.v1.UpdatePolicyResponse.getDefaultInstance();
-        }
-        responseBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.UpdatePolicyResponse, topicpolicies.v1.UpdatePolicyResponse.Builder, topicpolicies.v1.UpdatePolicyResponseOrBuilder>(
-                (topicpolicies.v1.UpdatePolicyResponse) result_,
-                getParentForChildren(),
-                isClean());
-        result_ = null;
-      }
-      resultCase_ = 2;
-      onChanged();
-      return responseBuilder_;
-    }
-
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.Status, topicpolicies.v1.Status.Builder, topicpolicies.v1.StatusOrBuilder> errorBuilder_;
-    /**
-     * <pre>
-     * It failed, alone: the requests around it are not concerned.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
-     * @return Whether the error field is set.
-     */
-    @java.lang.Override
-    public boolean hasError() {
-      return resultCase_ == 3;
-    }
-    /**
-     * <pre>
-     * It failed, alone: the requests around it are not concerned.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
-     * @return The error.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.Status getError() {
-      if (errorBuilder_ == null) {
-        if (resultCase_ == 3) {
-          return (topicpolicies.v1.Status) result_;
-        }
-        return topicpolicies.v1.Status.getDefaultInstance();
-      } else {
-        if (resultCase_ == 3) {
-          return errorBuilder_.getMessage();
-        }
-        return topicpolicies.v1.Status.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * It failed, alone: the requests around it are not concerned.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
-     */
-    public Builder setError(topicpolicies.v1.Status value) {
-      if (errorBuilder_ == null) {
+    public Builder addResults(topicpolicies.v1.PolicyChangeResult value) {
+      if (resultsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        result_ = value;
+        ensureResultsIsMutable();
+        results_.add(value);
         onChanged();
       } else {
-        errorBuilder_.setMessage(value);
+        resultsBuilder_.addMessage(value);
       }
-      resultCase_ = 3;
       return this;
     }
     /**
      * <pre>
-     * It failed, alone: the requests around it are not concerned.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    public Builder setError(
-        topicpolicies.v1.Status.Builder builderForValue) {
-      if (errorBuilder_ == null) {
-        result_ = builderForValue.build();
+    public Builder addResults(
+        int index, topicpolicies.v1.PolicyChangeResult value) {
+      if (resultsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureResultsIsMutable();
+        results_.add(index, value);
         onChanged();
       } else {
-        errorBuilder_.setMessage(builderForValue.build());
+        resultsBuilder_.addMessage(index, value);
       }
-      resultCase_ = 3;
       return this;
     }
     /**
      * <pre>
-     * It failed, alone: the requests around it are not concerned.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    public Builder mergeError(topicpolicies.v1.Status value) {
-      if (errorBuilder_ == null) {
-        if (resultCase_ == 3 &&
-            result_ != topicpolicies.v1.Status.getDefaultInstance()) {
-          result_ = topicpolicies.v1.Status.newBuilder((topicpolicies.v1.Status) result_)
-              .mergeFrom(value).buildPartial();
-        } else {
-          result_ = value;
-        }
+    public Builder addResults(
+        topicpolicies.v1.PolicyChangeResult.Builder builderForValue) {
+      if (resultsBuilder_ == null) {
+        ensureResultsIsMutable();
+        results_.add(builderForValue.build());
         onChanged();
       } else {
-        if (resultCase_ == 3) {
-          errorBuilder_.mergeFrom(value);
-        } else {
-          errorBuilder_.setMessage(value);
-        }
-      }
-      resultCase_ = 3;
-      return this;
-    }
-    /**
-     * <pre>
-     * It failed, alone: the requests around it are not concerned.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
-     */
-    public Builder clearError() {
-      if (errorBuilder_ == null) {
-        if (resultCase_ == 3) {
-          resultCase_ = 0;
-          result_ = null;
-          onChanged();
-        }
-      } else {
-        if (resultCase_ == 3) {
-          resultCase_ = 0;
-          result_ = null;
-        }
-        errorBuilder_.clear();
+        resultsBuilder_.addMessage(builderForValue.build());
       }
       return this;
     }
     /**
      * <pre>
-     * It failed, alone: the requests around it are not concerned.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    public topicpolicies.v1.Status.Builder getErrorBuilder() {
-      return getErrorFieldBuilder().getBuilder();
+    public Builder addResults(
+        int index, topicpolicies.v1.PolicyChangeResult.Builder builderForValue) {
+      if (resultsBuilder_ == null) {
+        ensureResultsIsMutable();
+        results_.add(index, builderForValue.build());
+        onChanged();
+      } else {
+        resultsBuilder_.addMessage(index, builderForValue.build());
+      }
+      return this;
     }
     /**
      * <pre>
-     * It failed, alone: the requests around it are not concerned.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    @java.lang.Override
-    public topicpolicies.v1.StatusOrBuilder getErrorOrBuilder() {
-      if ((resultCase_ == 3) && (errorBuilder_ != null)) {
-        return errorBuilder_.getMessageOrBuilder();
+    public Builder addAllResults(
+        java.lang.Iterable<? extends topicpolicies.v1.PolicyChangeResult> values) {
+      if (resultsBuilder_ == null) {
+        ensureResultsIsMutable();
+        com.google.protobuf.AbstractMessageLite.Builder.addAll(
+            values, results_);
+        onChanged();
       } else {
-        if (resultCase_ == 3) {
-          return (topicpolicies.v1.Status) result_;
-        }
-        return topicpolicies.v1.Status.getDefaultInstance();
+        resultsBuilder_.addAllMessages(values);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public Builder clearResults() {
+      if (resultsBuilder_ == null) {
+        results_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00000001);
+        onChanged();
+      } else {
+        resultsBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public Builder removeResults(int index) {
+      if (resultsBuilder_ == null) {
+        ensureResultsIsMutable();
+        results_.remove(index);
+        onChanged();
+      } else {
+        resultsBuilder_.remove(index);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeResult.Builder getResultsBuilder(
+        int index) {
+      return getResultsFieldBuilder().getBuilder(index);
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeResultOrBuilder getResultsOrBuilder(
+        int index) {
+      if (resultsBuilder_ == null) {
+        return results_.get(index);  } else {
+        return resultsBuilder_.getMessageOrBuilder(index);
       }
     }
     /**
      * <pre>
-     * It failed, alone: the requests around it are not concerned.
+     * The results, in the order in which they were settled.
      * </pre>
      *
-     * <code>.topicpolicies.v1.Status error = 3;</code>
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
      */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.Status, topicpolicies.v1.Status.Builder, topicpolicies.v1.StatusOrBuilder>
-        getErrorFieldBuilder() {
-      if (errorBuilder_ == null) {
-        if (!(resultCase_ == 3)) {
-          result_ = topicpolicies.v1.Status.getDefaultInstance();
-        }
-        errorBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.Status, topicpolicies.v1.Status.Builder, topicpolicies.v1.StatusOrBuilder>(
-                (topicpolicies.v1.Status) result_,
+    public java.util.List<? extends topicpolicies.v1.PolicyChangeResultOrBuilder>
+         getResultsOrBuilderList() {
+      if (resultsBuilder_ != null) {
+        return resultsBuilder_.getMessageOrBuilderList();
+      } else {
+        return java.util.Collections.unmodifiableList(results_);
+      }
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeResult.Builder addResultsBuilder() {
+      return getResultsFieldBuilder().addBuilder(
+          topicpolicies.v1.PolicyChangeResult.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public topicpolicies.v1.PolicyChangeResult.Builder addResultsBuilder(
+        int index) {
+      return getResultsFieldBuilder().addBuilder(
+          index, topicpolicies.v1.PolicyChangeResult.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * The results, in the order in which they were settled.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
+     */
+    public java.util.List<topicpolicies.v1.PolicyChangeResult.Builder>
+         getResultsBuilderList() {
+      return getResultsFieldBuilder().getBuilderList();
+    }
+    private com.google.protobuf.RepeatedFieldBuilderV3<
+        topicpolicies.v1.PolicyChangeResult, topicpolicies.v1.PolicyChangeResult.Builder, topicpolicies.v1.PolicyChangeResultOrBuilder>
+        getResultsFieldBuilder() {
+      if (resultsBuilder_ == null) {
+        resultsBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
+            topicpolicies.v1.PolicyChangeResult, topicpolicies.v1.PolicyChangeResult.Builder, topicpolicies.v1.PolicyChangeResultOrBuilder>(
+                results_,
+                ((bitField0_ & 0x00000001) != 0),
                 getParentForChildren(),
                 isClean());
-        result_ = null;
+        results_ = null;
       }
-      resultCase_ = 3;
-      onChanged();
-      return errorBuilder_;
+      return resultsBuilder_;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -10,67 +10,45 @@ public interface UpdatePoliciesResponseOrBuilder extends
 
   /**
    * <pre>
-   * The request's sequence.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>uint64 sequence = 1;</code>
-   * @return The sequence.
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
-  long getSequence();
-
+  java.util.List<topicpolicies.v1.PolicyChangeResult>
+      getResultsList();
   /**
    * <pre>
-   * It succeeded.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-   * @return Whether the response field is set.
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
-  boolean hasResponse();
+  topicpolicies.v1.PolicyChangeResult getResults(int index);
   /**
    * <pre>
-   * It succeeded.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
-   * @return The response.
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
-  topicpolicies.v1.UpdatePolicyResponse getResponse();
+  int getResultsCount();
   /**
    * <pre>
-   * It succeeded.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdatePolicyResponse response = 2;</code>
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
-  topicpolicies.v1.UpdatePolicyResponseOrBuilder getResponseOrBuilder();
-
+  java.util.List<? extends topicpolicies.v1.PolicyChangeResultOrBuilder>
+      getResultsOrBuilderList();
   /**
    * <pre>
-   * It failed, alone: the requests around it are not concerned.
+   * The results, in the order in which they were settled.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Status error = 3;</code>
-   * @return Whether the error field is set.
+   * <code>repeated .topicpolicies.v1.PolicyChangeResult results = 1;</code>
    */
-  boolean hasError();
-  /**
-   * <pre>
-   * It failed, alone: the requests around it are not concerned.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Status error = 3;</code>
-   * @return The error.
-   */
-  topicpolicies.v1.Status getError();
-  /**
-   * <pre>
-   * It failed, alone: the requests around it are not concerned.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Status error = 3;</code>
-   */
-  topicpolicies.v1.StatusOrBuilder getErrorOrBuilder();
-
-  topicpolicies.v1.UpdatePoliciesResponse.ResultCase getResultCase();
+  topicpolicies.v1.PolicyChangeResultOrBuilder getResultsOrBuilder(
+      int index);
 }

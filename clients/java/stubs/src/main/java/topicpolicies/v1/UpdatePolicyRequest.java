@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * A masked change of one document.
+ * A masked change of one document. docs/masks.md has the whole of what a mask means.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.UpdatePolicyRequest}
@@ -25,6 +25,8 @@ private static final long serialVersionUID = 0L;
     scope_ = 0;
     etag_ = "";
     requestId_ = "";
+    actor_ = "";
+    reason_ = "";
   }
 
   @java.lang.Override
@@ -44,7 +46,7 @@ private static final long serialVersionUID = 0L;
   protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
       int number) {
     switch (number) {
-      case 9:
+      case 5:
         return internalGetListOperations();
       default:
         throw new RuntimeException(
@@ -65,7 +67,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object topic_ = "";
   /**
    * <pre>
-   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+   * 1,024 characters.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -86,7 +89,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+   * 1,024 characters.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -111,7 +115,7 @@ private static final long serialVersionUID = 0L;
   private int scope_ = 0;
   /**
    * <pre>
-   * The scope; unspecified means LOCAL.
+   * The scope. Unset: LOCAL.
    * </pre>
    *
    * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -122,7 +126,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scope; unspecified means LOCAL.
+   * The scope. Unset: LOCAL.
    * </pre>
    *
    * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -137,7 +141,8 @@ private static final long serialVersionUID = 0L;
   private topicpolicies.v1.TopicPolicies policies_;
   /**
    * <pre>
-   * The new values of the masked fields. A masked field that is not set here is cleared.
+   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+   * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
    * </pre>
    *
    * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -149,7 +154,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The new values of the masked fields. A masked field that is not set here is cleared.
+   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+   * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
    * </pre>
    *
    * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -161,7 +167,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The new values of the masked fields. A masked field that is not set here is cleared.
+   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+   * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
    * </pre>
    *
    * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -176,8 +183,9 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-   * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+   * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+   * where they are what is set.
    * </pre>
    *
    * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -190,8 +198,9 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-   * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+   * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+   * where they are what is set.
    * </pre>
    *
    * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -204,8 +213,9 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-   * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+   * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+   * where they are what is set.
    * </pre>
    *
    * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -215,133 +225,7 @@ private static final long serialVersionUID = 0L;
     return updateMask_ == null ? com.google.protobuf.FieldMask.getDefaultInstance() : updateMask_;
   }
 
-  public static final int SKIP_IF_ABSENT_FIELD_NUMBER = 5;
-  private boolean skipIfAbsent_ = false;
-  /**
-   * <pre>
-   * Does nothing (outcome SKIPPED) when there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist).
-   * </pre>
-   *
-   * <code>bool skip_if_absent = 5;</code>
-   * @return The skipIfAbsent.
-   */
-  @java.lang.Override
-  public boolean getSkipIfAbsent() {
-    return skipIfAbsent_;
-  }
-
-  public static final int ETAG_FIELD_NUMBER = 6;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object etag_ = "";
-  /**
-   * <pre>
-   * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-   * </pre>
-   *
-   * <code>string etag = 6;</code>
-   * @return The etag.
-   */
-  @java.lang.Override
-  public java.lang.String getEtag() {
-    java.lang.Object ref = etag_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      etag_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-   * </pre>
-   *
-   * <code>string etag = 6;</code>
-   * @return The bytes for etag.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getEtagBytes() {
-    java.lang.Object ref = etag_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      etag_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int REQUEST_ID_FIELD_NUMBER = 7;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object requestId_ = "";
-  /**
-   * <pre>
-   * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-   * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-   * </pre>
-   *
-   * <code>string request_id = 7;</code>
-   * @return The requestId.
-   */
-  @java.lang.Override
-  public java.lang.String getRequestId() {
-    java.lang.Object ref = requestId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      requestId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-   * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-   * </pre>
-   *
-   * <code>string request_id = 7;</code>
-   * @return The bytes for requestId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getRequestIdBytes() {
-    java.lang.Object ref = requestId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      requestId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int VALIDATE_ONLY_FIELD_NUMBER = 8;
-  private boolean validateOnly_ = false;
-  /**
-   * <pre>
-   * Checks everything and answers what would be, without writing.
-   * </pre>
-   *
-   * <code>bool validate_only = 8;</code>
-   * @return The validateOnly.
-   */
-  @java.lang.Override
-  public boolean getValidateOnly() {
-    return validateOnly_;
-  }
-
-  public static final int LIST_OPERATIONS_FIELD_NUMBER = 9;
+  public static final int LIST_OPERATIONS_FIELD_NUMBER = 5;
   private static final class ListOperationsDefaultEntryHolder {
     static final com.google.protobuf.MapEntry<
         java.lang.String, java.lang.Integer> defaultEntry =
@@ -382,11 +266,11 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   @java.lang.Override
   public boolean containsListOperations(
@@ -405,11 +289,11 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   @java.lang.Override
   public java.util.Map<java.lang.String, topicpolicies.v1.ListOperation>
@@ -418,11 +302,11 @@ private static final long serialVersionUID = 0L;
         internalGetListOperations().getMap());}
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   @java.lang.Override
   public /* nullable */
@@ -439,11 +323,11 @@ topicpolicies.v1.ListOperation defaultValue) {
   }
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   @java.lang.Override
   public topicpolicies.v1.ListOperation getListOperationsOrThrow(
@@ -467,11 +351,11 @@ topicpolicies.v1.ListOperation defaultValue) {
   }
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   @java.lang.Override
   public java.util.Map<java.lang.String, java.lang.Integer>
@@ -480,11 +364,11 @@ topicpolicies.v1.ListOperation defaultValue) {
   }
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   @java.lang.Override
   public int getListOperationsValueOrDefault(
@@ -497,11 +381,11 @@ topicpolicies.v1.ListOperation defaultValue) {
   }
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   @java.lang.Override
   public int getListOperationsValueOrThrow(
@@ -513,6 +397,267 @@ topicpolicies.v1.ListOperation defaultValue) {
       throw new java.lang.IllegalArgumentException();
     }
     return map.get(key);
+  }
+
+  public static final int ETAG_FIELD_NUMBER = 6;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object etag_ = "";
+  /**
+   * <pre>
+   * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+   * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+   * </pre>
+   *
+   * <code>string etag = 6;</code>
+   * @return The etag.
+   */
+  @java.lang.Override
+  public java.lang.String getEtag() {
+    java.lang.Object ref = etag_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      etag_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+   * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+   * </pre>
+   *
+   * <code>string etag = 6;</code>
+   * @return The bytes for etag.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getEtagBytes() {
+    java.lang.Object ref = etag_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      etag_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int MUST_NOT_EXIST_FIELD_NUMBER = 7;
+  private boolean mustNotExist_ = false;
+  /**
+   * <pre>
+   * Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
+   * </pre>
+   *
+   * <code>bool must_not_exist = 7;</code>
+   * @return The mustNotExist.
+   */
+  @java.lang.Override
+  public boolean getMustNotExist() {
+    return mustNotExist_;
+  }
+
+  public static final int SKIP_IF_ABSENT_FIELD_NUMBER = 8;
+  private boolean skipIfAbsent_ = false;
+  /**
+   * <pre>
+   * Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
+   * with `must_not_exist`.
+   * </pre>
+   *
+   * <code>bool skip_if_absent = 8;</code>
+   * @return The skipIfAbsent.
+   */
+  @java.lang.Override
+  public boolean getSkipIfAbsent() {
+    return skipIfAbsent_;
+  }
+
+  public static final int REQUEST_ID_FIELD_NUMBER = 9;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object requestId_ = "";
+  /**
+   * <pre>
+   * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+   * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+   * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+   * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+   * the server makes one.
+   * </pre>
+   *
+   * <code>string request_id = 9;</code>
+   * @return The requestId.
+   */
+  @java.lang.Override
+  public java.lang.String getRequestId() {
+    java.lang.Object ref = requestId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      requestId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+   * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+   * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+   * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+   * the server makes one.
+   * </pre>
+   *
+   * <code>string request_id = 9;</code>
+   * @return The bytes for requestId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getRequestIdBytes() {
+    java.lang.Object ref = requestId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      requestId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int VALIDATE_ONLY_FIELD_NUMBER = 10;
+  private boolean validateOnly_ = false;
+  /**
+   * <pre>
+   * Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
+   * </pre>
+   *
+   * <code>bool validate_only = 10;</code>
+   * @return The validateOnly.
+   */
+  @java.lang.Override
+  public boolean getValidateOnly() {
+    return validateOnly_;
+  }
+
+  public static final int ACTOR_FIELD_NUMBER = 11;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object actor_ = "";
+  /**
+   * <pre>
+   * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+   * any. At most 256 characters.
+   * </pre>
+   *
+   * <code>string actor = 11;</code>
+   * @return The actor.
+   */
+  @java.lang.Override
+  public java.lang.String getActor() {
+    java.lang.Object ref = actor_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      actor_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+   * any. At most 256 characters.
+   * </pre>
+   *
+   * <code>string actor = 11;</code>
+   * @return The bytes for actor.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getActorBytes() {
+    java.lang.Object ref = actor_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      actor_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int REASON_FIELD_NUMBER = 12;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object reason_ = "";
+  /**
+   * <pre>
+   * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+   * </pre>
+   *
+   * <code>string reason = 12;</code>
+   * @return The reason.
+   */
+  @java.lang.Override
+  public java.lang.String getReason() {
+    java.lang.Object ref = reason_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      reason_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+   * </pre>
+   *
+   * <code>string reason = 12;</code>
+   * @return The bytes for reason.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getReasonBytes() {
+    java.lang.Object ref = reason_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      reason_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int INCLUDE_PREVIOUS_FIELD_NUMBER = 13;
+  private boolean includePrevious_ = false;
+  /**
+   * <pre>
+   * Whether the answer is to have the document before the change.
+   * </pre>
+   *
+   * <code>bool include_previous = 13;</code>
+   * @return The includePrevious.
+   */
+  @java.lang.Override
+  public boolean getIncludePrevious() {
+    return includePrevious_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -541,24 +686,36 @@ topicpolicies.v1.ListOperation defaultValue) {
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(4, getUpdateMask());
     }
-    if (skipIfAbsent_ != false) {
-      output.writeBool(5, skipIfAbsent_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(etag_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 6, etag_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, requestId_);
-    }
-    if (validateOnly_ != false) {
-      output.writeBool(8, validateOnly_);
-    }
     com.google.protobuf.GeneratedMessageV3
       .serializeStringMapTo(
         output,
         internalGetListOperations(),
         ListOperationsDefaultEntryHolder.defaultEntry,
-        9);
+        5);
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(etag_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 6, etag_);
+    }
+    if (mustNotExist_ != false) {
+      output.writeBool(7, mustNotExist_);
+    }
+    if (skipIfAbsent_ != false) {
+      output.writeBool(8, skipIfAbsent_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 9, requestId_);
+    }
+    if (validateOnly_ != false) {
+      output.writeBool(10, validateOnly_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(actor_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 11, actor_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(reason_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 12, reason_);
+    }
+    if (includePrevious_ != false) {
+      output.writeBool(13, includePrevious_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -583,20 +740,6 @@ topicpolicies.v1.ListOperation defaultValue) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(4, getUpdateMask());
     }
-    if (skipIfAbsent_ != false) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(5, skipIfAbsent_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(etag_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(6, etag_);
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, requestId_);
-    }
-    if (validateOnly_ != false) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(8, validateOnly_);
-    }
     for (java.util.Map.Entry<java.lang.String, java.lang.Integer> entry
          : internalGetListOperations().getMap().entrySet()) {
       com.google.protobuf.MapEntry<java.lang.String, java.lang.Integer>
@@ -605,7 +748,35 @@ topicpolicies.v1.ListOperation defaultValue) {
           .setValue(entry.getValue())
           .build();
       size += com.google.protobuf.CodedOutputStream
-          .computeMessageSize(9, listOperations__);
+          .computeMessageSize(5, listOperations__);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(etag_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(6, etag_);
+    }
+    if (mustNotExist_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(7, mustNotExist_);
+    }
+    if (skipIfAbsent_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(8, skipIfAbsent_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(9, requestId_);
+    }
+    if (validateOnly_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(10, validateOnly_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(actor_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(11, actor_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(reason_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(12, reason_);
+    }
+    if (includePrevious_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(13, includePrevious_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -635,16 +806,24 @@ topicpolicies.v1.ListOperation defaultValue) {
       if (!getUpdateMask()
           .equals(other.getUpdateMask())) return false;
     }
-    if (getSkipIfAbsent()
-        != other.getSkipIfAbsent()) return false;
+    if (!internalGetListOperations().equals(
+        other.internalGetListOperations())) return false;
     if (!getEtag()
         .equals(other.getEtag())) return false;
+    if (getMustNotExist()
+        != other.getMustNotExist()) return false;
+    if (getSkipIfAbsent()
+        != other.getSkipIfAbsent()) return false;
     if (!getRequestId()
         .equals(other.getRequestId())) return false;
     if (getValidateOnly()
         != other.getValidateOnly()) return false;
-    if (!internalGetListOperations().equals(
-        other.internalGetListOperations())) return false;
+    if (!getActor()
+        .equals(other.getActor())) return false;
+    if (!getReason()
+        .equals(other.getReason())) return false;
+    if (getIncludePrevious()
+        != other.getIncludePrevious()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -668,20 +847,30 @@ topicpolicies.v1.ListOperation defaultValue) {
       hash = (37 * hash) + UPDATE_MASK_FIELD_NUMBER;
       hash = (53 * hash) + getUpdateMask().hashCode();
     }
+    if (!internalGetListOperations().getMap().isEmpty()) {
+      hash = (37 * hash) + LIST_OPERATIONS_FIELD_NUMBER;
+      hash = (53 * hash) + internalGetListOperations().hashCode();
+    }
+    hash = (37 * hash) + ETAG_FIELD_NUMBER;
+    hash = (53 * hash) + getEtag().hashCode();
+    hash = (37 * hash) + MUST_NOT_EXIST_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getMustNotExist());
     hash = (37 * hash) + SKIP_IF_ABSENT_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getSkipIfAbsent());
-    hash = (37 * hash) + ETAG_FIELD_NUMBER;
-    hash = (53 * hash) + getEtag().hashCode();
     hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
     hash = (53 * hash) + getRequestId().hashCode();
     hash = (37 * hash) + VALIDATE_ONLY_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getValidateOnly());
-    if (!internalGetListOperations().getMap().isEmpty()) {
-      hash = (37 * hash) + LIST_OPERATIONS_FIELD_NUMBER;
-      hash = (53 * hash) + internalGetListOperations().hashCode();
-    }
+    hash = (37 * hash) + ACTOR_FIELD_NUMBER;
+    hash = (53 * hash) + getActor().hashCode();
+    hash = (37 * hash) + REASON_FIELD_NUMBER;
+    hash = (53 * hash) + getReason().hashCode();
+    hash = (37 * hash) + INCLUDE_PREVIOUS_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getIncludePrevious());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -781,7 +970,7 @@ topicpolicies.v1.ListOperation defaultValue) {
   }
   /**
    * <pre>
-   * A masked change of one document.
+   * A masked change of one document. docs/masks.md has the whole of what a mask means.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.UpdatePolicyRequest}
@@ -799,7 +988,7 @@ topicpolicies.v1.ListOperation defaultValue) {
     protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
         int number) {
       switch (number) {
-        case 9:
+        case 5:
           return internalGetListOperations();
         default:
           throw new RuntimeException(
@@ -810,7 +999,7 @@ topicpolicies.v1.ListOperation defaultValue) {
     protected com.google.protobuf.MapFieldReflectionAccessor internalGetMutableMapFieldReflection(
         int number) {
       switch (number) {
-        case 9:
+        case 5:
           return internalGetMutableListOperations();
         default:
           throw new RuntimeException(
@@ -858,11 +1047,15 @@ topicpolicies.v1.ListOperation defaultValue) {
         updateMaskBuilder_.dispose();
         updateMaskBuilder_ = null;
       }
-      skipIfAbsent_ = false;
+      internalGetMutableListOperations().clear();
       etag_ = "";
+      mustNotExist_ = false;
+      skipIfAbsent_ = false;
       requestId_ = "";
       validateOnly_ = false;
-      internalGetMutableListOperations().clear();
+      actor_ = "";
+      reason_ = "";
+      includePrevious_ = false;
       return this;
     }
 
@@ -916,20 +1109,32 @@ topicpolicies.v1.ListOperation defaultValue) {
         to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.skipIfAbsent_ = skipIfAbsent_;
+        result.listOperations_ = internalGetListOperations();
+        result.listOperations_.makeImmutable();
       }
       if (((from_bitField0_ & 0x00000020) != 0)) {
         result.etag_ = etag_;
       }
       if (((from_bitField0_ & 0x00000040) != 0)) {
-        result.requestId_ = requestId_;
+        result.mustNotExist_ = mustNotExist_;
       }
       if (((from_bitField0_ & 0x00000080) != 0)) {
-        result.validateOnly_ = validateOnly_;
+        result.skipIfAbsent_ = skipIfAbsent_;
       }
       if (((from_bitField0_ & 0x00000100) != 0)) {
-        result.listOperations_ = internalGetListOperations();
-        result.listOperations_.makeImmutable();
+        result.requestId_ = requestId_;
+      }
+      if (((from_bitField0_ & 0x00000200) != 0)) {
+        result.validateOnly_ = validateOnly_;
+      }
+      if (((from_bitField0_ & 0x00000400) != 0)) {
+        result.actor_ = actor_;
+      }
+      if (((from_bitField0_ & 0x00000800) != 0)) {
+        result.reason_ = reason_;
+      }
+      if (((from_bitField0_ & 0x00001000) != 0)) {
+        result.includePrevious_ = includePrevious_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -992,25 +1197,41 @@ topicpolicies.v1.ListOperation defaultValue) {
       if (other.hasUpdateMask()) {
         mergeUpdateMask(other.getUpdateMask());
       }
-      if (other.getSkipIfAbsent() != false) {
-        setSkipIfAbsent(other.getSkipIfAbsent());
-      }
+      internalGetMutableListOperations().mergeFrom(
+          other.internalGetListOperations());
+      bitField0_ |= 0x00000010;
       if (!other.getEtag().isEmpty()) {
         etag_ = other.etag_;
         bitField0_ |= 0x00000020;
         onChanged();
       }
+      if (other.getMustNotExist() != false) {
+        setMustNotExist(other.getMustNotExist());
+      }
+      if (other.getSkipIfAbsent() != false) {
+        setSkipIfAbsent(other.getSkipIfAbsent());
+      }
       if (!other.getRequestId().isEmpty()) {
         requestId_ = other.requestId_;
-        bitField0_ |= 0x00000040;
+        bitField0_ |= 0x00000100;
         onChanged();
       }
       if (other.getValidateOnly() != false) {
         setValidateOnly(other.getValidateOnly());
       }
-      internalGetMutableListOperations().mergeFrom(
-          other.internalGetListOperations());
-      bitField0_ |= 0x00000100;
+      if (!other.getActor().isEmpty()) {
+        actor_ = other.actor_;
+        bitField0_ |= 0x00000400;
+        onChanged();
+      }
+      if (!other.getReason().isEmpty()) {
+        reason_ = other.reason_;
+        bitField0_ |= 0x00000800;
+        onChanged();
+      }
+      if (other.getIncludePrevious() != false) {
+        setIncludePrevious(other.getIncludePrevious());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -1061,35 +1282,55 @@ topicpolicies.v1.ListOperation defaultValue) {
               bitField0_ |= 0x00000008;
               break;
             } // case 34
-            case 40: {
-              skipIfAbsent_ = input.readBool();
-              bitField0_ |= 0x00000010;
-              break;
-            } // case 40
-            case 50: {
-              etag_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000020;
-              break;
-            } // case 50
-            case 58: {
-              requestId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000040;
-              break;
-            } // case 58
-            case 64: {
-              validateOnly_ = input.readBool();
-              bitField0_ |= 0x00000080;
-              break;
-            } // case 64
-            case 74: {
+            case 42: {
               com.google.protobuf.MapEntry<java.lang.String, java.lang.Integer>
               listOperations__ = input.readMessage(
                   ListOperationsDefaultEntryHolder.defaultEntry.getParserForType(), extensionRegistry);
               internalGetMutableListOperations().getMutableMap().put(
                   listOperations__.getKey(), listOperations__.getValue());
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 42
+            case 50: {
+              etag_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 50
+            case 56: {
+              mustNotExist_ = input.readBool();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 56
+            case 64: {
+              skipIfAbsent_ = input.readBool();
+              bitField0_ |= 0x00000080;
+              break;
+            } // case 64
+            case 74: {
+              requestId_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000100;
               break;
             } // case 74
+            case 80: {
+              validateOnly_ = input.readBool();
+              bitField0_ |= 0x00000200;
+              break;
+            } // case 80
+            case 90: {
+              actor_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000400;
+              break;
+            } // case 90
+            case 98: {
+              reason_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000800;
+              break;
+            } // case 98
+            case 104: {
+              includePrevious_ = input.readBool();
+              bitField0_ |= 0x00001000;
+              break;
+            } // case 104
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1110,7 +1351,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     private java.lang.Object topic_ = "";
     /**
      * <pre>
-     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+     * 1,024 characters.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1130,7 +1372,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+     * 1,024 characters.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1151,7 +1394,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+     * 1,024 characters.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1168,7 +1412,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+     * 1,024 characters.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1182,7 +1427,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+     * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+     * 1,024 characters.
      * </pre>
      *
      * <code>string topic = 1;</code>
@@ -1202,7 +1448,7 @@ topicpolicies.v1.ListOperation defaultValue) {
     private int scope_ = 0;
     /**
      * <pre>
-     * The scope; unspecified means LOCAL.
+     * The scope. Unset: LOCAL.
      * </pre>
      *
      * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -1213,7 +1459,7 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The scope; unspecified means LOCAL.
+     * The scope. Unset: LOCAL.
      * </pre>
      *
      * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -1228,7 +1474,7 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The scope; unspecified means LOCAL.
+     * The scope. Unset: LOCAL.
      * </pre>
      *
      * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -1241,7 +1487,7 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The scope; unspecified means LOCAL.
+     * The scope. Unset: LOCAL.
      * </pre>
      *
      * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -1259,7 +1505,7 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The scope; unspecified means LOCAL.
+     * The scope. Unset: LOCAL.
      * </pre>
      *
      * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -1277,7 +1523,8 @@ topicpolicies.v1.ListOperation defaultValue) {
         topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder> policiesBuilder_;
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1288,7 +1535,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1303,7 +1551,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1323,7 +1572,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1341,7 +1591,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1366,7 +1617,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1383,7 +1635,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1395,7 +1648,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1410,7 +1664,8 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * The new values of the masked fields. A masked field that is not set here is cleared.
+     * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+     * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
      * </pre>
      *
      * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -1435,8 +1690,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1448,8 +1704,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1465,8 +1722,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1487,8 +1745,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1507,8 +1766,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1534,8 +1794,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1553,8 +1814,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1567,8 +1829,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1584,8 +1847,9 @@ topicpolicies.v1.ListOperation defaultValue) {
     /**
      * <pre>
      * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-     * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+     * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+     * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+     * where they are what is set.
      * </pre>
      *
      * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -1602,283 +1866,6 @@ topicpolicies.v1.ListOperation defaultValue) {
         updateMask_ = null;
       }
       return updateMaskBuilder_;
-    }
-
-    private boolean skipIfAbsent_ ;
-    /**
-     * <pre>
-     * Does nothing (outcome SKIPPED) when there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist).
-     * </pre>
-     *
-     * <code>bool skip_if_absent = 5;</code>
-     * @return The skipIfAbsent.
-     */
-    @java.lang.Override
-    public boolean getSkipIfAbsent() {
-      return skipIfAbsent_;
-    }
-    /**
-     * <pre>
-     * Does nothing (outcome SKIPPED) when there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist).
-     * </pre>
-     *
-     * <code>bool skip_if_absent = 5;</code>
-     * @param value The skipIfAbsent to set.
-     * @return This builder for chaining.
-     */
-    public Builder setSkipIfAbsent(boolean value) {
-
-      skipIfAbsent_ = value;
-      bitField0_ |= 0x00000010;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Does nothing (outcome SKIPPED) when there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist).
-     * </pre>
-     *
-     * <code>bool skip_if_absent = 5;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearSkipIfAbsent() {
-      bitField0_ = (bitField0_ & ~0x00000010);
-      skipIfAbsent_ = false;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object etag_ = "";
-    /**
-     * <pre>
-     * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-     * </pre>
-     *
-     * <code>string etag = 6;</code>
-     * @return The etag.
-     */
-    public java.lang.String getEtag() {
-      java.lang.Object ref = etag_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        etag_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-     * </pre>
-     *
-     * <code>string etag = 6;</code>
-     * @return The bytes for etag.
-     */
-    public com.google.protobuf.ByteString
-        getEtagBytes() {
-      java.lang.Object ref = etag_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        etag_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-     * </pre>
-     *
-     * <code>string etag = 6;</code>
-     * @param value The etag to set.
-     * @return This builder for chaining.
-     */
-    public Builder setEtag(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      etag_ = value;
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-     * </pre>
-     *
-     * <code>string etag = 6;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearEtag() {
-      etag_ = getDefaultInstance().getEtag();
-      bitField0_ = (bitField0_ & ~0x00000020);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-     * </pre>
-     *
-     * <code>string etag = 6;</code>
-     * @param value The bytes for etag to set.
-     * @return This builder for chaining.
-     */
-    public Builder setEtagBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      etag_ = value;
-      bitField0_ |= 0x00000020;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object requestId_ = "";
-    /**
-     * <pre>
-     * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-     * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-     * </pre>
-     *
-     * <code>string request_id = 7;</code>
-     * @return The requestId.
-     */
-    public java.lang.String getRequestId() {
-      java.lang.Object ref = requestId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        requestId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-     * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-     * </pre>
-     *
-     * <code>string request_id = 7;</code>
-     * @return The bytes for requestId.
-     */
-    public com.google.protobuf.ByteString
-        getRequestIdBytes() {
-      java.lang.Object ref = requestId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        requestId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-     * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-     * </pre>
-     *
-     * <code>string request_id = 7;</code>
-     * @param value The requestId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setRequestId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      requestId_ = value;
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-     * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-     * </pre>
-     *
-     * <code>string request_id = 7;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearRequestId() {
-      requestId_ = getDefaultInstance().getRequestId();
-      bitField0_ = (bitField0_ & ~0x00000040);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-     * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-     * </pre>
-     *
-     * <code>string request_id = 7;</code>
-     * @param value The bytes for requestId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setRequestIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      requestId_ = value;
-      bitField0_ |= 0x00000040;
-      onChanged();
-      return this;
-    }
-
-    private boolean validateOnly_ ;
-    /**
-     * <pre>
-     * Checks everything and answers what would be, without writing.
-     * </pre>
-     *
-     * <code>bool validate_only = 8;</code>
-     * @return The validateOnly.
-     */
-    @java.lang.Override
-    public boolean getValidateOnly() {
-      return validateOnly_;
-    }
-    /**
-     * <pre>
-     * Checks everything and answers what would be, without writing.
-     * </pre>
-     *
-     * <code>bool validate_only = 8;</code>
-     * @param value The validateOnly to set.
-     * @return This builder for chaining.
-     */
-    public Builder setValidateOnly(boolean value) {
-
-      validateOnly_ = value;
-      bitField0_ |= 0x00000080;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Checks everything and answers what would be, without writing.
-     * </pre>
-     *
-     * <code>bool validate_only = 8;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearValidateOnly() {
-      bitField0_ = (bitField0_ & ~0x00000080);
-      validateOnly_ = false;
-      onChanged();
-      return this;
     }
 
     private com.google.protobuf.MapField<
@@ -1900,7 +1887,7 @@ topicpolicies.v1.ListOperation defaultValue) {
       if (!listOperations_.isMutable()) {
         listOperations_ = listOperations_.copy();
       }
-      bitField0_ |= 0x00000100;
+      bitField0_ |= 0x00000010;
       onChanged();
       return listOperations_;
     }
@@ -1909,11 +1896,11 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     @java.lang.Override
     public boolean containsListOperations(
@@ -1932,11 +1919,11 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     @java.lang.Override
     public java.util.Map<java.lang.String, topicpolicies.v1.ListOperation>
@@ -1945,11 +1932,11 @@ topicpolicies.v1.ListOperation defaultValue) {
           internalGetListOperations().getMap());}
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     @java.lang.Override
     public /* nullable */
@@ -1966,11 +1953,11 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     @java.lang.Override
     public topicpolicies.v1.ListOperation getListOperationsOrThrow(
@@ -1994,11 +1981,11 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     @java.lang.Override
     public java.util.Map<java.lang.String, java.lang.Integer>
@@ -2007,11 +1994,11 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     @java.lang.Override
     public int getListOperationsValueOrDefault(
@@ -2024,11 +2011,11 @@ topicpolicies.v1.ListOperation defaultValue) {
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     @java.lang.Override
     public int getListOperationsValueOrThrow(
@@ -2042,18 +2029,18 @@ topicpolicies.v1.ListOperation defaultValue) {
       return map.get(key);
     }
     public Builder clearListOperations() {
-      bitField0_ = (bitField0_ & ~0x00000100);
+      bitField0_ = (bitField0_ & ~0x00000010);
       internalGetMutableListOperations().getMutableMap()
           .clear();
       return this;
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     public Builder removeListOperations(
         java.lang.String key) {
@@ -2068,17 +2055,17 @@ topicpolicies.v1.ListOperation defaultValue) {
     @java.lang.Deprecated
     public java.util.Map<java.lang.String, topicpolicies.v1.ListOperation>
         getMutableListOperations() {
-      bitField0_ |= 0x00000100;
+      bitField0_ |= 0x00000010;
       return internalGetAdaptedListOperationsMap(
            internalGetMutableListOperations().getMutableMap());
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     public Builder putListOperations(
         java.lang.String key,
@@ -2087,23 +2074,23 @@ topicpolicies.v1.ListOperation defaultValue) {
 
       internalGetMutableListOperations().getMutableMap()
           .put(key, listOperationsValueConverter.doBackward(value));
-      bitField0_ |= 0x00000100;
+      bitField0_ |= 0x00000010;
       return this;
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     public Builder putAllListOperations(
         java.util.Map<java.lang.String, topicpolicies.v1.ListOperation> values) {
       internalGetAdaptedListOperationsMap(
           internalGetMutableListOperations().getMutableMap())
               .putAll(values);
-      bitField0_ |= 0x00000100;
+      bitField0_ |= 0x00000010;
       return this;
     }
     /**
@@ -2112,16 +2099,16 @@ topicpolicies.v1.ListOperation defaultValue) {
     @java.lang.Deprecated
     public java.util.Map<java.lang.String, java.lang.Integer>
     getMutableListOperationsValue() {
-      bitField0_ |= 0x00000100;
+      bitField0_ |= 0x00000010;
       return internalGetMutableListOperations().getMutableMap();
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     public Builder putListOperationsValue(
         java.lang.String key,
@@ -2130,22 +2117,599 @@ topicpolicies.v1.ListOperation defaultValue) {
 
       internalGetMutableListOperations().getMutableMap()
           .put(key, value);
-      bitField0_ |= 0x00000100;
+      bitField0_ |= 0x00000010;
       return this;
     }
     /**
      * <pre>
-     * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-     * A list that is not named here is replaced.
+     * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+     * A list that is not named here is replaced. At most these 3.
      * </pre>
      *
-     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+     * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
      */
     public Builder putAllListOperationsValue(
         java.util.Map<java.lang.String, java.lang.Integer> values) {
       internalGetMutableListOperations().getMutableMap()
           .putAll(values);
+      bitField0_ |= 0x00000010;
+      return this;
+    }
+
+    private java.lang.Object etag_ = "";
+    /**
+     * <pre>
+     * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+     * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+     * </pre>
+     *
+     * <code>string etag = 6;</code>
+     * @return The etag.
+     */
+    public java.lang.String getEtag() {
+      java.lang.Object ref = etag_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        etag_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+     * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+     * </pre>
+     *
+     * <code>string etag = 6;</code>
+     * @return The bytes for etag.
+     */
+    public com.google.protobuf.ByteString
+        getEtagBytes() {
+      java.lang.Object ref = etag_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        etag_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+     * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+     * </pre>
+     *
+     * <code>string etag = 6;</code>
+     * @param value The etag to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEtag(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      etag_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+     * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+     * </pre>
+     *
+     * <code>string etag = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearEtag() {
+      etag_ = getDefaultInstance().getEtag();
+      bitField0_ = (bitField0_ & ~0x00000020);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+     * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+     * </pre>
+     *
+     * <code>string etag = 6;</code>
+     * @param value The bytes for etag to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEtagBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      etag_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+
+    private boolean mustNotExist_ ;
+    /**
+     * <pre>
+     * Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
+     * </pre>
+     *
+     * <code>bool must_not_exist = 7;</code>
+     * @return The mustNotExist.
+     */
+    @java.lang.Override
+    public boolean getMustNotExist() {
+      return mustNotExist_;
+    }
+    /**
+     * <pre>
+     * Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
+     * </pre>
+     *
+     * <code>bool must_not_exist = 7;</code>
+     * @param value The mustNotExist to set.
+     * @return This builder for chaining.
+     */
+    public Builder setMustNotExist(boolean value) {
+
+      mustNotExist_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
+     * </pre>
+     *
+     * <code>bool must_not_exist = 7;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearMustNotExist() {
+      bitField0_ = (bitField0_ & ~0x00000040);
+      mustNotExist_ = false;
+      onChanged();
+      return this;
+    }
+
+    private boolean skipIfAbsent_ ;
+    /**
+     * <pre>
+     * Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
+     * with `must_not_exist`.
+     * </pre>
+     *
+     * <code>bool skip_if_absent = 8;</code>
+     * @return The skipIfAbsent.
+     */
+    @java.lang.Override
+    public boolean getSkipIfAbsent() {
+      return skipIfAbsent_;
+    }
+    /**
+     * <pre>
+     * Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
+     * with `must_not_exist`.
+     * </pre>
+     *
+     * <code>bool skip_if_absent = 8;</code>
+     * @param value The skipIfAbsent to set.
+     * @return This builder for chaining.
+     */
+    public Builder setSkipIfAbsent(boolean value) {
+
+      skipIfAbsent_ = value;
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
+     * with `must_not_exist`.
+     * </pre>
+     *
+     * <code>bool skip_if_absent = 8;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearSkipIfAbsent() {
+      bitField0_ = (bitField0_ & ~0x00000080);
+      skipIfAbsent_ = false;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object requestId_ = "";
+    /**
+     * <pre>
+     * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+     * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+     * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+     * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+     * the server makes one.
+     * </pre>
+     *
+     * <code>string request_id = 9;</code>
+     * @return The requestId.
+     */
+    public java.lang.String getRequestId() {
+      java.lang.Object ref = requestId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        requestId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+     * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+     * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+     * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+     * the server makes one.
+     * </pre>
+     *
+     * <code>string request_id = 9;</code>
+     * @return The bytes for requestId.
+     */
+    public com.google.protobuf.ByteString
+        getRequestIdBytes() {
+      java.lang.Object ref = requestId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        requestId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+     * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+     * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+     * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+     * the server makes one.
+     * </pre>
+     *
+     * <code>string request_id = 9;</code>
+     * @param value The requestId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      requestId_ = value;
       bitField0_ |= 0x00000100;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+     * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+     * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+     * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+     * the server makes one.
+     * </pre>
+     *
+     * <code>string request_id = 9;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRequestId() {
+      requestId_ = getDefaultInstance().getRequestId();
+      bitField0_ = (bitField0_ & ~0x00000100);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+     * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+     * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+     * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+     * the server makes one.
+     * </pre>
+     *
+     * <code>string request_id = 9;</code>
+     * @param value The bytes for requestId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      requestId_ = value;
+      bitField0_ |= 0x00000100;
+      onChanged();
+      return this;
+    }
+
+    private boolean validateOnly_ ;
+    /**
+     * <pre>
+     * Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
+     * </pre>
+     *
+     * <code>bool validate_only = 10;</code>
+     * @return The validateOnly.
+     */
+    @java.lang.Override
+    public boolean getValidateOnly() {
+      return validateOnly_;
+    }
+    /**
+     * <pre>
+     * Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
+     * </pre>
+     *
+     * <code>bool validate_only = 10;</code>
+     * @param value The validateOnly to set.
+     * @return This builder for chaining.
+     */
+    public Builder setValidateOnly(boolean value) {
+
+      validateOnly_ = value;
+      bitField0_ |= 0x00000200;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
+     * </pre>
+     *
+     * <code>bool validate_only = 10;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearValidateOnly() {
+      bitField0_ = (bitField0_ & ~0x00000200);
+      validateOnly_ = false;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object actor_ = "";
+    /**
+     * <pre>
+     * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+     * any. At most 256 characters.
+     * </pre>
+     *
+     * <code>string actor = 11;</code>
+     * @return The actor.
+     */
+    public java.lang.String getActor() {
+      java.lang.Object ref = actor_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        actor_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+     * any. At most 256 characters.
+     * </pre>
+     *
+     * <code>string actor = 11;</code>
+     * @return The bytes for actor.
+     */
+    public com.google.protobuf.ByteString
+        getActorBytes() {
+      java.lang.Object ref = actor_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        actor_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+     * any. At most 256 characters.
+     * </pre>
+     *
+     * <code>string actor = 11;</code>
+     * @param value The actor to set.
+     * @return This builder for chaining.
+     */
+    public Builder setActor(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      actor_ = value;
+      bitField0_ |= 0x00000400;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+     * any. At most 256 characters.
+     * </pre>
+     *
+     * <code>string actor = 11;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearActor() {
+      actor_ = getDefaultInstance().getActor();
+      bitField0_ = (bitField0_ & ~0x00000400);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+     * any. At most 256 characters.
+     * </pre>
+     *
+     * <code>string actor = 11;</code>
+     * @param value The bytes for actor to set.
+     * @return This builder for chaining.
+     */
+    public Builder setActorBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      actor_ = value;
+      bitField0_ |= 0x00000400;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object reason_ = "";
+    /**
+     * <pre>
+     * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+     * </pre>
+     *
+     * <code>string reason = 12;</code>
+     * @return The reason.
+     */
+    public java.lang.String getReason() {
+      java.lang.Object ref = reason_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        reason_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+     * </pre>
+     *
+     * <code>string reason = 12;</code>
+     * @return The bytes for reason.
+     */
+    public com.google.protobuf.ByteString
+        getReasonBytes() {
+      java.lang.Object ref = reason_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        reason_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+     * </pre>
+     *
+     * <code>string reason = 12;</code>
+     * @param value The reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReason(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      reason_ = value;
+      bitField0_ |= 0x00000800;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+     * </pre>
+     *
+     * <code>string reason = 12;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearReason() {
+      reason_ = getDefaultInstance().getReason();
+      bitField0_ = (bitField0_ & ~0x00000800);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+     * </pre>
+     *
+     * <code>string reason = 12;</code>
+     * @param value The bytes for reason to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReasonBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      reason_ = value;
+      bitField0_ |= 0x00000800;
+      onChanged();
+      return this;
+    }
+
+    private boolean includePrevious_ ;
+    /**
+     * <pre>
+     * Whether the answer is to have the document before the change.
+     * </pre>
+     *
+     * <code>bool include_previous = 13;</code>
+     * @return The includePrevious.
+     */
+    @java.lang.Override
+    public boolean getIncludePrevious() {
+      return includePrevious_;
+    }
+    /**
+     * <pre>
+     * Whether the answer is to have the document before the change.
+     * </pre>
+     *
+     * <code>bool include_previous = 13;</code>
+     * @param value The includePrevious to set.
+     * @return This builder for chaining.
+     */
+    public Builder setIncludePrevious(boolean value) {
+
+      includePrevious_ = value;
+      bitField0_ |= 0x00001000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether the answer is to have the document before the change.
+     * </pre>
+     *
+     * <code>bool include_previous = 13;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearIncludePrevious() {
+      bitField0_ = (bitField0_ & ~0x00001000);
+      includePrevious_ = false;
+      onChanged();
       return this;
     }
     @java.lang.Override

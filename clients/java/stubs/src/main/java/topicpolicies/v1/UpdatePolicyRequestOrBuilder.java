@@ -10,7 +10,8 @@ public interface UpdatePolicyRequestOrBuilder extends
 
   /**
    * <pre>
-   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+   * 1,024 characters.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -19,7 +20,8 @@ public interface UpdatePolicyRequestOrBuilder extends
   java.lang.String getTopic();
   /**
    * <pre>
-   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic.
+   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
+   * 1,024 characters.
    * </pre>
    *
    * <code>string topic = 1;</code>
@@ -30,7 +32,7 @@ public interface UpdatePolicyRequestOrBuilder extends
 
   /**
    * <pre>
-   * The scope; unspecified means LOCAL.
+   * The scope. Unset: LOCAL.
    * </pre>
    *
    * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -39,7 +41,7 @@ public interface UpdatePolicyRequestOrBuilder extends
   int getScopeValue();
   /**
    * <pre>
-   * The scope; unspecified means LOCAL.
+   * The scope. Unset: LOCAL.
    * </pre>
    *
    * <code>.topicpolicies.v1.Scope scope = 2;</code>
@@ -49,7 +51,8 @@ public interface UpdatePolicyRequestOrBuilder extends
 
   /**
    * <pre>
-   * The new values of the masked fields. A masked field that is not set here is cleared.
+   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+   * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
    * </pre>
    *
    * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -58,7 +61,8 @@ public interface UpdatePolicyRequestOrBuilder extends
   boolean hasPolicies();
   /**
    * <pre>
-   * The new values of the masked fields. A masked field that is not set here is cleared.
+   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+   * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
    * </pre>
    *
    * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -67,7 +71,8 @@ public interface UpdatePolicyRequestOrBuilder extends
   topicpolicies.v1.TopicPolicies getPolicies();
   /**
    * <pre>
-   * The new values of the masked fields. A masked field that is not set here is cleared.
+   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
+   * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
    * </pre>
    *
    * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
@@ -77,8 +82,9 @@ public interface UpdatePolicyRequestOrBuilder extends
   /**
    * <pre>
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-   * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+   * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+   * where they are what is set.
    * </pre>
    *
    * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -88,8 +94,9 @@ public interface UpdatePolicyRequestOrBuilder extends
   /**
    * <pre>
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-   * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+   * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+   * where they are what is set.
    * </pre>
    *
    * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -99,8 +106,9 @@ public interface UpdatePolicyRequestOrBuilder extends
   /**
    * <pre>
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Absent or empty: the fields that
-   * are set in `policies`. Protobuf's JSON form of a mask cannot carry map keys: name the whole map there.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
+   * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
+   * where they are what is set.
    * </pre>
    *
    * <code>.google.protobuf.FieldMask update_mask = 4;</code>
@@ -109,82 +117,20 @@ public interface UpdatePolicyRequestOrBuilder extends
 
   /**
    * <pre>
-   * Does nothing (outcome SKIPPED) when there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist).
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>bool skip_if_absent = 5;</code>
-   * @return The skipIfAbsent.
-   */
-  boolean getSkipIfAbsent();
-
-  /**
-   * <pre>
-   * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-   * </pre>
-   *
-   * <code>string etag = 6;</code>
-   * @return The etag.
-   */
-  java.lang.String getEtag();
-  /**
-   * <pre>
-   * The version that the document must have; otherwise the answer is ABORTED. Empty: any.
-   * </pre>
-   *
-   * <code>string etag = 6;</code>
-   * @return The bytes for etag.
-   */
-  com.google.protobuf.ByteString
-      getEtagBytes();
-
-  /**
-   * <pre>
-   * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-   * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-   * </pre>
-   *
-   * <code>string request_id = 7;</code>
-   * @return The requestId.
-   */
-  java.lang.String getRequestId();
-  /**
-   * <pre>
-   * A UUID of the caller's, so that the request can be repeated: the first answer is given again. Empty: the server makes one. With or
-   * without dashes, in either case; all answers write it as its 32 hexadecimal digits, in lower case and without dashes, as the log does.
-   * </pre>
-   *
-   * <code>string request_id = 7;</code>
-   * @return The bytes for requestId.
-   */
-  com.google.protobuf.ByteString
-      getRequestIdBytes();
-
-  /**
-   * <pre>
-   * Checks everything and answers what would be, without writing.
-   * </pre>
-   *
-   * <code>bool validate_only = 8;</code>
-   * @return The validateOnly.
-   */
-  boolean getValidateOnly();
-
-  /**
-   * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
-   * </pre>
-   *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   int getListOperationsCount();
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   boolean containsListOperations(
       java.lang.String key);
@@ -196,21 +142,21 @@ public interface UpdatePolicyRequestOrBuilder extends
   getListOperations();
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   java.util.Map<java.lang.String, topicpolicies.v1.ListOperation>
   getListOperationsMap();
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   /* nullable */
 topicpolicies.v1.ListOperation getListOperationsOrDefault(
@@ -219,11 +165,11 @@ topicpolicies.v1.ListOperation getListOperationsOrDefault(
 topicpolicies.v1.ListOperation         defaultValue);
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   topicpolicies.v1.ListOperation getListOperationsOrThrow(
       java.lang.String key);
@@ -235,33 +181,166 @@ topicpolicies.v1.ListOperation         defaultValue);
   getListOperationsValue();
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   java.util.Map<java.lang.String, java.lang.Integer>
   getListOperationsValueMap();
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   int getListOperationsValueOrDefault(
       java.lang.String key,
       int defaultValue);
   /**
    * <pre>
-   * What to do with list fields named in the mask, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced.
+   * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
+   * A list that is not named here is replaced. At most these 3.
    * </pre>
    *
-   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 9;</code>
+   * <code>map&lt;string, .topicpolicies.v1.ListOperation&gt; list_operations = 5;</code>
    */
   int getListOperationsValueOrThrow(
       java.lang.String key);
+
+  /**
+   * <pre>
+   * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+   * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+   * </pre>
+   *
+   * <code>string etag = 6;</code>
+   * @return The etag.
+   */
+  java.lang.String getEtag();
+  /**
+   * <pre>
+   * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
+   * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+   * </pre>
+   *
+   * <code>string etag = 6;</code>
+   * @return The bytes for etag.
+   */
+  com.google.protobuf.ByteString
+      getEtagBytes();
+
+  /**
+   * <pre>
+   * Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
+   * </pre>
+   *
+   * <code>bool must_not_exist = 7;</code>
+   * @return The mustNotExist.
+   */
+  boolean getMustNotExist();
+
+  /**
+   * <pre>
+   * Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
+   * with `must_not_exist`.
+   * </pre>
+   *
+   * <code>bool skip_if_absent = 8;</code>
+   * @return The skipIfAbsent.
+   */
+  boolean getSkipIfAbsent();
+
+  /**
+   * <pre>
+   * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+   * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+   * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+   * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+   * the server makes one.
+   * </pre>
+   *
+   * <code>string request_id = 9;</code>
+   * @return The requestId.
+   */
+  java.lang.String getRequestId();
+  /**
+   * <pre>
+   * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
+   * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
+   * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
+   * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
+   * the server makes one.
+   * </pre>
+   *
+   * <code>string request_id = 9;</code>
+   * @return The bytes for requestId.
+   */
+  com.google.protobuf.ByteString
+      getRequestIdBytes();
+
+  /**
+   * <pre>
+   * Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
+   * </pre>
+   *
+   * <code>bool validate_only = 10;</code>
+   * @return The validateOnly.
+   */
+  boolean getValidateOnly();
+
+  /**
+   * <pre>
+   * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+   * any. At most 256 characters.
+   * </pre>
+   *
+   * <code>string actor = 11;</code>
+   * @return The actor.
+   */
+  java.lang.String getActor();
+  /**
+   * <pre>
+   * Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
+   * any. At most 256 characters.
+   * </pre>
+   *
+   * <code>string actor = 11;</code>
+   * @return The bytes for actor.
+   */
+  com.google.protobuf.ByteString
+      getActorBytes();
+
+  /**
+   * <pre>
+   * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+   * </pre>
+   *
+   * <code>string reason = 12;</code>
+   * @return The reason.
+   */
+  java.lang.String getReason();
+  /**
+   * <pre>
+   * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+   * </pre>
+   *
+   * <code>string reason = 12;</code>
+   * @return The bytes for reason.
+   */
+  com.google.protobuf.ByteString
+      getReasonBytes();
+
+  /**
+   * <pre>
+   * Whether the answer is to have the document before the change.
+   * </pre>
+   *
+   * <code>bool include_previous = 13;</code>
+   * @return The includePrevious.
+   */
+  boolean getIncludePrevious();
 }

@@ -21,8 +21,6 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private UpdatePolicyResponse() {
-    topic_ = "";
-    scope_ = 0;
     version_ = "";
     previousVersion_ = "";
     outcome_ = 0;
@@ -50,126 +48,56 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int TOPIC_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object topic_ = "";
+  public static final int DOCUMENT_FIELD_NUMBER = 1;
+  private topicpolicies.v1.PolicyDocument document_;
   /**
    * <pre>
-   * The topic's full name.
+   * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+   * and the document is not known any more, because there were changes since.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return Whether the document field is set.
    */
   @java.lang.Override
-  public java.lang.String getTopic() {
-    java.lang.Object ref = topic_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs =
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      topic_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * The topic's full name.
-   * </pre>
-   *
-   * <code>string topic = 1;</code>
-   * @return The bytes for topic.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTopicBytes() {
-    java.lang.Object ref = topic_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b =
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      topic_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int SCOPE_FIELD_NUMBER = 2;
-  private int scope_ = 0;
-  /**
-   * <pre>
-   * The scope.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The enum numeric value on the wire for scope.
-   */
-  @java.lang.Override public int getScopeValue() {
-    return scope_;
-  }
-  /**
-   * <pre>
-   * The scope.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The scope.
-   */
-  @java.lang.Override public topicpolicies.v1.Scope getScope() {
-    topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-    return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-  }
-
-  public static final int POLICIES_FIELD_NUMBER = 3;
-  private topicpolicies.v1.TopicPolicies policies_;
-  /**
-   * <pre>
-   * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
-   * @return Whether the policies field is set.
-   */
-  @java.lang.Override
-  public boolean hasPolicies() {
+  public boolean hasDocument() {
     return ((bitField0_ & 0x00000001) != 0);
   }
   /**
    * <pre>
-   * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+   * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+   * and the document is not known any more, because there were changes since.
    * </pre>
    *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
-   * @return The policies.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return The document.
    */
   @java.lang.Override
-  public topicpolicies.v1.TopicPolicies getPolicies() {
-    return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+  public topicpolicies.v1.PolicyDocument getDocument() {
+    return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
   }
   /**
    * <pre>
-   * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+   * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+   * and the document is not known any more, because there were changes since.
    * </pre>
    *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder() {
-    return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+  public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder() {
+    return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
   }
 
-  public static final int VERSION_FIELD_NUMBER = 4;
+  public static final int VERSION_FIELD_NUMBER = 7;
   @SuppressWarnings("serial")
   private volatile java.lang.Object version_ = "";
   /**
    * <pre>
-   * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
+   * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
    * </pre>
    *
-   * <code>string version = 4;</code>
+   * <code>string version = 7;</code>
    * @return The version.
    */
   @java.lang.Override
@@ -187,10 +115,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
+   * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
    * </pre>
    *
-   * <code>string version = 4;</code>
+   * <code>string version = 7;</code>
    * @return The bytes for version.
    */
   @java.lang.Override
@@ -208,15 +136,16 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int PREVIOUS_VERSION_FIELD_NUMBER = 5;
+  public static final int PREVIOUS_VERSION_FIELD_NUMBER = 2;
   @SuppressWarnings("serial")
   private volatile java.lang.Object previousVersion_ = "";
   /**
    * <pre>
-   * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+   * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+   * only if this answers a repeat of which it is no longer known.
    * </pre>
    *
-   * <code>string previous_version = 5;</code>
+   * <code>string previous_version = 2;</code>
    * @return The previousVersion.
    */
   @java.lang.Override
@@ -234,10 +163,11 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+   * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+   * only if this answers a repeat of which it is no longer known.
    * </pre>
    *
-   * <code>string previous_version = 5;</code>
+   * <code>string previous_version = 2;</code>
    * @return The bytes for previousVersion.
    */
   @java.lang.Override
@@ -255,14 +185,52 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int OUTCOME_FIELD_NUMBER = 6;
+  public static final int PREVIOUS_FIELD_NUMBER = 3;
+  private topicpolicies.v1.PolicyDocument previous_;
+  /**
+   * <pre>
+   * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return Whether the previous field is set.
+   */
+  @java.lang.Override
+  public boolean hasPrevious() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return The previous.
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocument getPrevious() {
+    return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+  }
+  /**
+   * <pre>
+   * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   */
+  @java.lang.Override
+  public topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder() {
+    return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+  }
+
+  public static final int OUTCOME_FIELD_NUMBER = 4;
   private int outcome_ = 0;
   /**
    * <pre>
    * What became of it.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+   * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
    * @return The enum numeric value on the wire for outcome.
    */
   @java.lang.Override public int getOutcomeValue() {
@@ -273,7 +241,7 @@ private static final long serialVersionUID = 0L;
    * What became of it.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+   * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
    * @return The outcome.
    */
   @java.lang.Override public topicpolicies.v1.UpdateOutcome getOutcome() {
@@ -281,16 +249,15 @@ private static final long serialVersionUID = 0L;
     return result == null ? topicpolicies.v1.UpdateOutcome.UNRECOGNIZED : result;
   }
 
-  public static final int REQUEST_ID_FIELD_NUMBER = 7;
+  public static final int REQUEST_ID_FIELD_NUMBER = 5;
   @SuppressWarnings("serial")
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-   * history.
+   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
    * </pre>
    *
-   * <code>string request_id = 7;</code>
+   * <code>string request_id = 5;</code>
    * @return The requestId.
    */
   @java.lang.Override
@@ -308,11 +275,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-   * history.
+   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
    * </pre>
    *
-   * <code>string request_id = 7;</code>
+   * <code>string request_id = 5;</code>
    * @return The bytes for requestId.
    */
   @java.lang.Override
@@ -330,19 +296,19 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int REPEATED_FIELD_NUMBER = 8;
-  private boolean repeated_ = false;
+  public static final int REPLAYED_FIELD_NUMBER = 6;
+  private boolean replayed_ = false;
   /**
    * <pre>
    * Whether this is the answer to an earlier request of the same id, given again.
    * </pre>
    *
-   * <code>bool repeated = 8;</code>
-   * @return The repeated.
+   * <code>bool replayed = 6;</code>
+   * @return The replayed.
    */
   @java.lang.Override
-  public boolean getRepeated() {
-    return repeated_;
+  public boolean getReplayed() {
+    return replayed_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -359,29 +325,26 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 1, topic_);
-    }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
-      output.writeEnum(2, scope_);
-    }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(3, getPolicies());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 4, version_);
+      output.writeMessage(1, getDocument());
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(previousVersion_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 5, previousVersion_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 2, previousVersion_);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(3, getPrevious());
     }
     if (outcome_ != topicpolicies.v1.UpdateOutcome.UPDATE_OUTCOME_UNSPECIFIED.getNumber()) {
-      output.writeEnum(6, outcome_);
+      output.writeEnum(4, outcome_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, requestId_);
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 5, requestId_);
     }
-    if (repeated_ != false) {
-      output.writeBool(8, repeated_);
+    if (replayed_ != false) {
+      output.writeBool(6, replayed_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, version_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -392,33 +355,30 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(topic_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, topic_);
-    }
-    if (scope_ != topicpolicies.v1.Scope.SCOPE_UNSPECIFIED.getNumber()) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(2, scope_);
-    }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(3, getPolicies());
-    }
-    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(4, version_);
+        .computeMessageSize(1, getDocument());
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(previousVersion_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(5, previousVersion_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(2, previousVersion_);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, getPrevious());
     }
     if (outcome_ != topicpolicies.v1.UpdateOutcome.UPDATE_OUTCOME_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
-        .computeEnumSize(6, outcome_);
+        .computeEnumSize(4, outcome_);
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(requestId_)) {
-      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, requestId_);
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(5, requestId_);
     }
-    if (repeated_ != false) {
+    if (replayed_ != false) {
       size += com.google.protobuf.CodedOutputStream
-        .computeBoolSize(8, repeated_);
+        .computeBoolSize(6, replayed_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(version_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, version_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -435,23 +395,25 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.UpdatePolicyResponse other = (topicpolicies.v1.UpdatePolicyResponse) obj;
 
-    if (!getTopic()
-        .equals(other.getTopic())) return false;
-    if (scope_ != other.scope_) return false;
-    if (hasPolicies() != other.hasPolicies()) return false;
-    if (hasPolicies()) {
-      if (!getPolicies()
-          .equals(other.getPolicies())) return false;
+    if (hasDocument() != other.hasDocument()) return false;
+    if (hasDocument()) {
+      if (!getDocument()
+          .equals(other.getDocument())) return false;
     }
     if (!getVersion()
         .equals(other.getVersion())) return false;
     if (!getPreviousVersion()
         .equals(other.getPreviousVersion())) return false;
+    if (hasPrevious() != other.hasPrevious()) return false;
+    if (hasPrevious()) {
+      if (!getPrevious()
+          .equals(other.getPrevious())) return false;
+    }
     if (outcome_ != other.outcome_) return false;
     if (!getRequestId()
         .equals(other.getRequestId())) return false;
-    if (getRepeated()
-        != other.getRepeated()) return false;
+    if (getReplayed()
+        != other.getReplayed()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -463,25 +425,25 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + TOPIC_FIELD_NUMBER;
-    hash = (53 * hash) + getTopic().hashCode();
-    hash = (37 * hash) + SCOPE_FIELD_NUMBER;
-    hash = (53 * hash) + scope_;
-    if (hasPolicies()) {
-      hash = (37 * hash) + POLICIES_FIELD_NUMBER;
-      hash = (53 * hash) + getPolicies().hashCode();
+    if (hasDocument()) {
+      hash = (37 * hash) + DOCUMENT_FIELD_NUMBER;
+      hash = (53 * hash) + getDocument().hashCode();
     }
     hash = (37 * hash) + VERSION_FIELD_NUMBER;
     hash = (53 * hash) + getVersion().hashCode();
     hash = (37 * hash) + PREVIOUS_VERSION_FIELD_NUMBER;
     hash = (53 * hash) + getPreviousVersion().hashCode();
+    if (hasPrevious()) {
+      hash = (37 * hash) + PREVIOUS_FIELD_NUMBER;
+      hash = (53 * hash) + getPrevious().hashCode();
+    }
     hash = (37 * hash) + OUTCOME_FIELD_NUMBER;
     hash = (53 * hash) + outcome_;
     hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
     hash = (53 * hash) + getRequestId().hashCode();
-    hash = (37 * hash) + REPEATED_FIELD_NUMBER;
+    hash = (37 * hash) + REPLAYED_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
-        getRepeated());
+        getReplayed());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -616,25 +578,29 @@ private static final long serialVersionUID = 0L;
     private void maybeForceBuilderInitialization() {
       if (com.google.protobuf.GeneratedMessageV3
               .alwaysUseFieldBuilders) {
-        getPoliciesFieldBuilder();
+        getDocumentFieldBuilder();
+        getPreviousFieldBuilder();
       }
     }
     @java.lang.Override
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      topic_ = "";
-      scope_ = 0;
-      policies_ = null;
-      if (policiesBuilder_ != null) {
-        policiesBuilder_.dispose();
-        policiesBuilder_ = null;
+      document_ = null;
+      if (documentBuilder_ != null) {
+        documentBuilder_.dispose();
+        documentBuilder_ = null;
       }
       version_ = "";
       previousVersion_ = "";
+      previous_ = null;
+      if (previousBuilder_ != null) {
+        previousBuilder_.dispose();
+        previousBuilder_ = null;
+      }
       outcome_ = 0;
       requestId_ = "";
-      repeated_ = false;
+      replayed_ = false;
       return this;
     }
 
@@ -668,33 +634,33 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(topicpolicies.v1.UpdatePolicyResponse result) {
       int from_bitField0_ = bitField0_;
-      if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.topic_ = topic_;
-      }
-      if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.scope_ = scope_;
-      }
       int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000004) != 0)) {
-        result.policies_ = policiesBuilder_ == null
-            ? policies_
-            : policiesBuilder_.build();
+      if (((from_bitField0_ & 0x00000001) != 0)) {
+        result.document_ = documentBuilder_ == null
+            ? document_
+            : documentBuilder_.build();
         to_bitField0_ |= 0x00000001;
       }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
+      if (((from_bitField0_ & 0x00000002) != 0)) {
         result.version_ = version_;
       }
-      if (((from_bitField0_ & 0x00000010) != 0)) {
+      if (((from_bitField0_ & 0x00000004) != 0)) {
         result.previousVersion_ = previousVersion_;
       }
-      if (((from_bitField0_ & 0x00000020) != 0)) {
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.previous_ = previousBuilder_ == null
+            ? previous_
+            : previousBuilder_.build();
+        to_bitField0_ |= 0x00000002;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
         result.outcome_ = outcome_;
       }
-      if (((from_bitField0_ & 0x00000040) != 0)) {
+      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.requestId_ = requestId_;
       }
-      if (((from_bitField0_ & 0x00000080) != 0)) {
-        result.repeated_ = repeated_;
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.replayed_ = replayed_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -743,37 +709,32 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.UpdatePolicyResponse other) {
       if (other == topicpolicies.v1.UpdatePolicyResponse.getDefaultInstance()) return this;
-      if (!other.getTopic().isEmpty()) {
-        topic_ = other.topic_;
-        bitField0_ |= 0x00000001;
-        onChanged();
-      }
-      if (other.scope_ != 0) {
-        setScopeValue(other.getScopeValue());
-      }
-      if (other.hasPolicies()) {
-        mergePolicies(other.getPolicies());
+      if (other.hasDocument()) {
+        mergeDocument(other.getDocument());
       }
       if (!other.getVersion().isEmpty()) {
         version_ = other.version_;
-        bitField0_ |= 0x00000008;
+        bitField0_ |= 0x00000002;
         onChanged();
       }
       if (!other.getPreviousVersion().isEmpty()) {
         previousVersion_ = other.previousVersion_;
-        bitField0_ |= 0x00000010;
+        bitField0_ |= 0x00000004;
         onChanged();
+      }
+      if (other.hasPrevious()) {
+        mergePrevious(other.getPrevious());
       }
       if (other.outcome_ != 0) {
         setOutcomeValue(other.getOutcomeValue());
       }
       if (!other.getRequestId().isEmpty()) {
         requestId_ = other.requestId_;
-        bitField0_ |= 0x00000040;
+        bitField0_ |= 0x00000020;
         onChanged();
       }
-      if (other.getRepeated() != false) {
-        setRepeated(other.getRepeated());
+      if (other.getReplayed() != false) {
+        setReplayed(other.getReplayed());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -802,47 +763,44 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              topic_ = input.readStringRequireUtf8();
+              input.readMessage(
+                  getDocumentFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000001;
               break;
             } // case 10
-            case 16: {
-              scope_ = input.readEnum();
-              bitField0_ |= 0x00000002;
-              break;
-            } // case 16
-            case 26: {
-              input.readMessage(
-                  getPoliciesFieldBuilder().getBuilder(),
-                  extensionRegistry);
+            case 18: {
+              previousVersion_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000004;
               break;
-            } // case 26
-            case 34: {
-              version_ = input.readStringRequireUtf8();
+            } // case 18
+            case 26: {
+              input.readMessage(
+                  getPreviousFieldBuilder().getBuilder(),
+                  extensionRegistry);
               bitField0_ |= 0x00000008;
               break;
-            } // case 34
-            case 42: {
-              previousVersion_ = input.readStringRequireUtf8();
+            } // case 26
+            case 32: {
+              outcome_ = input.readEnum();
               bitField0_ |= 0x00000010;
+              break;
+            } // case 32
+            case 42: {
+              requestId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000020;
               break;
             } // case 42
             case 48: {
-              outcome_ = input.readEnum();
-              bitField0_ |= 0x00000020;
+              replayed_ = input.readBool();
+              bitField0_ |= 0x00000040;
               break;
             } // case 48
             case 58: {
-              requestId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000040;
+              version_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000002;
               break;
             } // case 58
-            case 64: {
-              repeated_ = input.readBool();
-              bitField0_ |= 0x00000080;
-              break;
-            } // case 64
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -860,335 +818,179 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object topic_ = "";
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @return The topic.
-     */
-    public java.lang.String getTopic() {
-      java.lang.Object ref = topic_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        topic_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @return The bytes for topic.
-     */
-    public com.google.protobuf.ByteString
-        getTopicBytes() {
-      java.lang.Object ref = topic_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b =
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        topic_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @param value The topic to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTopic(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      topic_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearTopic() {
-      topic_ = getDefaultInstance().getTopic();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The topic's full name.
-     * </pre>
-     *
-     * <code>string topic = 1;</code>
-     * @param value The bytes for topic to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTopicBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      topic_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-
-    private int scope_ = 0;
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return The enum numeric value on the wire for scope.
-     */
-    @java.lang.Override public int getScopeValue() {
-      return scope_;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @param value The enum numeric value on the wire for scope to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScopeValue(int value) {
-      scope_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return The scope.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.Scope getScope() {
-      topicpolicies.v1.Scope result = topicpolicies.v1.Scope.forNumber(scope_);
-      return result == null ? topicpolicies.v1.Scope.UNRECOGNIZED : result;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @param value The scope to set.
-     * @return This builder for chaining.
-     */
-    public Builder setScope(topicpolicies.v1.Scope value) {
-      if (value == null) {
-        throw new NullPointerException();
-      }
-      bitField0_ |= 0x00000002;
-      scope_ = value.getNumber();
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * The scope.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Scope scope = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearScope() {
-      bitField0_ = (bitField0_ & ~0x00000002);
-      scope_ = 0;
-      onChanged();
-      return this;
-    }
-
-    private topicpolicies.v1.TopicPolicies policies_;
+    private topicpolicies.v1.PolicyDocument document_;
     private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder> policiesBuilder_;
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> documentBuilder_;
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
-     * @return Whether the policies field is set.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     * @return Whether the document field is set.
      */
-    public boolean hasPolicies() {
-      return ((bitField0_ & 0x00000004) != 0);
+    public boolean hasDocument() {
+      return ((bitField0_ & 0x00000001) != 0);
     }
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
-     * @return The policies.
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+     * @return The document.
      */
-    public topicpolicies.v1.TopicPolicies getPolicies() {
-      if (policiesBuilder_ == null) {
-        return policies_ == null ? topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+    public topicpolicies.v1.PolicyDocument getDocument() {
+      if (documentBuilder_ == null) {
+        return document_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
       } else {
-        return policiesBuilder_.getMessage();
+        return documentBuilder_.getMessage();
       }
     }
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder setPolicies(topicpolicies.v1.TopicPolicies value) {
-      if (policiesBuilder_ == null) {
+    public Builder setDocument(topicpolicies.v1.PolicyDocument value) {
+      if (documentBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        policies_ = value;
+        document_ = value;
       } else {
-        policiesBuilder_.setMessage(value);
+        documentBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder setPolicies(
-        topicpolicies.v1.TopicPolicies.Builder builderForValue) {
-      if (policiesBuilder_ == null) {
-        policies_ = builderForValue.build();
+    public Builder setDocument(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (documentBuilder_ == null) {
+        document_ = builderForValue.build();
       } else {
-        policiesBuilder_.setMessage(builderForValue.build());
+        documentBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder mergePolicies(topicpolicies.v1.TopicPolicies value) {
-      if (policiesBuilder_ == null) {
-        if (((bitField0_ & 0x00000004) != 0) &&
-          policies_ != null &&
-          policies_ != topicpolicies.v1.TopicPolicies.getDefaultInstance()) {
-          getPoliciesBuilder().mergeFrom(value);
+    public Builder mergeDocument(topicpolicies.v1.PolicyDocument value) {
+      if (documentBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0) &&
+          document_ != null &&
+          document_ != topicpolicies.v1.PolicyDocument.getDefaultInstance()) {
+          getDocumentBuilder().mergeFrom(value);
         } else {
-          policies_ = value;
+          document_ = value;
         }
       } else {
-        policiesBuilder_.mergeFrom(value);
+        documentBuilder_.mergeFrom(value);
       }
-      if (policies_ != null) {
-        bitField0_ |= 0x00000004;
+      if (document_ != null) {
+        bitField0_ |= 0x00000001;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public Builder clearPolicies() {
-      bitField0_ = (bitField0_ & ~0x00000004);
-      policies_ = null;
-      if (policiesBuilder_ != null) {
-        policiesBuilder_.dispose();
-        policiesBuilder_ = null;
+    public Builder clearDocument() {
+      bitField0_ = (bitField0_ & ~0x00000001);
+      document_ = null;
+      if (documentBuilder_ != null) {
+        documentBuilder_.dispose();
+        documentBuilder_ = null;
       }
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public topicpolicies.v1.TopicPolicies.Builder getPoliciesBuilder() {
-      bitField0_ |= 0x00000004;
+    public topicpolicies.v1.PolicyDocument.Builder getDocumentBuilder() {
+      bitField0_ |= 0x00000001;
       onChanged();
-      return getPoliciesFieldBuilder().getBuilder();
+      return getDocumentFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
-    public topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder() {
-      if (policiesBuilder_ != null) {
-        return policiesBuilder_.getMessageOrBuilder();
+    public topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder() {
+      if (documentBuilder_ != null) {
+        return documentBuilder_.getMessageOrBuilder();
       } else {
-        return policies_ == null ?
-            topicpolicies.v1.TopicPolicies.getDefaultInstance() : policies_;
+        return document_ == null ?
+            topicpolicies.v1.PolicyDocument.getDefaultInstance() : document_;
       }
     }
     /**
      * <pre>
-     * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
+     * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+     * and the document is not known any more, because there were changes since.
      * </pre>
      *
-     * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
+     * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>
-        getPoliciesFieldBuilder() {
-      if (policiesBuilder_ == null) {
-        policiesBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.TopicPolicies, topicpolicies.v1.TopicPolicies.Builder, topicpolicies.v1.TopicPoliciesOrBuilder>(
-                getPolicies(),
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getDocumentFieldBuilder() {
+      if (documentBuilder_ == null) {
+        documentBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                getDocument(),
                 getParentForChildren(),
                 isClean());
-        policies_ = null;
+        document_ = null;
       }
-      return policiesBuilder_;
+      return documentBuilder_;
     }
 
     private java.lang.Object version_ = "";
     /**
      * <pre>
-     * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
+     * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string version = 4;</code>
+     * <code>string version = 7;</code>
      * @return The version.
      */
     public java.lang.String getVersion() {
@@ -1205,10 +1007,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
+     * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string version = 4;</code>
+     * <code>string version = 7;</code>
      * @return The bytes for version.
      */
     public com.google.protobuf.ByteString
@@ -1226,10 +1028,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
+     * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string version = 4;</code>
+     * <code>string version = 7;</code>
      * @param value The version to set.
      * @return This builder for chaining.
      */
@@ -1237,30 +1039,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       version_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
+     * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string version = 4;</code>
+     * <code>string version = 7;</code>
      * @return This builder for chaining.
      */
     public Builder clearVersion() {
       version_ = getDefaultInstance().getVersion();
-      bitField0_ = (bitField0_ & ~0x00000008);
+      bitField0_ = (bitField0_ & ~0x00000002);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
+     * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string version = 4;</code>
+     * <code>string version = 7;</code>
      * @param value The bytes for version to set.
      * @return This builder for chaining.
      */
@@ -1269,7 +1071,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       version_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
@@ -1277,10 +1079,11 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object previousVersion_ = "";
     /**
      * <pre>
-     * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+     * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+     * only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string previous_version = 5;</code>
+     * <code>string previous_version = 2;</code>
      * @return The previousVersion.
      */
     public java.lang.String getPreviousVersion() {
@@ -1297,10 +1100,11 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+     * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+     * only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string previous_version = 5;</code>
+     * <code>string previous_version = 2;</code>
      * @return The bytes for previousVersion.
      */
     public com.google.protobuf.ByteString
@@ -1318,10 +1122,11 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+     * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+     * only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string previous_version = 5;</code>
+     * <code>string previous_version = 2;</code>
      * @param value The previousVersion to set.
      * @return This builder for chaining.
      */
@@ -1329,30 +1134,32 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       previousVersion_ = value;
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+     * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+     * only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string previous_version = 5;</code>
+     * <code>string previous_version = 2;</code>
      * @return This builder for chaining.
      */
     public Builder clearPreviousVersion() {
       previousVersion_ = getDefaultInstance().getPreviousVersion();
-      bitField0_ = (bitField0_ & ~0x00000010);
+      bitField0_ = (bitField0_ & ~0x00000004);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+     * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+     * only if this answers a repeat of which it is no longer known.
      * </pre>
      *
-     * <code>string previous_version = 5;</code>
+     * <code>string previous_version = 2;</code>
      * @param value The bytes for previousVersion to set.
      * @return This builder for chaining.
      */
@@ -1361,9 +1168,166 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       previousVersion_ = value;
-      bitField0_ |= 0x00000010;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
+    }
+
+    private topicpolicies.v1.PolicyDocument previous_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder> previousBuilder_;
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     * @return Whether the previous field is set.
+     */
+    public boolean hasPrevious() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     * @return The previous.
+     */
+    public topicpolicies.v1.PolicyDocument getPrevious() {
+      if (previousBuilder_ == null) {
+        return previous_ == null ? topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+      } else {
+        return previousBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public Builder setPrevious(topicpolicies.v1.PolicyDocument value) {
+      if (previousBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        previous_ = value;
+      } else {
+        previousBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public Builder setPrevious(
+        topicpolicies.v1.PolicyDocument.Builder builderForValue) {
+      if (previousBuilder_ == null) {
+        previous_ = builderForValue.build();
+      } else {
+        previousBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public Builder mergePrevious(topicpolicies.v1.PolicyDocument value) {
+      if (previousBuilder_ == null) {
+        if (((bitField0_ & 0x00000008) != 0) &&
+          previous_ != null &&
+          previous_ != topicpolicies.v1.PolicyDocument.getDefaultInstance()) {
+          getPreviousBuilder().mergeFrom(value);
+        } else {
+          previous_ = value;
+        }
+      } else {
+        previousBuilder_.mergeFrom(value);
+      }
+      if (previous_ != null) {
+        bitField0_ |= 0x00000008;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public Builder clearPrevious() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      previous_ = null;
+      if (previousBuilder_ != null) {
+        previousBuilder_.dispose();
+        previousBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public topicpolicies.v1.PolicyDocument.Builder getPreviousBuilder() {
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return getPreviousFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    public topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder() {
+      if (previousBuilder_ != null) {
+        return previousBuilder_.getMessageOrBuilder();
+      } else {
+        return previous_ == null ?
+            topicpolicies.v1.PolicyDocument.getDefaultInstance() : previous_;
+      }
+    }
+    /**
+     * <pre>
+     * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+     * </pre>
+     *
+     * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilderV3<
+        topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>
+        getPreviousFieldBuilder() {
+      if (previousBuilder_ == null) {
+        previousBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            topicpolicies.v1.PolicyDocument, topicpolicies.v1.PolicyDocument.Builder, topicpolicies.v1.PolicyDocumentOrBuilder>(
+                getPrevious(),
+                getParentForChildren(),
+                isClean());
+        previous_ = null;
+      }
+      return previousBuilder_;
     }
 
     private int outcome_ = 0;
@@ -1372,7 +1336,7 @@ private static final long serialVersionUID = 0L;
      * What became of it.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+     * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
      * @return The enum numeric value on the wire for outcome.
      */
     @java.lang.Override public int getOutcomeValue() {
@@ -1383,13 +1347,13 @@ private static final long serialVersionUID = 0L;
      * What became of it.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+     * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
      * @param value The enum numeric value on the wire for outcome to set.
      * @return This builder for chaining.
      */
     public Builder setOutcomeValue(int value) {
       outcome_ = value;
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
@@ -1398,7 +1362,7 @@ private static final long serialVersionUID = 0L;
      * What became of it.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+     * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
      * @return The outcome.
      */
     @java.lang.Override
@@ -1411,7 +1375,7 @@ private static final long serialVersionUID = 0L;
      * What became of it.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+     * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
      * @param value The outcome to set.
      * @return This builder for chaining.
      */
@@ -1419,7 +1383,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) {
         throw new NullPointerException();
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000010;
       outcome_ = value.getNumber();
       onChanged();
       return this;
@@ -1429,11 +1393,11 @@ private static final long serialVersionUID = 0L;
      * What became of it.
      * </pre>
      *
-     * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+     * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
      * @return This builder for chaining.
      */
     public Builder clearOutcome() {
-      bitField0_ = (bitField0_ & ~0x00000020);
+      bitField0_ = (bitField0_ & ~0x00000010);
       outcome_ = 0;
       onChanged();
       return this;
@@ -1442,11 +1406,10 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-     * history.
+     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
      * </pre>
      *
-     * <code>string request_id = 7;</code>
+     * <code>string request_id = 5;</code>
      * @return The requestId.
      */
     public java.lang.String getRequestId() {
@@ -1463,11 +1426,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-     * history.
+     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
      * </pre>
      *
-     * <code>string request_id = 7;</code>
+     * <code>string request_id = 5;</code>
      * @return The bytes for requestId.
      */
     public com.google.protobuf.ByteString
@@ -1485,11 +1447,10 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-     * history.
+     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
      * </pre>
      *
-     * <code>string request_id = 7;</code>
+     * <code>string request_id = 5;</code>
      * @param value The requestId to set.
      * @return This builder for chaining.
      */
@@ -1497,32 +1458,30 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       requestId_ = value;
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-     * history.
+     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
      * </pre>
      *
-     * <code>string request_id = 7;</code>
+     * <code>string request_id = 5;</code>
      * @return This builder for chaining.
      */
     public Builder clearRequestId() {
       requestId_ = getDefaultInstance().getRequestId();
-      bitField0_ = (bitField0_ & ~0x00000040);
+      bitField0_ = (bitField0_ & ~0x00000020);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-     * history.
+     * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
      * </pre>
      *
-     * <code>string request_id = 7;</code>
+     * <code>string request_id = 5;</code>
      * @param value The bytes for requestId to set.
      * @return This builder for chaining.
      */
@@ -1531,51 +1490,51 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       requestId_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+
+    private boolean replayed_ ;
+    /**
+     * <pre>
+     * Whether this is the answer to an earlier request of the same id, given again.
+     * </pre>
+     *
+     * <code>bool replayed = 6;</code>
+     * @return The replayed.
+     */
+    @java.lang.Override
+    public boolean getReplayed() {
+      return replayed_;
+    }
+    /**
+     * <pre>
+     * Whether this is the answer to an earlier request of the same id, given again.
+     * </pre>
+     *
+     * <code>bool replayed = 6;</code>
+     * @param value The replayed to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReplayed(boolean value) {
+
+      replayed_ = value;
       bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
-
-    private boolean repeated_ ;
     /**
      * <pre>
      * Whether this is the answer to an earlier request of the same id, given again.
      * </pre>
      *
-     * <code>bool repeated = 8;</code>
-     * @return The repeated.
-     */
-    @java.lang.Override
-    public boolean getRepeated() {
-      return repeated_;
-    }
-    /**
-     * <pre>
-     * Whether this is the answer to an earlier request of the same id, given again.
-     * </pre>
-     *
-     * <code>bool repeated = 8;</code>
-     * @param value The repeated to set.
+     * <code>bool replayed = 6;</code>
      * @return This builder for chaining.
      */
-    public Builder setRepeated(boolean value) {
-
-      repeated_ = value;
-      bitField0_ |= 0x00000080;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Whether this is the answer to an earlier request of the same id, given again.
-     * </pre>
-     *
-     * <code>bool repeated = 8;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearRepeated() {
-      bitField0_ = (bitField0_ & ~0x00000080);
-      repeated_ = false;
+    public Builder clearReplayed() {
+      bitField0_ = (bitField0_ & ~0x00000040);
+      replayed_ = false;
       onChanged();
       return this;
     }

@@ -10,85 +10,49 @@ public interface UpdatePolicyResponseOrBuilder extends
 
   /**
    * <pre>
-   * The topic's full name.
+   * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+   * and the document is not known any more, because there were changes since.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return Whether the document field is set.
    */
-  java.lang.String getTopic();
+  boolean hasDocument();
   /**
    * <pre>
-   * The topic's full name.
+   * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+   * and the document is not known any more, because there were changes since.
    * </pre>
    *
-   * <code>string topic = 1;</code>
-   * @return The bytes for topic.
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   * @return The document.
    */
-  com.google.protobuf.ByteString
-      getTopicBytes();
+  topicpolicies.v1.PolicyDocument getDocument();
+  /**
+   * <pre>
+   * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
+   * and the document is not known any more, because there were changes since.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument document = 1;</code>
+   */
+  topicpolicies.v1.PolicyDocumentOrBuilder getDocumentOrBuilder();
 
   /**
    * <pre>
-   * The scope.
+   * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The enum numeric value on the wire for scope.
-   */
-  int getScopeValue();
-  /**
-   * <pre>
-   * The scope.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Scope scope = 2;</code>
-   * @return The scope.
-   */
-  topicpolicies.v1.Scope getScope();
-
-  /**
-   * <pre>
-   * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
-   * @return Whether the policies field is set.
-   */
-  boolean hasPolicies();
-  /**
-   * <pre>
-   * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
-   * @return The policies.
-   */
-  topicpolicies.v1.TopicPolicies getPolicies();
-  /**
-   * <pre>
-   * The document after the change; unset if there is none, or if this answers a repeat whose document is no longer known.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.TopicPolicies policies = 3;</code>
-   */
-  topicpolicies.v1.TopicPoliciesOrBuilder getPoliciesOrBuilder();
-
-  /**
-   * <pre>
-   * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
-   * </pre>
-   *
-   * <code>string version = 4;</code>
+   * <code>string version = 7;</code>
    * @return The version.
    */
   java.lang.String getVersion();
   /**
    * <pre>
-   * The document's version after the change. With `validate_only` the present version. Empty only for a repeat whose own event was compacted away.
+   * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
    * </pre>
    *
-   * <code>string version = 4;</code>
+   * <code>string version = 7;</code>
    * @return The bytes for version.
    */
   com.google.protobuf.ByteString
@@ -96,19 +60,21 @@ public interface UpdatePolicyResponseOrBuilder extends
 
   /**
    * <pre>
-   * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+   * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+   * only if this answers a repeat of which it is no longer known.
    * </pre>
    *
-   * <code>string previous_version = 5;</code>
+   * <code>string previous_version = 2;</code>
    * @return The previousVersion.
    */
   java.lang.String getPreviousVersion();
   /**
    * <pre>
-   * The version that the change was applied to. Along all changes of a policy key, each `version` is the next one's `previous_version`.
+   * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
+   * only if this answers a repeat of which it is no longer known.
    * </pre>
    *
-   * <code>string previous_version = 5;</code>
+   * <code>string previous_version = 2;</code>
    * @return The bytes for previousVersion.
    */
   com.google.protobuf.ByteString
@@ -116,10 +82,37 @@ public interface UpdatePolicyResponseOrBuilder extends
 
   /**
    * <pre>
+   * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return Whether the previous field is set.
+   */
+  boolean hasPrevious();
+  /**
+   * <pre>
+   * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   * @return The previous.
+   */
+  topicpolicies.v1.PolicyDocument getPrevious();
+  /**
+   * <pre>
+   * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+   * </pre>
+   *
+   * <code>.topicpolicies.v1.PolicyDocument previous = 3;</code>
+   */
+  topicpolicies.v1.PolicyDocumentOrBuilder getPreviousOrBuilder();
+
+  /**
+   * <pre>
    * What became of it.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+   * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
    * @return The enum numeric value on the wire for outcome.
    */
   int getOutcomeValue();
@@ -128,28 +121,26 @@ public interface UpdatePolicyResponseOrBuilder extends
    * What became of it.
    * </pre>
    *
-   * <code>.topicpolicies.v1.UpdateOutcome outcome = 6;</code>
+   * <code>.topicpolicies.v1.UpdateOutcome outcome = 4;</code>
    * @return The outcome.
    */
   topicpolicies.v1.UpdateOutcome getOutcome();
 
   /**
    * <pre>
-   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-   * history.
+   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
    * </pre>
    *
-   * <code>string request_id = 7;</code>
+   * <code>string request_id = 5;</code>
    * @return The requestId.
    */
   java.lang.String getRequestId();
   /**
    * <pre>
-   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes, the same as in watches and in the
-   * history.
+   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
    * </pre>
    *
-   * <code>string request_id = 7;</code>
+   * <code>string request_id = 5;</code>
    * @return The bytes for requestId.
    */
   com.google.protobuf.ByteString
@@ -160,8 +151,8 @@ public interface UpdatePolicyResponseOrBuilder extends
    * Whether this is the answer to an earlier request of the same id, given again.
    * </pre>
    *
-   * <code>bool repeated = 8;</code>
-   * @return The repeated.
+   * <code>bool replayed = 6;</code>
+   * @return The replayed.
    */
-  boolean getRepeated();
+  boolean getReplayed();
 }

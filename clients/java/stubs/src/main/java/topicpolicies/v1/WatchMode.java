@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * What is owed to a reader that falls behind.
+ * What a watch tells.
  * </pre>
  *
  * Protobuf enum {@code topicpolicies.v1.WatchMode}
@@ -31,12 +31,20 @@ public enum WatchMode
   WATCH_MODE_LATEST(1),
   /**
    * <pre>
-   * Every change. A reader that can't keep up is ended with RESOURCE_EXHAUSTED and its token.
+   * Every change, in the log's order. A reader that falls behind is served from the history.
    * </pre>
    *
    * <code>WATCH_MODE_EVERY = 2;</code>
    */
   WATCH_MODE_EVERY(2),
+  /**
+   * <pre>
+   * Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history.
+   * </pre>
+   *
+   * <code>WATCH_MODE_ENTRIES = 3;</code>
+   */
+  WATCH_MODE_ENTRIES(3),
   UNRECOGNIZED(-1),
   ;
 
@@ -58,12 +66,20 @@ public enum WatchMode
   public static final int WATCH_MODE_LATEST_VALUE = 1;
   /**
    * <pre>
-   * Every change. A reader that can't keep up is ended with RESOURCE_EXHAUSTED and its token.
+   * Every change, in the log's order. A reader that falls behind is served from the history.
    * </pre>
    *
    * <code>WATCH_MODE_EVERY = 2;</code>
    */
   public static final int WATCH_MODE_EVERY_VALUE = 2;
+  /**
+   * <pre>
+   * Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history.
+   * </pre>
+   *
+   * <code>WATCH_MODE_ENTRIES = 3;</code>
+   */
+  public static final int WATCH_MODE_ENTRIES_VALUE = 3;
 
 
   public final int getNumber() {
@@ -93,6 +109,7 @@ public enum WatchMode
       case 0: return WATCH_MODE_UNSPECIFIED;
       case 1: return WATCH_MODE_LATEST;
       case 2: return WATCH_MODE_EVERY;
+      case 3: return WATCH_MODE_ENTRIES;
       default: return null;
     }
   }

@@ -8,10 +8,9 @@ package topicpolicies.v1;
  * <pre>
  * What to watch.
  *
- * Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named, and not all that is named
- * is disabled, they are said to be absent. A namespace of which everything that is watched is disabled is not read: its status says so, with
- * the reason TOPIC_POLICIES_DISABLED, and the stream goes on with it when that has changed. When topics are disabled or enabled in a
- * namespace that is being told of, the stream ends with OUT_OF_RANGE: start over without a token.
+ * Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named they are said to be absent. A
+ * namespace of which everything that is watched is disabled has the state DISABLED, until that has changed. When other topics of a
+ * namespace are disabled or enabled, a reset tells so.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.WatchPoliciesRequest}
@@ -73,7 +72,8 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    * </pre>
    *
    * <code>repeated string topics = 1;</code>
@@ -85,7 +85,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    * </pre>
    *
    * <code>repeated string topics = 1;</code>
@@ -96,7 +97,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    * </pre>
    *
    * <code>repeated string topics = 1;</code>
@@ -108,7 +110,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    * </pre>
    *
    * <code>repeated string topics = 1;</code>
@@ -126,7 +129,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    * </pre>
    *
    * <code>repeated string namespaces = 2;</code>
@@ -138,7 +141,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    * </pre>
    *
    * <code>repeated string namespaces = 2;</code>
@@ -149,7 +152,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    * </pre>
    *
    * <code>repeated string namespaces = 2;</code>
@@ -161,7 +164,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    * </pre>
    *
    * <code>repeated string namespaces = 2;</code>
@@ -187,7 +190,7 @@ private static final long serialVersionUID = 0L;
           };
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -200,7 +203,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -212,7 +215,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -225,7 +228,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -238,7 +241,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -255,7 +258,7 @@ private static final long serialVersionUID = 0L;
   private int mode_ = 0;
   /**
    * <pre>
-   * What is owed to a reader that falls behind.
+   * What is told. Unset: LATEST.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -266,7 +269,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is owed to a reader that falls behind.
+   * What is told. Unset: LATEST.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -305,7 +308,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -326,7 +330,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -337,7 +342,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -355,7 +361,8 @@ topicpolicies.v1.WatchToken defaultValue) {
   }
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -372,14 +379,45 @@ topicpolicies.v1.WatchToken defaultValue) {
     return map.get(key);
   }
 
-  public static final int BOOKMARK_INTERVAL_FIELD_NUMBER = 6;
+  public static final int FROM_BEGINNING_FIELD_NUMBER = 6;
+  private boolean fromBeginning_ = false;
+  /**
+   * <pre>
+   * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
+   * always do. Not with LATEST.
+   * </pre>
+   *
+   * <code>bool from_beginning = 6;</code>
+   * @return The fromBeginning.
+   */
+  @java.lang.Override
+  public boolean getFromBeginning() {
+    return fromBeginning_;
+  }
+
+  public static final int END_WHEN_SYNCED_FIELD_NUMBER = 7;
+  private boolean endWhenSynced_ = false;
+  /**
+   * <pre>
+   * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+   * </pre>
+   *
+   * <code>bool end_when_synced = 7;</code>
+   * @return The endWhenSynced.
+   */
+  @java.lang.Override
+  public boolean getEndWhenSynced() {
+    return endWhenSynced_;
+  }
+
+  public static final int BOOKMARK_INTERVAL_FIELD_NUMBER = 8;
   private com.google.protobuf.Duration bookmarkInterval_;
   /**
    * <pre>
-   * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+   * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
    * </pre>
    *
-   * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+   * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
    * @return Whether the bookmarkInterval field is set.
    */
   @java.lang.Override
@@ -388,10 +426,10 @@ topicpolicies.v1.WatchToken defaultValue) {
   }
   /**
    * <pre>
-   * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+   * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
    * </pre>
    *
-   * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+   * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
    * @return The bookmarkInterval.
    */
   @java.lang.Override
@@ -400,14 +438,29 @@ topicpolicies.v1.WatchToken defaultValue) {
   }
   /**
    * <pre>
-   * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+   * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
    * </pre>
    *
-   * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+   * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
    */
   @java.lang.Override
   public com.google.protobuf.DurationOrBuilder getBookmarkIntervalOrBuilder() {
     return bookmarkInterval_ == null ? com.google.protobuf.Duration.getDefaultInstance() : bookmarkInterval_;
+  }
+
+  public static final int INCLUDE_PREVIOUS_FIELD_NUMBER = 9;
+  private boolean includePrevious_ = false;
+  /**
+   * <pre>
+   * Whether changes are to have the document before.
+   * </pre>
+   *
+   * <code>bool include_previous = 9;</code>
+   * @return The includePrevious.
+   */
+  @java.lang.Override
+  public boolean getIncludePrevious() {
+    return includePrevious_;
   }
 
   private byte memoizedIsInitialized = -1;
@@ -447,8 +500,17 @@ topicpolicies.v1.WatchToken defaultValue) {
         internalGetResume(),
         ResumeDefaultEntryHolder.defaultEntry,
         5);
+    if (fromBeginning_ != false) {
+      output.writeBool(6, fromBeginning_);
+    }
+    if (endWhenSynced_ != false) {
+      output.writeBool(7, endWhenSynced_);
+    }
     if (((bitField0_ & 0x00000001) != 0)) {
-      output.writeMessage(6, getBookmarkInterval());
+      output.writeMessage(8, getBookmarkInterval());
+    }
+    if (includePrevious_ != false) {
+      output.writeBool(9, includePrevious_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -501,9 +563,21 @@ topicpolicies.v1.WatchToken defaultValue) {
       size += com.google.protobuf.CodedOutputStream
           .computeMessageSize(5, resume__);
     }
+    if (fromBeginning_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(6, fromBeginning_);
+    }
+    if (endWhenSynced_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(7, endWhenSynced_);
+    }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(6, getBookmarkInterval());
+        .computeMessageSize(8, getBookmarkInterval());
+    }
+    if (includePrevious_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(9, includePrevious_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -528,11 +602,17 @@ topicpolicies.v1.WatchToken defaultValue) {
     if (mode_ != other.mode_) return false;
     if (!internalGetResume().equals(
         other.internalGetResume())) return false;
+    if (getFromBeginning()
+        != other.getFromBeginning()) return false;
+    if (getEndWhenSynced()
+        != other.getEndWhenSynced()) return false;
     if (hasBookmarkInterval() != other.hasBookmarkInterval()) return false;
     if (hasBookmarkInterval()) {
       if (!getBookmarkInterval()
           .equals(other.getBookmarkInterval())) return false;
     }
+    if (getIncludePrevious()
+        != other.getIncludePrevious()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -562,10 +642,19 @@ topicpolicies.v1.WatchToken defaultValue) {
       hash = (37 * hash) + RESUME_FIELD_NUMBER;
       hash = (53 * hash) + internalGetResume().hashCode();
     }
+    hash = (37 * hash) + FROM_BEGINNING_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getFromBeginning());
+    hash = (37 * hash) + END_WHEN_SYNCED_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getEndWhenSynced());
     if (hasBookmarkInterval()) {
       hash = (37 * hash) + BOOKMARK_INTERVAL_FIELD_NUMBER;
       hash = (53 * hash) + getBookmarkInterval().hashCode();
     }
+    hash = (37 * hash) + INCLUDE_PREVIOUS_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getIncludePrevious());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -667,10 +756,9 @@ topicpolicies.v1.WatchToken defaultValue) {
    * <pre>
    * What to watch.
    *
-   * Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named, and not all that is named
-   * is disabled, they are said to be absent. A namespace of which everything that is watched is disabled is not read: its status says so, with
-   * the reason TOPIC_POLICIES_DISABLED, and the stream goes on with it when that has changed. When topics are disabled or enabled in a
-   * namespace that is being told of, the stream ends with OUT_OF_RANGE: start over without a token.
+   * Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named they are said to be absent. A
+   * namespace of which everything that is watched is disabled has the state DISABLED, until that has changed. When other topics of a
+   * namespace are disabled or enabled, a reset tells so.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.WatchPoliciesRequest}
@@ -742,11 +830,14 @@ topicpolicies.v1.WatchToken defaultValue) {
       bitField0_ = (bitField0_ & ~0x00000004);
       mode_ = 0;
       internalGetMutableResume().clear();
+      fromBeginning_ = false;
+      endWhenSynced_ = false;
       bookmarkInterval_ = null;
       if (bookmarkIntervalBuilder_ != null) {
         bookmarkIntervalBuilder_.dispose();
         bookmarkIntervalBuilder_ = null;
       }
+      includePrevious_ = false;
       return this;
     }
 
@@ -803,12 +894,21 @@ topicpolicies.v1.WatchToken defaultValue) {
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.resume_ = internalGetResume().build(ResumeDefaultEntryHolder.defaultEntry);
       }
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.fromBeginning_ = fromBeginning_;
+      }
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.endWhenSynced_ = endWhenSynced_;
+      }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000080) != 0)) {
         result.bookmarkInterval_ = bookmarkIntervalBuilder_ == null
             ? bookmarkInterval_
             : bookmarkIntervalBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000100) != 0)) {
+        result.includePrevious_ = includePrevious_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -893,8 +993,17 @@ topicpolicies.v1.WatchToken defaultValue) {
       internalGetMutableResume().mergeFrom(
           other.internalGetResume());
       bitField0_ |= 0x00000010;
+      if (other.getFromBeginning() != false) {
+        setFromBeginning(other.getFromBeginning());
+      }
+      if (other.getEndWhenSynced() != false) {
+        setEndWhenSynced(other.getEndWhenSynced());
+      }
       if (other.hasBookmarkInterval()) {
         mergeBookmarkInterval(other.getBookmarkInterval());
+      }
+      if (other.getIncludePrevious() != false) {
+        setIncludePrevious(other.getIncludePrevious());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -965,13 +1074,28 @@ topicpolicies.v1.WatchToken defaultValue) {
               bitField0_ |= 0x00000010;
               break;
             } // case 42
-            case 50: {
+            case 48: {
+              fromBeginning_ = input.readBool();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 48
+            case 56: {
+              endWhenSynced_ = input.readBool();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 56
+            case 66: {
               input.readMessage(
                   getBookmarkIntervalFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000020;
+              bitField0_ |= 0x00000080;
               break;
-            } // case 50
+            } // case 66
+            case 72: {
+              includePrevious_ = input.readBool();
+              bitField0_ |= 0x00000100;
+              break;
+            } // case 72
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -999,7 +1123,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1012,7 +1137,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1023,7 +1149,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1035,7 +1162,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1048,7 +1176,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1067,7 +1196,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1085,7 +1215,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1103,7 +1234,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1118,7 +1250,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Topics to watch.
+     * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+     * ServerLimits.watch_selectors.
      * </pre>
      *
      * <code>repeated string topics = 1;</code>
@@ -1146,7 +1279,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1159,7 +1292,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1170,7 +1303,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1182,7 +1315,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1195,7 +1328,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1214,7 +1347,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1232,7 +1365,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1250,7 +1383,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1265,7 +1398,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Namespaces of which all topics are watched: "tenant/namespace".
+     * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
      * </pre>
      *
      * <code>repeated string namespaces = 2;</code>
@@ -1293,7 +1426,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1305,7 +1438,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1316,7 +1449,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1328,7 +1461,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1348,7 +1481,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1366,7 +1499,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1384,7 +1517,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1398,7 +1531,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1410,7 +1543,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1422,7 +1555,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1439,7 +1572,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1454,7 +1587,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * The scopes; empty means both.
+     * The scopes, each once. Unset: both.
      * </pre>
      *
      * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -1474,7 +1607,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     private int mode_ = 0;
     /**
      * <pre>
-     * What is owed to a reader that falls behind.
+     * What is told. Unset: LATEST.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -1485,7 +1618,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * What is owed to a reader that falls behind.
+     * What is told. Unset: LATEST.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -1500,7 +1633,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * What is owed to a reader that falls behind.
+     * What is told. Unset: LATEST.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -1513,7 +1646,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * What is owed to a reader that falls behind.
+     * What is told. Unset: LATEST.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -1531,7 +1664,7 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * What is owed to a reader that falls behind.
+     * What is told. Unset: LATEST.
      * </pre>
      *
      * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -1581,7 +1714,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+     * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+     * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
      * </pre>
      *
      * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -1602,7 +1736,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+     * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+     * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
      * </pre>
      *
      * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -1613,7 +1748,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+     * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+     * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
      * </pre>
      *
      * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -1630,7 +1766,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+     * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+     * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
      * </pre>
      *
      * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -1652,7 +1789,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+     * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+     * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
      * </pre>
      *
      * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -1675,7 +1813,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+     * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+     * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
      * </pre>
      *
      * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -1692,7 +1831,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+     * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+     * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
      * </pre>
      *
      * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -1711,7 +1851,8 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+     * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+     * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
      * </pre>
      *
      * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -1731,26 +1872,117 @@ topicpolicies.v1.WatchToken defaultValue) {
       return (topicpolicies.v1.WatchToken.Builder) entry;
     }
 
+    private boolean fromBeginning_ ;
+    /**
+     * <pre>
+     * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
+     * always do. Not with LATEST.
+     * </pre>
+     *
+     * <code>bool from_beginning = 6;</code>
+     * @return The fromBeginning.
+     */
+    @java.lang.Override
+    public boolean getFromBeginning() {
+      return fromBeginning_;
+    }
+    /**
+     * <pre>
+     * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
+     * always do. Not with LATEST.
+     * </pre>
+     *
+     * <code>bool from_beginning = 6;</code>
+     * @param value The fromBeginning to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromBeginning(boolean value) {
+
+      fromBeginning_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
+     * always do. Not with LATEST.
+     * </pre>
+     *
+     * <code>bool from_beginning = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFromBeginning() {
+      bitField0_ = (bitField0_ & ~0x00000020);
+      fromBeginning_ = false;
+      onChanged();
+      return this;
+    }
+
+    private boolean endWhenSynced_ ;
+    /**
+     * <pre>
+     * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+     * </pre>
+     *
+     * <code>bool end_when_synced = 7;</code>
+     * @return The endWhenSynced.
+     */
+    @java.lang.Override
+    public boolean getEndWhenSynced() {
+      return endWhenSynced_;
+    }
+    /**
+     * <pre>
+     * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+     * </pre>
+     *
+     * <code>bool end_when_synced = 7;</code>
+     * @param value The endWhenSynced to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEndWhenSynced(boolean value) {
+
+      endWhenSynced_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+     * </pre>
+     *
+     * <code>bool end_when_synced = 7;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearEndWhenSynced() {
+      bitField0_ = (bitField0_ & ~0x00000040);
+      endWhenSynced_ = false;
+      onChanged();
+      return this;
+    }
+
     private com.google.protobuf.Duration bookmarkInterval_;
     private com.google.protobuf.SingleFieldBuilderV3<
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> bookmarkIntervalBuilder_;
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      * @return Whether the bookmarkInterval field is set.
      */
     public boolean hasBookmarkInterval() {
-      return ((bitField0_ & 0x00000020) != 0);
+      return ((bitField0_ & 0x00000080) != 0);
     }
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      * @return The bookmarkInterval.
      */
     public com.google.protobuf.Duration getBookmarkInterval() {
@@ -1762,10 +1994,10 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      */
     public Builder setBookmarkInterval(com.google.protobuf.Duration value) {
       if (bookmarkIntervalBuilder_ == null) {
@@ -1776,16 +2008,16 @@ topicpolicies.v1.WatchToken defaultValue) {
       } else {
         bookmarkIntervalBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      */
     public Builder setBookmarkInterval(
         com.google.protobuf.Duration.Builder builderForValue) {
@@ -1794,20 +2026,20 @@ topicpolicies.v1.WatchToken defaultValue) {
       } else {
         bookmarkIntervalBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      */
     public Builder mergeBookmarkInterval(com.google.protobuf.Duration value) {
       if (bookmarkIntervalBuilder_ == null) {
-        if (((bitField0_ & 0x00000020) != 0) &&
+        if (((bitField0_ & 0x00000080) != 0) &&
           bookmarkInterval_ != null &&
           bookmarkInterval_ != com.google.protobuf.Duration.getDefaultInstance()) {
           getBookmarkIntervalBuilder().mergeFrom(value);
@@ -1818,20 +2050,20 @@ topicpolicies.v1.WatchToken defaultValue) {
         bookmarkIntervalBuilder_.mergeFrom(value);
       }
       if (bookmarkInterval_ != null) {
-        bitField0_ |= 0x00000020;
+        bitField0_ |= 0x00000080;
         onChanged();
       }
       return this;
     }
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      */
     public Builder clearBookmarkInterval() {
-      bitField0_ = (bitField0_ & ~0x00000020);
+      bitField0_ = (bitField0_ & ~0x00000080);
       bookmarkInterval_ = null;
       if (bookmarkIntervalBuilder_ != null) {
         bookmarkIntervalBuilder_.dispose();
@@ -1842,22 +2074,22 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      */
     public com.google.protobuf.Duration.Builder getBookmarkIntervalBuilder() {
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000080;
       onChanged();
       return getBookmarkIntervalFieldBuilder().getBuilder();
     }
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      */
     public com.google.protobuf.DurationOrBuilder getBookmarkIntervalOrBuilder() {
       if (bookmarkIntervalBuilder_ != null) {
@@ -1869,10 +2101,10 @@ topicpolicies.v1.WatchToken defaultValue) {
     }
     /**
      * <pre>
-     * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+     * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
      * </pre>
      *
-     * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+     * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
      */
     private com.google.protobuf.SingleFieldBuilderV3<
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder>
@@ -1886,6 +2118,50 @@ topicpolicies.v1.WatchToken defaultValue) {
         bookmarkInterval_ = null;
       }
       return bookmarkIntervalBuilder_;
+    }
+
+    private boolean includePrevious_ ;
+    /**
+     * <pre>
+     * Whether changes are to have the document before.
+     * </pre>
+     *
+     * <code>bool include_previous = 9;</code>
+     * @return The includePrevious.
+     */
+    @java.lang.Override
+    public boolean getIncludePrevious() {
+      return includePrevious_;
+    }
+    /**
+     * <pre>
+     * Whether changes are to have the document before.
+     * </pre>
+     *
+     * <code>bool include_previous = 9;</code>
+     * @param value The includePrevious to set.
+     * @return This builder for chaining.
+     */
+    public Builder setIncludePrevious(boolean value) {
+
+      includePrevious_ = value;
+      bitField0_ |= 0x00000100;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether changes are to have the document before.
+     * </pre>
+     *
+     * <code>bool include_previous = 9;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearIncludePrevious() {
+      bitField0_ = (bitField0_ & ~0x00000100);
+      includePrevious_ = false;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

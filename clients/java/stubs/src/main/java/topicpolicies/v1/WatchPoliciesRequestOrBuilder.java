@@ -10,7 +10,8 @@ public interface WatchPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    * </pre>
    *
    * <code>repeated string topics = 1;</code>
@@ -20,7 +21,8 @@ public interface WatchPoliciesRequestOrBuilder extends
       getTopicsList();
   /**
    * <pre>
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    * </pre>
    *
    * <code>repeated string topics = 1;</code>
@@ -29,7 +31,8 @@ public interface WatchPoliciesRequestOrBuilder extends
   int getTopicsCount();
   /**
    * <pre>
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    * </pre>
    *
    * <code>repeated string topics = 1;</code>
@@ -39,7 +42,8 @@ public interface WatchPoliciesRequestOrBuilder extends
   java.lang.String getTopics(int index);
   /**
    * <pre>
-   * Topics to watch.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
+   * ServerLimits.watch_selectors.
    * </pre>
    *
    * <code>repeated string topics = 1;</code>
@@ -51,7 +55,7 @@ public interface WatchPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    * </pre>
    *
    * <code>repeated string namespaces = 2;</code>
@@ -61,7 +65,7 @@ public interface WatchPoliciesRequestOrBuilder extends
       getNamespacesList();
   /**
    * <pre>
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    * </pre>
    *
    * <code>repeated string namespaces = 2;</code>
@@ -70,7 +74,7 @@ public interface WatchPoliciesRequestOrBuilder extends
   int getNamespacesCount();
   /**
    * <pre>
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    * </pre>
    *
    * <code>repeated string namespaces = 2;</code>
@@ -80,7 +84,7 @@ public interface WatchPoliciesRequestOrBuilder extends
   java.lang.String getNamespaces(int index);
   /**
    * <pre>
-   * Namespaces of which all topics are watched: "tenant/namespace".
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
    * </pre>
    *
    * <code>repeated string namespaces = 2;</code>
@@ -92,7 +96,7 @@ public interface WatchPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -101,7 +105,7 @@ public interface WatchPoliciesRequestOrBuilder extends
   java.util.List<topicpolicies.v1.Scope> getScopesList();
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -110,7 +114,7 @@ public interface WatchPoliciesRequestOrBuilder extends
   int getScopesCount();
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -120,7 +124,7 @@ public interface WatchPoliciesRequestOrBuilder extends
   topicpolicies.v1.Scope getScopes(int index);
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -130,7 +134,7 @@ public interface WatchPoliciesRequestOrBuilder extends
   getScopesValueList();
   /**
    * <pre>
-   * The scopes; empty means both.
+   * The scopes, each once. Unset: both.
    * </pre>
    *
    * <code>repeated .topicpolicies.v1.Scope scopes = 3;</code>
@@ -141,7 +145,7 @@ public interface WatchPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * What is owed to a reader that falls behind.
+   * What is told. Unset: LATEST.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -150,7 +154,7 @@ public interface WatchPoliciesRequestOrBuilder extends
   int getModeValue();
   /**
    * <pre>
-   * What is owed to a reader that falls behind.
+   * What is told. Unset: LATEST.
    * </pre>
    *
    * <code>.topicpolicies.v1.WatchMode mode = 4;</code>
@@ -160,7 +164,8 @@ public interface WatchPoliciesRequestOrBuilder extends
 
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -168,7 +173,8 @@ public interface WatchPoliciesRequestOrBuilder extends
   int getResumeCount();
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -183,7 +189,8 @@ public interface WatchPoliciesRequestOrBuilder extends
   getResume();
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -192,7 +199,8 @@ public interface WatchPoliciesRequestOrBuilder extends
   getResumeMap();
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -204,7 +212,8 @@ topicpolicies.v1.WatchToken getResumeOrDefault(
 topicpolicies.v1.WatchToken defaultValue);
   /**
    * <pre>
-   * Where to go on, by namespace: its token, with the positions of later changes folded in. A namespace that is not named here begins with a snapshot.
+   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
+   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
    * </pre>
    *
    * <code>map&lt;string, .topicpolicies.v1.WatchToken&gt; resume = 5;</code>
@@ -214,28 +223,59 @@ topicpolicies.v1.WatchToken defaultValue);
 
   /**
    * <pre>
-   * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+   * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
+   * always do. Not with LATEST.
    * </pre>
    *
-   * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+   * <code>bool from_beginning = 6;</code>
+   * @return The fromBeginning.
+   */
+  boolean getFromBeginning();
+
+  /**
+   * <pre>
+   * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+   * </pre>
+   *
+   * <code>bool end_when_synced = 7;</code>
+   * @return The endWhenSynced.
+   */
+  boolean getEndWhenSynced();
+
+  /**
+   * <pre>
+   * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
    * @return Whether the bookmarkInterval field is set.
    */
   boolean hasBookmarkInterval();
   /**
    * <pre>
-   * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+   * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
    * </pre>
    *
-   * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+   * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
    * @return The bookmarkInterval.
    */
   com.google.protobuf.Duration getBookmarkInterval();
   /**
    * <pre>
-   * Time between two bookmarks; unset is 10 seconds, and 1 second is the least.
+   * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
    * </pre>
    *
-   * <code>.google.protobuf.Duration bookmark_interval = 6;</code>
+   * <code>.google.protobuf.Duration bookmark_interval = 8;</code>
    */
   com.google.protobuf.DurationOrBuilder getBookmarkIntervalOrBuilder();
+
+  /**
+   * <pre>
+   * Whether changes are to have the document before.
+   * </pre>
+   *
+   * <code>bool include_previous = 9;</code>
+   * @return The includePrevious.
+   */
+  boolean getIncludePrevious();
 }

@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * One message of a watch.
+ * A batch of what a watch tells. How it is spread over batches means nothing.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.WatchPoliciesResponse}
@@ -21,6 +21,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private WatchPoliciesResponse() {
+    events_ = java.util.Collections.emptyList();
   }
 
   @java.lang.Override
@@ -43,177 +44,65 @@ private static final long serialVersionUID = 0L;
             topicpolicies.v1.WatchPoliciesResponse.class, topicpolicies.v1.WatchPoliciesResponse.Builder.class);
   }
 
-  private int contentCase_ = 0;
+  public static final int EVENTS_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
-  private java.lang.Object content_;
-  public enum ContentCase
-      implements com.google.protobuf.Internal.EnumLite,
-          com.google.protobuf.AbstractMessage.InternalOneOfEnum {
-    CHANGE(1),
-    BOOKMARK(2),
-    STATUS(3),
-    CONTENT_NOT_SET(0);
-    private final int value;
-    private ContentCase(int value) {
-      this.value = value;
-    }
-    /**
-     * @param value The number of the enum to look for.
-     * @return The enum associated with the given number.
-     * @deprecated Use {@link #forNumber(int)} instead.
-     */
-    @java.lang.Deprecated
-    public static ContentCase valueOf(int value) {
-      return forNumber(value);
-    }
-
-    public static ContentCase forNumber(int value) {
-      switch (value) {
-        case 1: return CHANGE;
-        case 2: return BOOKMARK;
-        case 3: return STATUS;
-        case 0: return CONTENT_NOT_SET;
-        default: return null;
-      }
-    }
-    public int getNumber() {
-      return this.value;
-    }
-  };
-
-  public ContentCase
-  getContentCase() {
-    return ContentCase.forNumber(
-        contentCase_);
-  }
-
-  public static final int CHANGE_FIELD_NUMBER = 1;
+  private java.util.List<topicpolicies.v1.WatchEvent> events_;
   /**
    * <pre>
-   * A document: of the snapshot before SYNCED, a change after it.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-   * @return Whether the change field is set.
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
   @java.lang.Override
-  public boolean hasChange() {
-    return contentCase_ == 1;
+  public java.util.List<topicpolicies.v1.WatchEvent> getEventsList() {
+    return events_;
   }
   /**
    * <pre>
-   * A document: of the snapshot before SYNCED, a change after it.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-   * @return The change.
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.PolicyChange getChange() {
-    if (contentCase_ == 1) {
-       return (topicpolicies.v1.PolicyChange) content_;
-    }
-    return topicpolicies.v1.PolicyChange.getDefaultInstance();
+  public java.util.List<? extends topicpolicies.v1.WatchEventOrBuilder>
+      getEventsOrBuilderList() {
+    return events_;
   }
   /**
    * <pre>
-   * A document: of the snapshot before SYNCED, a change after it.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.PolicyChangeOrBuilder getChangeOrBuilder() {
-    if (contentCase_ == 1) {
-       return (topicpolicies.v1.PolicyChange) content_;
-    }
-    return topicpolicies.v1.PolicyChange.getDefaultInstance();
-  }
-
-  public static final int BOOKMARK_FIELD_NUMBER = 2;
-  /**
-   * <pre>
-   * A place to resume from.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-   * @return Whether the bookmark field is set.
-   */
-  @java.lang.Override
-  public boolean hasBookmark() {
-    return contentCase_ == 2;
+  public int getEventsCount() {
+    return events_.size();
   }
   /**
    * <pre>
-   * A place to resume from.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-   * @return The bookmark.
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.Bookmark getBookmark() {
-    if (contentCase_ == 2) {
-       return (topicpolicies.v1.Bookmark) content_;
-    }
-    return topicpolicies.v1.Bookmark.getDefaultInstance();
+  public topicpolicies.v1.WatchEvent getEvents(int index) {
+    return events_.get(index);
   }
   /**
    * <pre>
-   * A place to resume from.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
   @java.lang.Override
-  public topicpolicies.v1.BookmarkOrBuilder getBookmarkOrBuilder() {
-    if (contentCase_ == 2) {
-       return (topicpolicies.v1.Bookmark) content_;
-    }
-    return topicpolicies.v1.Bookmark.getDefaultInstance();
-  }
-
-  public static final int STATUS_FIELD_NUMBER = 3;
-  /**
-   * <pre>
-   * A namespace that can't be followed for now.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-   * @return Whether the status field is set.
-   */
-  @java.lang.Override
-  public boolean hasStatus() {
-    return contentCase_ == 3;
-  }
-  /**
-   * <pre>
-   * A namespace that can't be followed for now.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-   * @return The status.
-   */
-  @java.lang.Override
-  public topicpolicies.v1.NamespaceStatus getStatus() {
-    if (contentCase_ == 3) {
-       return (topicpolicies.v1.NamespaceStatus) content_;
-    }
-    return topicpolicies.v1.NamespaceStatus.getDefaultInstance();
-  }
-  /**
-   * <pre>
-   * A namespace that can't be followed for now.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-   */
-  @java.lang.Override
-  public topicpolicies.v1.NamespaceStatusOrBuilder getStatusOrBuilder() {
-    if (contentCase_ == 3) {
-       return (topicpolicies.v1.NamespaceStatus) content_;
-    }
-    return topicpolicies.v1.NamespaceStatus.getDefaultInstance();
+  public topicpolicies.v1.WatchEventOrBuilder getEventsOrBuilder(
+      int index) {
+    return events_.get(index);
   }
 
   private byte memoizedIsInitialized = -1;
@@ -230,14 +119,8 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (contentCase_ == 1) {
-      output.writeMessage(1, (topicpolicies.v1.PolicyChange) content_);
-    }
-    if (contentCase_ == 2) {
-      output.writeMessage(2, (topicpolicies.v1.Bookmark) content_);
-    }
-    if (contentCase_ == 3) {
-      output.writeMessage(3, (topicpolicies.v1.NamespaceStatus) content_);
+    for (int i = 0; i < events_.size(); i++) {
+      output.writeMessage(1, events_.get(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -248,17 +131,9 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (contentCase_ == 1) {
+    for (int i = 0; i < events_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(1, (topicpolicies.v1.PolicyChange) content_);
-    }
-    if (contentCase_ == 2) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(2, (topicpolicies.v1.Bookmark) content_);
-    }
-    if (contentCase_ == 3) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(3, (topicpolicies.v1.NamespaceStatus) content_);
+        .computeMessageSize(1, events_.get(i));
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -275,23 +150,8 @@ private static final long serialVersionUID = 0L;
     }
     topicpolicies.v1.WatchPoliciesResponse other = (topicpolicies.v1.WatchPoliciesResponse) obj;
 
-    if (!getContentCase().equals(other.getContentCase())) return false;
-    switch (contentCase_) {
-      case 1:
-        if (!getChange()
-            .equals(other.getChange())) return false;
-        break;
-      case 2:
-        if (!getBookmark()
-            .equals(other.getBookmark())) return false;
-        break;
-      case 3:
-        if (!getStatus()
-            .equals(other.getStatus())) return false;
-        break;
-      case 0:
-      default:
-    }
+    if (!getEventsList()
+        .equals(other.getEventsList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -303,21 +163,9 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    switch (contentCase_) {
-      case 1:
-        hash = (37 * hash) + CHANGE_FIELD_NUMBER;
-        hash = (53 * hash) + getChange().hashCode();
-        break;
-      case 2:
-        hash = (37 * hash) + BOOKMARK_FIELD_NUMBER;
-        hash = (53 * hash) + getBookmark().hashCode();
-        break;
-      case 3:
-        hash = (37 * hash) + STATUS_FIELD_NUMBER;
-        hash = (53 * hash) + getStatus().hashCode();
-        break;
-      case 0:
-      default:
+    if (getEventsCount() > 0) {
+      hash = (37 * hash) + EVENTS_FIELD_NUMBER;
+      hash = (53 * hash) + getEventsList().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -418,7 +266,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * One message of a watch.
+   * A batch of what a watch tells. How it is spread over batches means nothing.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.WatchPoliciesResponse}
@@ -454,17 +302,13 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      if (changeBuilder_ != null) {
-        changeBuilder_.clear();
+      if (eventsBuilder_ == null) {
+        events_ = java.util.Collections.emptyList();
+      } else {
+        events_ = null;
+        eventsBuilder_.clear();
       }
-      if (bookmarkBuilder_ != null) {
-        bookmarkBuilder_.clear();
-      }
-      if (statusBuilder_ != null) {
-        statusBuilder_.clear();
-      }
-      contentCase_ = 0;
-      content_ = null;
+      bitField0_ = (bitField0_ & ~0x00000001);
       return this;
     }
 
@@ -491,31 +335,26 @@ private static final long serialVersionUID = 0L;
     @java.lang.Override
     public topicpolicies.v1.WatchPoliciesResponse buildPartial() {
       topicpolicies.v1.WatchPoliciesResponse result = new topicpolicies.v1.WatchPoliciesResponse(this);
+      buildPartialRepeatedFields(result);
       if (bitField0_ != 0) { buildPartial0(result); }
-      buildPartialOneofs(result);
       onBuilt();
       return result;
     }
 
-    private void buildPartial0(topicpolicies.v1.WatchPoliciesResponse result) {
-      int from_bitField0_ = bitField0_;
+    private void buildPartialRepeatedFields(topicpolicies.v1.WatchPoliciesResponse result) {
+      if (eventsBuilder_ == null) {
+        if (((bitField0_ & 0x00000001) != 0)) {
+          events_ = java.util.Collections.unmodifiableList(events_);
+          bitField0_ = (bitField0_ & ~0x00000001);
+        }
+        result.events_ = events_;
+      } else {
+        result.events_ = eventsBuilder_.build();
+      }
     }
 
-    private void buildPartialOneofs(topicpolicies.v1.WatchPoliciesResponse result) {
-      result.contentCase_ = contentCase_;
-      result.content_ = this.content_;
-      if (contentCase_ == 1 &&
-          changeBuilder_ != null) {
-        result.content_ = changeBuilder_.build();
-      }
-      if (contentCase_ == 2 &&
-          bookmarkBuilder_ != null) {
-        result.content_ = bookmarkBuilder_.build();
-      }
-      if (contentCase_ == 3 &&
-          statusBuilder_ != null) {
-        result.content_ = statusBuilder_.build();
-      }
+    private void buildPartial0(topicpolicies.v1.WatchPoliciesResponse result) {
+      int from_bitField0_ = bitField0_;
     }
 
     @java.lang.Override
@@ -562,21 +401,30 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(topicpolicies.v1.WatchPoliciesResponse other) {
       if (other == topicpolicies.v1.WatchPoliciesResponse.getDefaultInstance()) return this;
-      switch (other.getContentCase()) {
-        case CHANGE: {
-          mergeChange(other.getChange());
-          break;
+      if (eventsBuilder_ == null) {
+        if (!other.events_.isEmpty()) {
+          if (events_.isEmpty()) {
+            events_ = other.events_;
+            bitField0_ = (bitField0_ & ~0x00000001);
+          } else {
+            ensureEventsIsMutable();
+            events_.addAll(other.events_);
+          }
+          onChanged();
         }
-        case BOOKMARK: {
-          mergeBookmark(other.getBookmark());
-          break;
-        }
-        case STATUS: {
-          mergeStatus(other.getStatus());
-          break;
-        }
-        case CONTENT_NOT_SET: {
-          break;
+      } else {
+        if (!other.events_.isEmpty()) {
+          if (eventsBuilder_.isEmpty()) {
+            eventsBuilder_.dispose();
+            eventsBuilder_ = null;
+            events_ = other.events_;
+            bitField0_ = (bitField0_ & ~0x00000001);
+            eventsBuilder_ =
+              com.google.protobuf.GeneratedMessageV3.alwaysUseFieldBuilders ?
+                 getEventsFieldBuilder() : null;
+          } else {
+            eventsBuilder_.addAllMessages(other.events_);
+          }
         }
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -606,26 +454,18 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              input.readMessage(
-                  getChangeFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              contentCase_ = 1;
+              topicpolicies.v1.WatchEvent m =
+                  input.readMessage(
+                      topicpolicies.v1.WatchEvent.parser(),
+                      extensionRegistry);
+              if (eventsBuilder_ == null) {
+                ensureEventsIsMutable();
+                events_.add(m);
+              } else {
+                eventsBuilder_.addMessage(m);
+              }
               break;
             } // case 10
-            case 18: {
-              input.readMessage(
-                  getBookmarkFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              contentCase_ = 2;
-              break;
-            } // case 18
-            case 26: {
-              input.readMessage(
-                  getStatusFieldBuilder().getBuilder(),
-                  extensionRegistry);
-              contentCase_ = 3;
-              break;
-            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -641,555 +481,318 @@ private static final long serialVersionUID = 0L;
       } // finally
       return this;
     }
-    private int contentCase_ = 0;
-    private java.lang.Object content_;
-    public ContentCase
-        getContentCase() {
-      return ContentCase.forNumber(
-          contentCase_);
-    }
-
-    public Builder clearContent() {
-      contentCase_ = 0;
-      content_ = null;
-      onChanged();
-      return this;
-    }
-
     private int bitField0_;
 
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.PolicyChange, topicpolicies.v1.PolicyChange.Builder, topicpolicies.v1.PolicyChangeOrBuilder> changeBuilder_;
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     * @return Whether the change field is set.
-     */
-    @java.lang.Override
-    public boolean hasChange() {
-      return contentCase_ == 1;
-    }
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     * @return The change.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.PolicyChange getChange() {
-      if (changeBuilder_ == null) {
-        if (contentCase_ == 1) {
-          return (topicpolicies.v1.PolicyChange) content_;
-        }
-        return topicpolicies.v1.PolicyChange.getDefaultInstance();
-      } else {
-        if (contentCase_ == 1) {
-          return changeBuilder_.getMessage();
-        }
-        return topicpolicies.v1.PolicyChange.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     */
-    public Builder setChange(topicpolicies.v1.PolicyChange value) {
-      if (changeBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        content_ = value;
-        onChanged();
-      } else {
-        changeBuilder_.setMessage(value);
-      }
-      contentCase_ = 1;
-      return this;
-    }
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     */
-    public Builder setChange(
-        topicpolicies.v1.PolicyChange.Builder builderForValue) {
-      if (changeBuilder_ == null) {
-        content_ = builderForValue.build();
-        onChanged();
-      } else {
-        changeBuilder_.setMessage(builderForValue.build());
-      }
-      contentCase_ = 1;
-      return this;
-    }
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     */
-    public Builder mergeChange(topicpolicies.v1.PolicyChange value) {
-      if (changeBuilder_ == null) {
-        if (contentCase_ == 1 &&
-            content_ != topicpolicies.v1.PolicyChange.getDefaultInstance()) {
-          content_ = topicpolicies.v1.PolicyChange.newBuilder((topicpolicies.v1.PolicyChange) content_)
-              .mergeFrom(value).buildPartial();
-        } else {
-          content_ = value;
-        }
-        onChanged();
-      } else {
-        if (contentCase_ == 1) {
-          changeBuilder_.mergeFrom(value);
-        } else {
-          changeBuilder_.setMessage(value);
-        }
-      }
-      contentCase_ = 1;
-      return this;
-    }
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     */
-    public Builder clearChange() {
-      if (changeBuilder_ == null) {
-        if (contentCase_ == 1) {
-          contentCase_ = 0;
-          content_ = null;
-          onChanged();
-        }
-      } else {
-        if (contentCase_ == 1) {
-          contentCase_ = 0;
-          content_ = null;
-        }
-        changeBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     */
-    public topicpolicies.v1.PolicyChange.Builder getChangeBuilder() {
-      return getChangeFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     */
-    @java.lang.Override
-    public topicpolicies.v1.PolicyChangeOrBuilder getChangeOrBuilder() {
-      if ((contentCase_ == 1) && (changeBuilder_ != null)) {
-        return changeBuilder_.getMessageOrBuilder();
-      } else {
-        if (contentCase_ == 1) {
-          return (topicpolicies.v1.PolicyChange) content_;
-        }
-        return topicpolicies.v1.PolicyChange.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * A document: of the snapshot before SYNCED, a change after it.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.PolicyChange, topicpolicies.v1.PolicyChange.Builder, topicpolicies.v1.PolicyChangeOrBuilder>
-        getChangeFieldBuilder() {
-      if (changeBuilder_ == null) {
-        if (!(contentCase_ == 1)) {
-          content_ = topicpolicies.v1.PolicyChange.getDefaultInstance();
-        }
-        changeBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.PolicyChange, topicpolicies.v1.PolicyChange.Builder, topicpolicies.v1.PolicyChangeOrBuilder>(
-                (topicpolicies.v1.PolicyChange) content_,
-                getParentForChildren(),
-                isClean());
-        content_ = null;
-      }
-      contentCase_ = 1;
-      onChanged();
-      return changeBuilder_;
+    private java.util.List<topicpolicies.v1.WatchEvent> events_ =
+      java.util.Collections.emptyList();
+    private void ensureEventsIsMutable() {
+      if (!((bitField0_ & 0x00000001) != 0)) {
+        events_ = new java.util.ArrayList<topicpolicies.v1.WatchEvent>(events_);
+        bitField0_ |= 0x00000001;
+       }
     }
 
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.Bookmark, topicpolicies.v1.Bookmark.Builder, topicpolicies.v1.BookmarkOrBuilder> bookmarkBuilder_;
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     * @return Whether the bookmark field is set.
-     */
-    @java.lang.Override
-    public boolean hasBookmark() {
-      return contentCase_ == 2;
-    }
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     * @return The bookmark.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.Bookmark getBookmark() {
-      if (bookmarkBuilder_ == null) {
-        if (contentCase_ == 2) {
-          return (topicpolicies.v1.Bookmark) content_;
-        }
-        return topicpolicies.v1.Bookmark.getDefaultInstance();
-      } else {
-        if (contentCase_ == 2) {
-          return bookmarkBuilder_.getMessage();
-        }
-        return topicpolicies.v1.Bookmark.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     */
-    public Builder setBookmark(topicpolicies.v1.Bookmark value) {
-      if (bookmarkBuilder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        content_ = value;
-        onChanged();
-      } else {
-        bookmarkBuilder_.setMessage(value);
-      }
-      contentCase_ = 2;
-      return this;
-    }
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     */
-    public Builder setBookmark(
-        topicpolicies.v1.Bookmark.Builder builderForValue) {
-      if (bookmarkBuilder_ == null) {
-        content_ = builderForValue.build();
-        onChanged();
-      } else {
-        bookmarkBuilder_.setMessage(builderForValue.build());
-      }
-      contentCase_ = 2;
-      return this;
-    }
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     */
-    public Builder mergeBookmark(topicpolicies.v1.Bookmark value) {
-      if (bookmarkBuilder_ == null) {
-        if (contentCase_ == 2 &&
-            content_ != topicpolicies.v1.Bookmark.getDefaultInstance()) {
-          content_ = topicpolicies.v1.Bookmark.newBuilder((topicpolicies.v1.Bookmark) content_)
-              .mergeFrom(value).buildPartial();
-        } else {
-          content_ = value;
-        }
-        onChanged();
-      } else {
-        if (contentCase_ == 2) {
-          bookmarkBuilder_.mergeFrom(value);
-        } else {
-          bookmarkBuilder_.setMessage(value);
-        }
-      }
-      contentCase_ = 2;
-      return this;
-    }
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     */
-    public Builder clearBookmark() {
-      if (bookmarkBuilder_ == null) {
-        if (contentCase_ == 2) {
-          contentCase_ = 0;
-          content_ = null;
-          onChanged();
-        }
-      } else {
-        if (contentCase_ == 2) {
-          contentCase_ = 0;
-          content_ = null;
-        }
-        bookmarkBuilder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     */
-    public topicpolicies.v1.Bookmark.Builder getBookmarkBuilder() {
-      return getBookmarkFieldBuilder().getBuilder();
-    }
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     */
-    @java.lang.Override
-    public topicpolicies.v1.BookmarkOrBuilder getBookmarkOrBuilder() {
-      if ((contentCase_ == 2) && (bookmarkBuilder_ != null)) {
-        return bookmarkBuilder_.getMessageOrBuilder();
-      } else {
-        if (contentCase_ == 2) {
-          return (topicpolicies.v1.Bookmark) content_;
-        }
-        return topicpolicies.v1.Bookmark.getDefaultInstance();
-      }
-    }
-    /**
-     * <pre>
-     * A place to resume from.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-     */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.Bookmark, topicpolicies.v1.Bookmark.Builder, topicpolicies.v1.BookmarkOrBuilder>
-        getBookmarkFieldBuilder() {
-      if (bookmarkBuilder_ == null) {
-        if (!(contentCase_ == 2)) {
-          content_ = topicpolicies.v1.Bookmark.getDefaultInstance();
-        }
-        bookmarkBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.Bookmark, topicpolicies.v1.Bookmark.Builder, topicpolicies.v1.BookmarkOrBuilder>(
-                (topicpolicies.v1.Bookmark) content_,
-                getParentForChildren(),
-                isClean());
-        content_ = null;
-      }
-      contentCase_ = 2;
-      onChanged();
-      return bookmarkBuilder_;
-    }
+    private com.google.protobuf.RepeatedFieldBuilderV3<
+        topicpolicies.v1.WatchEvent, topicpolicies.v1.WatchEvent.Builder, topicpolicies.v1.WatchEventOrBuilder> eventsBuilder_;
 
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.NamespaceStatus, topicpolicies.v1.NamespaceStatus.Builder, topicpolicies.v1.NamespaceStatusOrBuilder> statusBuilder_;
     /**
      * <pre>
-     * A namespace that can't be followed for now.
+     * What is told, in order.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-     * @return Whether the status field is set.
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
      */
-    @java.lang.Override
-    public boolean hasStatus() {
-      return contentCase_ == 3;
-    }
-    /**
-     * <pre>
-     * A namespace that can't be followed for now.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-     * @return The status.
-     */
-    @java.lang.Override
-    public topicpolicies.v1.NamespaceStatus getStatus() {
-      if (statusBuilder_ == null) {
-        if (contentCase_ == 3) {
-          return (topicpolicies.v1.NamespaceStatus) content_;
-        }
-        return topicpolicies.v1.NamespaceStatus.getDefaultInstance();
+    public java.util.List<topicpolicies.v1.WatchEvent> getEventsList() {
+      if (eventsBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(events_);
       } else {
-        if (contentCase_ == 3) {
-          return statusBuilder_.getMessage();
-        }
-        return topicpolicies.v1.NamespaceStatus.getDefaultInstance();
+        return eventsBuilder_.getMessageList();
       }
     }
     /**
      * <pre>
-     * A namespace that can't be followed for now.
+     * What is told, in order.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
      */
-    public Builder setStatus(topicpolicies.v1.NamespaceStatus value) {
-      if (statusBuilder_ == null) {
+    public int getEventsCount() {
+      if (eventsBuilder_ == null) {
+        return events_.size();
+      } else {
+        return eventsBuilder_.getCount();
+      }
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public topicpolicies.v1.WatchEvent getEvents(int index) {
+      if (eventsBuilder_ == null) {
+        return events_.get(index);
+      } else {
+        return eventsBuilder_.getMessage(index);
+      }
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public Builder setEvents(
+        int index, topicpolicies.v1.WatchEvent value) {
+      if (eventsBuilder_ == null) {
         if (value == null) {
           throw new NullPointerException();
         }
-        content_ = value;
+        ensureEventsIsMutable();
+        events_.set(index, value);
         onChanged();
       } else {
-        statusBuilder_.setMessage(value);
+        eventsBuilder_.setMessage(index, value);
       }
-      contentCase_ = 3;
       return this;
     }
     /**
      * <pre>
-     * A namespace that can't be followed for now.
+     * What is told, in order.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
      */
-    public Builder setStatus(
-        topicpolicies.v1.NamespaceStatus.Builder builderForValue) {
-      if (statusBuilder_ == null) {
-        content_ = builderForValue.build();
+    public Builder setEvents(
+        int index, topicpolicies.v1.WatchEvent.Builder builderForValue) {
+      if (eventsBuilder_ == null) {
+        ensureEventsIsMutable();
+        events_.set(index, builderForValue.build());
         onChanged();
       } else {
-        statusBuilder_.setMessage(builderForValue.build());
+        eventsBuilder_.setMessage(index, builderForValue.build());
       }
-      contentCase_ = 3;
       return this;
     }
     /**
      * <pre>
-     * A namespace that can't be followed for now.
+     * What is told, in order.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
      */
-    public Builder mergeStatus(topicpolicies.v1.NamespaceStatus value) {
-      if (statusBuilder_ == null) {
-        if (contentCase_ == 3 &&
-            content_ != topicpolicies.v1.NamespaceStatus.getDefaultInstance()) {
-          content_ = topicpolicies.v1.NamespaceStatus.newBuilder((topicpolicies.v1.NamespaceStatus) content_)
-              .mergeFrom(value).buildPartial();
-        } else {
-          content_ = value;
+    public Builder addEvents(topicpolicies.v1.WatchEvent value) {
+      if (eventsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
         }
+        ensureEventsIsMutable();
+        events_.add(value);
         onChanged();
       } else {
-        if (contentCase_ == 3) {
-          statusBuilder_.mergeFrom(value);
-        } else {
-          statusBuilder_.setMessage(value);
-        }
-      }
-      contentCase_ = 3;
-      return this;
-    }
-    /**
-     * <pre>
-     * A namespace that can't be followed for now.
-     * </pre>
-     *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-     */
-    public Builder clearStatus() {
-      if (statusBuilder_ == null) {
-        if (contentCase_ == 3) {
-          contentCase_ = 0;
-          content_ = null;
-          onChanged();
-        }
-      } else {
-        if (contentCase_ == 3) {
-          contentCase_ = 0;
-          content_ = null;
-        }
-        statusBuilder_.clear();
+        eventsBuilder_.addMessage(value);
       }
       return this;
     }
     /**
      * <pre>
-     * A namespace that can't be followed for now.
+     * What is told, in order.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
      */
-    public topicpolicies.v1.NamespaceStatus.Builder getStatusBuilder() {
-      return getStatusFieldBuilder().getBuilder();
+    public Builder addEvents(
+        int index, topicpolicies.v1.WatchEvent value) {
+      if (eventsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureEventsIsMutable();
+        events_.add(index, value);
+        onChanged();
+      } else {
+        eventsBuilder_.addMessage(index, value);
+      }
+      return this;
     }
     /**
      * <pre>
-     * A namespace that can't be followed for now.
+     * What is told, in order.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
      */
-    @java.lang.Override
-    public topicpolicies.v1.NamespaceStatusOrBuilder getStatusOrBuilder() {
-      if ((contentCase_ == 3) && (statusBuilder_ != null)) {
-        return statusBuilder_.getMessageOrBuilder();
+    public Builder addEvents(
+        topicpolicies.v1.WatchEvent.Builder builderForValue) {
+      if (eventsBuilder_ == null) {
+        ensureEventsIsMutable();
+        events_.add(builderForValue.build());
+        onChanged();
       } else {
-        if (contentCase_ == 3) {
-          return (topicpolicies.v1.NamespaceStatus) content_;
-        }
-        return topicpolicies.v1.NamespaceStatus.getDefaultInstance();
+        eventsBuilder_.addMessage(builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public Builder addEvents(
+        int index, topicpolicies.v1.WatchEvent.Builder builderForValue) {
+      if (eventsBuilder_ == null) {
+        ensureEventsIsMutable();
+        events_.add(index, builderForValue.build());
+        onChanged();
+      } else {
+        eventsBuilder_.addMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public Builder addAllEvents(
+        java.lang.Iterable<? extends topicpolicies.v1.WatchEvent> values) {
+      if (eventsBuilder_ == null) {
+        ensureEventsIsMutable();
+        com.google.protobuf.AbstractMessageLite.Builder.addAll(
+            values, events_);
+        onChanged();
+      } else {
+        eventsBuilder_.addAllMessages(values);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public Builder clearEvents() {
+      if (eventsBuilder_ == null) {
+        events_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00000001);
+        onChanged();
+      } else {
+        eventsBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public Builder removeEvents(int index) {
+      if (eventsBuilder_ == null) {
+        ensureEventsIsMutable();
+        events_.remove(index);
+        onChanged();
+      } else {
+        eventsBuilder_.remove(index);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public topicpolicies.v1.WatchEvent.Builder getEventsBuilder(
+        int index) {
+      return getEventsFieldBuilder().getBuilder(index);
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public topicpolicies.v1.WatchEventOrBuilder getEventsOrBuilder(
+        int index) {
+      if (eventsBuilder_ == null) {
+        return events_.get(index);  } else {
+        return eventsBuilder_.getMessageOrBuilder(index);
       }
     }
     /**
      * <pre>
-     * A namespace that can't be followed for now.
+     * What is told, in order.
      * </pre>
      *
-     * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
      */
-    private com.google.protobuf.SingleFieldBuilderV3<
-        topicpolicies.v1.NamespaceStatus, topicpolicies.v1.NamespaceStatus.Builder, topicpolicies.v1.NamespaceStatusOrBuilder>
-        getStatusFieldBuilder() {
-      if (statusBuilder_ == null) {
-        if (!(contentCase_ == 3)) {
-          content_ = topicpolicies.v1.NamespaceStatus.getDefaultInstance();
-        }
-        statusBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
-            topicpolicies.v1.NamespaceStatus, topicpolicies.v1.NamespaceStatus.Builder, topicpolicies.v1.NamespaceStatusOrBuilder>(
-                (topicpolicies.v1.NamespaceStatus) content_,
+    public java.util.List<? extends topicpolicies.v1.WatchEventOrBuilder>
+         getEventsOrBuilderList() {
+      if (eventsBuilder_ != null) {
+        return eventsBuilder_.getMessageOrBuilderList();
+      } else {
+        return java.util.Collections.unmodifiableList(events_);
+      }
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public topicpolicies.v1.WatchEvent.Builder addEventsBuilder() {
+      return getEventsFieldBuilder().addBuilder(
+          topicpolicies.v1.WatchEvent.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public topicpolicies.v1.WatchEvent.Builder addEventsBuilder(
+        int index) {
+      return getEventsFieldBuilder().addBuilder(
+          index, topicpolicies.v1.WatchEvent.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * What is told, in order.
+     * </pre>
+     *
+     * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
+     */
+    public java.util.List<topicpolicies.v1.WatchEvent.Builder>
+         getEventsBuilderList() {
+      return getEventsFieldBuilder().getBuilderList();
+    }
+    private com.google.protobuf.RepeatedFieldBuilderV3<
+        topicpolicies.v1.WatchEvent, topicpolicies.v1.WatchEvent.Builder, topicpolicies.v1.WatchEventOrBuilder>
+        getEventsFieldBuilder() {
+      if (eventsBuilder_ == null) {
+        eventsBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
+            topicpolicies.v1.WatchEvent, topicpolicies.v1.WatchEvent.Builder, topicpolicies.v1.WatchEventOrBuilder>(
+                events_,
+                ((bitField0_ & 0x00000001) != 0),
                 getParentForChildren(),
                 isClean());
-        content_ = null;
+        events_ = null;
       }
-      contentCase_ = 3;
-      onChanged();
-      return statusBuilder_;
+      return eventsBuilder_;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

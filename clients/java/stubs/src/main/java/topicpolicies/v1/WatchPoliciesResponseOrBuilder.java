@@ -10,84 +10,45 @@ public interface WatchPoliciesResponseOrBuilder extends
 
   /**
    * <pre>
-   * A document: of the snapshot before SYNCED, a change after it.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-   * @return Whether the change field is set.
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
-  boolean hasChange();
+  java.util.List<topicpolicies.v1.WatchEvent>
+      getEventsList();
   /**
    * <pre>
-   * A document: of the snapshot before SYNCED, a change after it.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
-   * @return The change.
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
-  topicpolicies.v1.PolicyChange getChange();
+  topicpolicies.v1.WatchEvent getEvents(int index);
   /**
    * <pre>
-   * A document: of the snapshot before SYNCED, a change after it.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.PolicyChange change = 1;</code>
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
-  topicpolicies.v1.PolicyChangeOrBuilder getChangeOrBuilder();
-
+  int getEventsCount();
   /**
    * <pre>
-   * A place to resume from.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-   * @return Whether the bookmark field is set.
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
-  boolean hasBookmark();
+  java.util.List<? extends topicpolicies.v1.WatchEventOrBuilder>
+      getEventsOrBuilderList();
   /**
    * <pre>
-   * A place to resume from.
+   * What is told, in order.
    * </pre>
    *
-   * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-   * @return The bookmark.
+   * <code>repeated .topicpolicies.v1.WatchEvent events = 1;</code>
    */
-  topicpolicies.v1.Bookmark getBookmark();
-  /**
-   * <pre>
-   * A place to resume from.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.Bookmark bookmark = 2;</code>
-   */
-  topicpolicies.v1.BookmarkOrBuilder getBookmarkOrBuilder();
-
-  /**
-   * <pre>
-   * A namespace that can't be followed for now.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-   * @return Whether the status field is set.
-   */
-  boolean hasStatus();
-  /**
-   * <pre>
-   * A namespace that can't be followed for now.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-   * @return The status.
-   */
-  topicpolicies.v1.NamespaceStatus getStatus();
-  /**
-   * <pre>
-   * A namespace that can't be followed for now.
-   * </pre>
-   *
-   * <code>.topicpolicies.v1.NamespaceStatus status = 3;</code>
-   */
-  topicpolicies.v1.NamespaceStatusOrBuilder getStatusOrBuilder();
-
-  topicpolicies.v1.WatchPoliciesResponse.ContentCase getContentCase();
+  topicpolicies.v1.WatchEventOrBuilder getEventsOrBuilder(
+      int index);
 }

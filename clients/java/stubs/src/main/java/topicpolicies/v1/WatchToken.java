@@ -6,7 +6,7 @@ package topicpolicies.v1;
 
 /**
  * <pre>
- * A place in a namespace's change log.
+ * A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; nothing else in it means anything to them.
  * </pre>
  *
  * Protobuf type {@code topicpolicies.v1.WatchToken}
@@ -24,6 +24,7 @@ private static final long serialVersionUID = 0L;
     log_ = "";
     positions_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
+    leftOut_ = "";
   }
 
   @java.lang.Override
@@ -51,7 +52,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object log_ = "";
   /**
    * <pre>
-   * The log's identity.
+   * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
    * </pre>
    *
    * <code>string log = 1;</code>
@@ -72,7 +73,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The log's identity.
+   * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
    * </pre>
    *
    * <code>string log = 1;</code>
@@ -99,7 +100,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    * </pre>
    *
    * <code>repeated string positions = 2;</code>
@@ -111,7 +112,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    * </pre>
    *
    * <code>repeated string positions = 2;</code>
@@ -122,7 +123,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    * </pre>
    *
    * <code>repeated string positions = 2;</code>
@@ -134,7 +135,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    * </pre>
    *
    * <code>repeated string positions = 2;</code>
@@ -144,6 +145,53 @@ private static final long serialVersionUID = 0L;
   public com.google.protobuf.ByteString
       getPositionsBytes(int index) {
     return positions_.getByteString(index);
+  }
+
+  public static final int LEFT_OUT_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object leftOut_ = "";
+  /**
+   * <pre>
+   * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+   * </pre>
+   *
+   * <code>string left_out = 3;</code>
+   * @return The leftOut.
+   */
+  @java.lang.Override
+  public java.lang.String getLeftOut() {
+    java.lang.Object ref = leftOut_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs =
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      leftOut_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+   * </pre>
+   *
+   * <code>string left_out = 3;</code>
+   * @return The bytes for leftOut.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getLeftOutBytes() {
+    java.lang.Object ref = leftOut_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b =
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      leftOut_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
   }
 
   private byte memoizedIsInitialized = -1;
@@ -166,6 +214,9 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < positions_.size(); i++) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 2, positions_.getRaw(i));
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(leftOut_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, leftOut_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -186,6 +237,9 @@ private static final long serialVersionUID = 0L;
       size += dataSize;
       size += 1 * getPositionsList().size();
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(leftOut_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, leftOut_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -205,6 +259,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getLog())) return false;
     if (!getPositionsList()
         .equals(other.getPositionsList())) return false;
+    if (!getLeftOut()
+        .equals(other.getLeftOut())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -222,6 +278,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + POSITIONS_FIELD_NUMBER;
       hash = (53 * hash) + getPositionsList().hashCode();
     }
+    hash = (37 * hash) + LEFT_OUT_FIELD_NUMBER;
+    hash = (53 * hash) + getLeftOut().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -321,7 +379,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A place in a namespace's change log.
+   * A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; nothing else in it means anything to them.
    * </pre>
    *
    * Protobuf type {@code topicpolicies.v1.WatchToken}
@@ -360,6 +418,7 @@ private static final long serialVersionUID = 0L;
       log_ = "";
       positions_ =
           com.google.protobuf.LazyStringArrayList.emptyList();
+      leftOut_ = "";
       return this;
     }
 
@@ -399,6 +458,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         positions_.makeImmutable();
         result.positions_ = positions_;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.leftOut_ = leftOut_;
       }
     }
 
@@ -461,6 +523,11 @@ private static final long serialVersionUID = 0L;
         }
         onChanged();
       }
+      if (!other.getLeftOut().isEmpty()) {
+        leftOut_ = other.leftOut_;
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -498,6 +565,11 @@ private static final long serialVersionUID = 0L;
               positions_.add(s);
               break;
             } // case 18
+            case 26: {
+              leftOut_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -518,7 +590,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object log_ = "";
     /**
      * <pre>
-     * The log's identity.
+     * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
      * </pre>
      *
      * <code>string log = 1;</code>
@@ -538,7 +610,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The log's identity.
+     * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
      * </pre>
      *
      * <code>string log = 1;</code>
@@ -559,7 +631,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The log's identity.
+     * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
      * </pre>
      *
      * <code>string log = 1;</code>
@@ -576,7 +648,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The log's identity.
+     * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
      * </pre>
      *
      * <code>string log = 1;</code>
@@ -590,7 +662,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The log's identity.
+     * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
      * </pre>
      *
      * <code>string log = 1;</code>
@@ -617,7 +689,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -630,7 +702,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -641,7 +713,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -653,7 +725,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -666,7 +738,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -685,7 +757,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -703,7 +775,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -721,7 +793,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -736,7 +808,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The position per partition; empty where nothing was read.
+     * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
      * </pre>
      *
      * <code>repeated string positions = 2;</code>
@@ -750,6 +822,98 @@ private static final long serialVersionUID = 0L;
       ensurePositionsIsMutable();
       positions_.add(value);
       bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object leftOut_ = "";
+    /**
+     * <pre>
+     * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+     * </pre>
+     *
+     * <code>string left_out = 3;</code>
+     * @return The leftOut.
+     */
+    public java.lang.String getLeftOut() {
+      java.lang.Object ref = leftOut_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        leftOut_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+     * </pre>
+     *
+     * <code>string left_out = 3;</code>
+     * @return The bytes for leftOut.
+     */
+    public com.google.protobuf.ByteString
+        getLeftOutBytes() {
+      java.lang.Object ref = leftOut_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b =
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        leftOut_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+     * </pre>
+     *
+     * <code>string left_out = 3;</code>
+     * @param value The leftOut to set.
+     * @return This builder for chaining.
+     */
+    public Builder setLeftOut(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      leftOut_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+     * </pre>
+     *
+     * <code>string left_out = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearLeftOut() {
+      leftOut_ = getDefaultInstance().getLeftOut();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+     * </pre>
+     *
+     * <code>string left_out = 3;</code>
+     * @param value The bytes for leftOut to set.
+     * @return This builder for chaining.
+     */
+    public Builder setLeftOutBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      leftOut_ = value;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }

@@ -10,7 +10,7 @@ public interface WatchTokenOrBuilder extends
 
   /**
    * <pre>
-   * The log's identity.
+   * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
    * </pre>
    *
    * <code>string log = 1;</code>
@@ -19,7 +19,7 @@ public interface WatchTokenOrBuilder extends
   java.lang.String getLog();
   /**
    * <pre>
-   * The log's identity.
+   * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
    * </pre>
    *
    * <code>string log = 1;</code>
@@ -30,7 +30,7 @@ public interface WatchTokenOrBuilder extends
 
   /**
    * <pre>
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    * </pre>
    *
    * <code>repeated string positions = 2;</code>
@@ -40,7 +40,7 @@ public interface WatchTokenOrBuilder extends
       getPositionsList();
   /**
    * <pre>
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    * </pre>
    *
    * <code>repeated string positions = 2;</code>
@@ -49,7 +49,7 @@ public interface WatchTokenOrBuilder extends
   int getPositionsCount();
   /**
    * <pre>
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    * </pre>
    *
    * <code>repeated string positions = 2;</code>
@@ -59,7 +59,7 @@ public interface WatchTokenOrBuilder extends
   java.lang.String getPositions(int index);
   /**
    * <pre>
-   * The position per partition; empty where nothing was read.
+   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
    * </pre>
    *
    * <code>repeated string positions = 2;</code>
@@ -68,4 +68,24 @@ public interface WatchTokenOrBuilder extends
    */
   com.google.protobuf.ByteString
       getPositionsBytes(int index);
+
+  /**
+   * <pre>
+   * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+   * </pre>
+   *
+   * <code>string left_out = 3;</code>
+   * @return The leftOut.
+   */
+  java.lang.String getLeftOut();
+  /**
+   * <pre>
+   * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+   * </pre>
+   *
+   * <code>string left_out = 3;</code>
+   * @return The bytes for leftOut.
+   */
+  com.google.protobuf.ByteString
+      getLeftOutBytes();
 }

@@ -1,0 +1,191 @@
+"""What watchers are told by ``WatchPolicies``, 1 to 1,000 of them, beside a raw broadcast of the same bytes to as many streams.
+
+    python3 dev.py bench deliveries
+
+In each round a stream of updates makes changes while all watchers follow (mode EVERY: each is told every change); then a server of the same
+stack writes messages of the same sizes to as many streams, and does nothing else. The rate is deliveries a second, from the first change
+sent to the last one told. What the updates themselves cost is in it: with one watcher it is nearly all. So there is the server's processor
+time for a delivery too, without that of as many updates that nobody watches, made just before; it does not depend on what else the machine
+does at the time. A ratio is the median of the rounds' own ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import statistics
+import sys
+import time
+from collections import defaultdict, deque
+from functools import lru_cache
+from typing import NamedTuple
+
+import grpc
+import uvloop
+from google.protobuf.duration_pb2 import Duration
+from rich.console import Console
+from rich.table import Table
+
+from bench.harness.broadcast import METHOD
+from bench.harness.targets import Program, running, sqlite
+from bench.harness.watching import events_of
+from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
+from topicpolicies.v1 import service_pb2
+
+CHANGES = {1: 16_384, 100: 4_096, 1_000: 512}
+"""How many changes a round makes, by the number of watchers."""
+_BATCH = 64
+_NAMESPACE = "public/default"
+_WATCH = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
+_OPTIONS = (("grpc.max_receive_message_length", 64 << 20),)
+
+
+class Round(NamedTuple):
+    """One number of watchers, measured on both."""
+
+    told: float
+    """Deliveries a second."""
+    broadcast: float
+    messages: float
+    """Messages that a watcher got."""
+    told_us: float
+    """Processor time of the server for a delivery, without the updates'."""
+    broadcast_us: float
+
+    @property
+    def ratio(self) -> float:
+        """Of the broadcast."""
+        return self.told / self.broadcast
+
+
+@lru_cache(maxsize=1024)
+def _changes_in(message: bytes) -> int:
+    """How many changes a message tells; all watchers get the same ones."""
+    return sum(service_pb2.WatchEvent.FromString(event).HasField("change") for event in events_of(message))
+
+
+class _Watchers:
+    """So many watches of the namespace."""
+
+    def __init__(self, channel: grpc.aio.Channel, count: int) -> None:
+        request = service_pb2.WatchPoliciesRequest(namespaces=[_NAMESPACE], mode=service_pb2.WATCH_MODE_EVERY)
+        request.bookmark_interval.CopyFrom(Duration(seconds=3_600))
+        watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(_WATCH)
+        self._calls = [watch(request.SerializeToString()) for _ in range(count)]
+        self.sizes: list[list[int]] = [[] for _ in range(count)]
+        """Of the messages that tell changes, by watcher."""
+
+    async def synced(self) -> None:
+        """Each has its SYNCED bookmark."""
+        await asyncio.gather(*map(self._synced, self._calls))
+
+    async def _synced(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> None:
+        async for message in call:
+            for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
+                if event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED:
+                    return
+
+    async def told(self, changes: int) -> None:
+        """Each was told so many changes."""
+        await asyncio.gather(*(self._told(call, sizes, changes) for call, sizes in zip(self._calls, self.sizes, strict=True)))
+
+    async def _told(self, call: grpc.aio.UnaryStreamCall[bytes, bytes], sizes: list[int], changes: int) -> None:
+        async for message in call:
+            changes -= _changes_in(message)
+            sizes.append(len(message))
+            if changes <= 0:
+                return
+
+    def cancel(self) -> None:
+        """Ends them."""
+        for call in self._calls:
+            call.cancel()
+
+
+async def _tell(channel: grpc.aio.Channel, watchers: _Watchers, messages: deque[bytes], changes: int) -> float:
+    """Makes the changes; the seconds until all watchers were told all of them."""
+    begin = time.perf_counter()
+    telling = asyncio.create_task(watchers.told(changes))
+    await stream(channel, UPDATE_POLICIES, messages, _BATCH)
+    await telling
+    return time.perf_counter() - begin
+
+
+async def _broadcast(channel: grpc.aio.Channel, sizes: list[list[int]]) -> float:
+    """Reads messages of the same sizes, as one server writes them; the seconds."""
+    watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(METHOD)
+    first: list[float] = []
+
+    async def one(mine: list[int]) -> None:
+        parts = [f"{sum(1 for _ in group)} {size}" for size, group in itertools.groupby(mine)]
+        async for _ in watch(" ".join([str(len(sizes)), *parts]).encode()):
+            if not first:
+                first.append(time.perf_counter())
+
+    await asyncio.gather(*map(one, sizes))
+    return time.perf_counter() - first[0]
+
+
+async def measure(service: Program, broadcast: Program, rounds: int) -> dict[int, list[Round]]:
+    """All numbers of watchers on both, round by round."""
+    source = batches(_NAMESPACE, TOPICS, _BATCH)
+    found: defaultdict[int, list[Round]] = defaultdict(list)
+    async with (
+        grpc.aio.insecure_channel(service.address, _OPTIONS) as here,
+        grpc.aio.insecure_channel(broadcast.address, _OPTIONS) as there,
+    ):
+        await stream(here, UPDATE_POLICIES, deque(itertools.islice(source, 50)), _BATCH)
+        for _ in range(rounds):
+            for count, changes in CHANGES.items():
+                used = [service.processor_seconds]
+                await stream(here, UPDATE_POLICIES, deque(itertools.islice(source, changes // _BATCH)), _BATCH)
+                used.append(service.processor_seconds)
+                watchers = _Watchers(here, count)
+                try:
+                    await watchers.synced()
+                    used.append(service.processor_seconds)
+                    seconds = await _tell(here, watchers, deque(itertools.islice(source, changes // _BATCH)), changes)
+                    used.append(service.processor_seconds)
+                finally:
+                    watchers.cancel()
+                begun = broadcast.processor_seconds
+                raw = await _broadcast(there, watchers.sizes)
+                deliveries, messages = count * changes, statistics.mean(map(len, watchers.sizes))
+                told_us = (used[3] - used[2] - (used[1] - used[0])) / deliveries * 1e6
+                raw_us = (broadcast.processor_seconds - begun) / deliveries * 1e6
+                found[count].append(Round(deliveries / seconds, deliveries / raw, messages, told_us, raw_us))
+    return found
+
+
+def show(found: dict[int, list[Round]], console: Console) -> None:
+    """A table for people."""
+    table = Table(title="Deliveries a second, median over the rounds")
+    for column in ("watchers", "changes", "messages to each", "told /s", "broadcast /s", "of the broadcast", "told us", "broadcast us"):
+        table.add_column(column, justify="right")
+    for count, rounds in found.items():
+        figures = [statistics.median(figure) for figure in zip(*rounds, strict=True)]
+        ratio = statistics.median(each.ratio for each in rounds)
+        counts = (f"{each:,.0f}" for each in (count, CHANGES[count], figures[2], figures[0], figures[1]))
+        table.add_row(*counts, f"{ratio:.2f}", f"{figures[3]:.1f}" if count > 1 else "", f"{figures[4]:.1f}")
+    console.print(table)
+
+
+def main() -> int:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds (default: %(default)s)")
+    options = parser.parse_args()
+    with (
+        running("-m", "bench.harness.broadcast", "PORT") as broadcast,
+        sqlite() as target,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        assert isinstance(target.program, Program), "started for this run"
+        found = runner.run(measure(target.program, broadcast, options.rounds))
+    show(found, Console())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

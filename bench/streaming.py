@@ -1,0 +1,200 @@
+"""Updates over ``UpdatePolicies`` on the embedded log, 1 to 256 of them a message, beside an echo of the same messages.
+
+    python3 dev.py bench streaming
+
+In each round every size runs on the echo and on the service, one after the other, in turn first: a figure is the median over the rounds,
+and a ratio is the median of the rounds' own ratios. The load generator sends prepared bytes and counts what comes back without parsing it.
+The processor time is the server's alone: it does not depend on what else the machine does at the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import statistics
+import sys
+import time
+import uuid
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import grpc
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from bench.echo import STREAM
+from bench.harness.targets import Program, running, sqlite
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+SIZES = (1, 16, 64, 256)
+UPDATE_POLICIES = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicies"
+ON_THEIR_WAY = 1_024
+"""Changes of a stream that have no result yet; about as many as the clients have by themselves."""
+TOPICS = 64
+_REACH = 3.0
+_AT_MOST_PER_SECOND = 40_000
+"""Changes that are prepared for a second."""
+
+
+class Rate(NamedTuple):
+    """What one stream came to."""
+
+    per_second: float
+    server_us: float
+    """Processor time of the server for a change."""
+
+
+class Round(NamedTuple):
+    """One size, measured on both."""
+
+    echo: Rate
+    updates: Rate
+
+
+def records_in(message: bytes) -> int:
+    """How many records a message consists of that has one repeated field of messages, and nothing else."""
+    count = at = 0
+    while at < len(message):
+        size = shift = 0
+        more = True
+        while more:
+            at += 1  # the tag is behind us, then each part of the length
+            size |= (message[at] & 0x7F) << shift
+            shift += 7
+            more = message[at] >= 0x80
+        at += 1 + size
+        count += 1
+    return count
+
+
+def batches(namespace: str, topics: int, size: int) -> Iterator[bytes]:
+    """Messages of so many updates of one setting, each with another value and an id of its own, over topics in turn."""
+    for first in itertools.count(0, size):
+        message = service_pb2.UpdatePoliciesRequest()
+        for number in range(first, first + size):
+            update = message.changes.add(sequence=number).update
+            update.topic = f"persistent://{namespace}/bench-{number % topics}"
+            update.policies.CopyFrom(TopicPolicies(max_producer_per_topic=number % 1_000_000))
+            update.request_id = uuid.uuid4().hex
+            update.update_mask.paths.append("max_producer_per_topic")
+        yield message.SerializeToString()
+
+
+async def stream(
+    channel: grpc.aio.Channel, method: str, ready: deque[bytes], size: int, seconds: float = float("inf")
+) -> tuple[int, float]:
+    """Sends messages over one stream, and reads until all of their changes have come back.
+
+    Args:
+        channel: to the service.
+        method: one that answers with as many records as it was sent.
+        ready: the messages; it takes them from there.
+        size: changes of each.
+        seconds: how long it sends, if there are so many.
+
+    Returns:
+        How many changes, and how many seconds they took.
+    """
+    open_stream: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method)
+    call = open_stream()
+    under_way = done = 0
+    room = asyncio.Event()
+    begin = time.perf_counter()
+
+    async def send() -> None:
+        nonlocal under_way
+        while ready and time.perf_counter() < begin + seconds:
+            while under_way + size > ON_THEIR_WAY:
+                room.clear()
+                await room.wait()
+            under_way += size
+            await call.write(ready.popleft())
+        await call.done_writing()
+
+    sending = asyncio.create_task(send())
+    async for answer in call:
+        count = records_in(answer)
+        done += count
+        under_way -= count
+        room.set()
+    await sending
+    return done, time.perf_counter() - begin
+
+
+async def measure(echo: Program, service: Program, rounds: int, seconds: float) -> dict[int, list[Round]]:
+    """All sizes on both, round by round."""
+    sources = {size: batches("public/default", TOPICS, size) for size in SIZES}
+    found: defaultdict[int, list[Round]] = defaultdict(list)
+    async with grpc.aio.insecure_channel(echo.address) as there, grpc.aio.insecure_channel(service.address) as here:
+
+        async def rate(program: Program, channel: grpc.aio.Channel, method: str, size: int) -> Rate:
+            ready = deque(itertools.islice(sources[size], 1 + int(_AT_MOST_PER_SECOND * seconds) // size))
+            used = program.processor_seconds
+            changes, took = await stream(channel, method, ready, size, seconds)
+            return Rate(changes / took, (program.processor_seconds - used) / changes * 1e6)
+
+        await rate(service, here, UPDATE_POLICIES, 64)  # warm
+        for number in range(rounds):
+            for size in SIZES:
+                both: dict[str, Rate] = {}
+                for method in (STREAM, UPDATE_POLICIES) if number % 2 else (UPDATE_POLICIES, STREAM):
+                    program, channel = (echo, there) if method == STREAM else (service, here)
+                    both[method] = await rate(program, channel, method, size)
+                found[size].append(Round(both[STREAM], both[UPDATE_POLICIES]))
+    return found
+
+
+def show(found: dict[int, list[Round]], console: Console) -> bool:
+    """A table for people; whether the target was reached."""
+    table = Table(title="Changes over one stream, median over the rounds; processor time is the server's for a change")
+    for column in (
+        "a message",
+        "echo /s",
+        "updates /s",
+        "of the echo",
+        "of one a message",
+        "echo us",
+        "updates us",
+        "one a message us / us",
+    ):
+        table.add_column(column, justify="right")
+    gains: dict[int, float] = {}
+    for size, rounds in found.items():
+        pairs = list(zip(rounds, found[1], strict=True))
+        gains[size] = statistics.median(each.updates.per_second / one.updates.per_second for each, one in pairs)
+        table.add_row(
+            str(size),
+            f"{statistics.median(each.echo.per_second for each in rounds):,.0f}",
+            f"{statistics.median(each.updates.per_second for each in rounds):,.0f}",
+            f"{statistics.median(each.updates.per_second / each.echo.per_second for each in rounds):.2f}",
+            f"{gains[size]:.2f}",
+            f"{statistics.median(each.echo.server_us for each in rounds):.0f}",
+            f"{statistics.median(each.updates.server_us for each in rounds):.0f}",
+            f"{statistics.median(one.updates.server_us / each.updates.server_us for each, one in pairs):.2f}",
+        )
+    console.print(table)
+    size, gain = max(gains.items(), key=lambda each: each[1])
+    mark = "[green]reached[/]" if gain >= _REACH else "[red]not reached[/]"
+    console.print(f"{mark}: {size} updates a message, against one a message: {gain:.2f} (>= {_REACH:.0f})")
+    return gain >= _REACH
+
+
+def main() -> int:
+    """Measures and prints; 1 if the target was not reached."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="rounds (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each load in a round (default: %(default)s)")
+    options = parser.parse_args()
+    with running("-m", "bench.echo", "PORT") as echo, sqlite() as target:
+        assert isinstance(target.program, Program), "started for this run"
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            found = runner.run(measure(echo, target.program, options.rounds, options.seconds))
+    return 0 if show(found, Console()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

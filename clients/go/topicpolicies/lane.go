@@ -1,0 +1,183 @@
+package topicpolicies
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
+)
+
+const (
+	// mostInBatch and mostBytesInBatch bound a message; a larger change goes alone.
+	mostInBatch      = 1_000
+	mostBytesInBatch = 1 << 20
+	// parting is how long the service may take to end a stream on which nothing is owed any more.
+	parting = 5 * time.Second
+)
+
+var errSilent = errors.New("nothing was answered in time")
+
+// lane is one stream of changes to one address. What waits when the last message has gone goes together into the next one.
+type lane struct {
+	address string
+	cancel  context.CancelCauseFunc
+
+	// These belong to the goroutine of the loop over the results.
+	underWay map[uint64]*parcel
+	placed   int
+	progress time.Time
+
+	mu      sync.Mutex
+	outbox  []*parcel
+	sent    int // how many, in the order of their places
+	closing bool
+	wake    chan struct{}
+}
+
+// open opens a stream, whose answers and end are told to m.
+func (m *many) open(address string) *lane {
+	ctx, cancel := context.WithCancelCause(m.client.line.tagged(m.ctx))
+	l := &lane{address: address, cancel: cancel, underWay: map[uint64]*parcel{}, wake: make(chan struct{}, 1)}
+	m.lanes[address] = l
+	go func() {
+		failure := l.run(ctx, m)
+		cancel(nil)
+		m.later(func() { m.broke(l, failure) })
+	}()
+	return l
+}
+
+// put has changes sent, in this order.
+func (l *lane) put(parcels []*parcel, now time.Time) {
+	if len(l.underWay) == 0 {
+		l.progress = now
+	}
+	for _, each := range parcels {
+		each.place = l.placed
+		l.placed++
+		l.underWay[each.change.GetSequence()] = each
+	}
+	l.mu.Lock()
+	l.outbox = append(l.outbox, parcels...)
+	l.mu.Unlock()
+	l.stir()
+}
+
+// answered gives the change that has a result; nil if none is owed one.
+func (l *lane) answered(sequence uint64, now time.Time) *parcel {
+	each := l.underWay[sequence]
+	if each != nil {
+		delete(l.underWay, sequence)
+		l.progress = now
+	}
+	return each
+}
+
+// hasSent tells whether a change has left.
+func (l *lane) hasSent(each *parcel) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return each.place < l.sent
+}
+
+// finish ends the stream, on which nothing is owed any more.
+func (l *lane) finish() {
+	l.mu.Lock()
+	l.closing = true
+	l.mu.Unlock()
+	l.stir()
+	time.AfterFunc(parting, func() { l.cancel(nil) })
+}
+
+func (l *lane) stir() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it will be awake
+	}
+}
+
+// run tells how the stream has ended.
+func (l *lane) run(ctx context.Context, m *many) *Error {
+	stub, err := m.client.line.stub(l.address)
+	if err != nil {
+		return fromError(err)
+	}
+	stream, err := stub.UpdatePolicies(ctx)
+	if err != nil {
+		return endOf(ctx, err)
+	}
+	sending := make(chan struct{})
+	go func() {
+		defer close(sending)
+		l.send(ctx, stream)
+	}()
+	for {
+		answer, err := stream.Recv()
+		if err != nil {
+			failure := endOf(ctx, err)
+			l.cancel(nil)
+			<-sending
+			return failure
+		}
+		m.later(func() {
+			for _, result := range answer.GetResults() {
+				m.answered(l, result)
+			}
+		})
+	}
+}
+
+func endOf(ctx context.Context, err error) *Error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return broken()
+	case errors.Is(context.Cause(ctx), errSilent):
+		return &Error{Code: codes.DeadlineExceeded, Message: "The service has stopped to answer.", kind: context.DeadlineExceeded, cause: err}
+	default:
+		return fromError(err)
+	}
+}
+
+// send sends batches until the stream ends; how it has ended is told to who receives.
+func (l *lane) send(ctx context.Context, stream grpc.BidiStreamingClient[pb.UpdatePoliciesRequest, pb.UpdatePoliciesResponse]) {
+	for {
+		batch, closing := l.take()
+		switch {
+		case len(batch) > 0:
+			if stream.Send(&pb.UpdatePoliciesRequest{Changes: batch}) != nil {
+				return
+			}
+		case closing:
+			_ = stream.CloseSend() // never fails
+			return
+		default:
+			select {
+			case <-l.wake:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// take gives the next batch.
+func (l *lane) take() (batch []*pb.PolicyChangeRequest, closing bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size := 0
+	for _, each := range l.outbox {
+		if size += each.size; len(batch) == mostInBatch || (len(batch) > 0 && size > mostBytesInBatch) {
+			break
+		}
+		batch = append(batch, each.change)
+	}
+	l.outbox = l.outbox[len(batch):]
+	l.sent += len(batch)
+	return batch, l.closing
+}

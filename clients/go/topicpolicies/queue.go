@@ -1,0 +1,107 @@
+package topicpolicies
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
+)
+
+// parcel is one change of UpdateMany, from when it is taken until it is settled.
+type parcel struct {
+	change    *pb.PolicyChangeRequest
+	namespace string
+	requestID string // empty for a dry run
+	size      int
+	deadline  time.Time // once it was sent
+	repeats   repeats
+	sent      bool // in any attempt
+	ambiguous bool
+	place     int // in the order of its lane
+}
+
+// framing is what a change needs of a message beside itself, at most.
+const framing = 16
+
+func (u Update) parcel() *parcel {
+	request := u.request()
+	return &parcel{
+		change:    &pb.PolicyChangeRequest{Change: &pb.PolicyChangeRequest_Update{Update: request}},
+		namespace: namespaceOf(u.Topic),
+		requestID: changeID(request.GetRequestId(), u.ValidateOnly),
+		size:      proto.Size(request) + framing,
+	}
+}
+
+func (d Deletion) parcel() *parcel {
+	request := d.request()
+	return &parcel{
+		change:    &pb.PolicyChangeRequest{Change: &pb.PolicyChangeRequest_Delete{Delete: request}},
+		namespace: namespaceOf(d.Topic),
+		requestID: changeID(request.GetRequestId(), d.ValidateOnly),
+		size:      proto.Size(request) + framing,
+	}
+}
+
+func (p *parcel) verdict(m *many) verdict {
+	return verdict{p.requestID, p.sent, p.ambiguous, m.ctx.Err(), m.client.target}
+}
+
+// queue is the changes of one namespace, which stay in their order: those that have to be sent again go first, and not before all that are
+// under way are answered.
+type queue struct {
+	address  string // where those are that are under way
+	underWay map[*parcel]struct{}
+	again    []*parcel
+	until    time.Time // pauses the namespace, while something has to be sent again
+	waiting  []*parcel
+}
+
+// repeat puts a change back that has to be sent again, not before a time.
+func (q *queue) repeat(each *parcel, at time.Time) {
+	q.again = append(q.again, each)
+	if at.After(q.until) {
+		q.until = at
+	}
+}
+
+// ready tells whether something may be sent.
+func (q *queue) ready(now time.Time) bool {
+	if len(q.again) > 0 {
+		if len(q.underWay) > 0 || now.Before(q.until) {
+			return false
+		}
+		slices.SortFunc(q.again, func(a, b *parcel) int { return int(a.change.GetSequence()) - int(b.change.GetSequence()) })
+		q.waiting, q.again = append(q.again, q.waiting...), nil
+	}
+	return len(q.waiting) > 0
+}
+
+// moveTo tells whether the namespace's changes may go to an address now: not while some are under way at another.
+func (q *queue) moveTo(address string) bool {
+	if address != q.address && len(q.underWay) > 0 {
+		return false
+	}
+	q.address = address
+	return true
+}
+
+// depart gives all that waits; from now on it is under way. What departs for the first time gets a deadline.
+func (q *queue) depart(deadline time.Time) []*parcel {
+	for _, each := range q.waiting {
+		if each.deadline.IsZero() {
+			each.deadline = deadline
+		}
+		q.underWay[each] = struct{}{}
+	}
+	departed := q.waiting
+	q.waiting = nil
+	return departed
+}
+
+// arrived: a change is not under way any more.
+func (q *queue) arrived(each *parcel) { delete(q.underWay, each) }
+
+func (q *queue) empty() bool { return len(q.underWay)+len(q.again)+len(q.waiting) == 0 }

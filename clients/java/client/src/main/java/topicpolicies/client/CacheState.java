@@ -1,0 +1,191 @@
+package topicpolicies.client;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import topicpolicies.v1.NamespaceState;
+
+/**
+ * What a cache knows, without I/O: the documents, and of each namespace whether it is complete, how old it is and in which state.
+ * docs/watch.md has the rules. Not thread-safe.
+ */
+final class CacheState {
+    record Key(String topic, Scope scope) {
+    }
+
+    /** Whom it tells of a document that is another one now; at least one of both exists. */
+    interface Teller {
+        void changed(Key key, Optional<Document> before, Optional<Document> after);
+    }
+
+    /** A document, and whether the watch has told of it (otherwise it was offered). */
+    private record Entry(String namespace, Document document, boolean told) {
+        Optional<Document> shown() {
+            return Optional.of(document).filter(Document::exists);
+        }
+    }
+
+    private static final class Part {
+        private boolean synced;
+        /** What was told or offered since the namespace began anew; null: it goes on. */
+        private Set<Key> fresh = new HashSet<>();
+        /** As of when it is known to be told of completely, by the client's own clock. */
+        private long confirmedNanos;
+        private WatchEvent.Status status;
+    }
+
+    private final Teller teller;
+    private final Map<Key, Entry> entries = new HashMap<>();
+    private final Map<String, Part> parts = new LinkedHashMap<>();
+
+    CacheState(Set<String> namespaces, Teller teller) {
+        this.teller = teller;
+        namespaces.forEach(this::part);
+    }
+
+    /** A document, or an absence whose version is known. */
+    Optional<Document> known(Key key) {
+        return Optional.ofNullable(entries.get(key)).map(Entry::document);
+    }
+
+    Collection<Document> documents() {
+        return entries.values().stream().flatMap(entry -> entry.shown().stream()).toList();
+    }
+
+    /** The namespaces that have had a whole snapshot at any time. */
+    Set<String> synced() {
+        Set<String> names = new HashSet<>();
+        parts.forEach((name, part) -> {
+            if (part.synced) {
+                names.add(name);
+            }
+        });
+        return names;
+    }
+
+    boolean isComplete() {
+        return parts.values().stream().allMatch(part -> part.synced);
+    }
+
+    /** The state of a namespace; READY if nothing else was told. */
+    WatchEvent.Status status(String namespace) {
+        Part part = parts.get(namespace);
+        return part != null && part.status != null ? part.status
+                : new WatchEvent.Status(namespace, NamespaceState.NAMESPACE_STATE_READY, "", "");
+    }
+
+    /** How old what is known of a namespace is; empty: nothing is known completely. */
+    Optional<Duration> staleness(String namespace, long nowNanos) {
+        Part part = parts.get(namespace);
+        return part == null || !part.synced ? Optional.empty() : Optional.of(Duration.ofNanos(nowNanos - part.confirmedNanos));
+    }
+
+    /** How old the namespace is that is worst off. */
+    Optional<Duration> staleness(long nowNanos) {
+        Duration most = Duration.ZERO;
+        for (String namespace : parts.keySet()) {
+            Optional<Duration> own = staleness(namespace, nowNanos);
+            if (own.isEmpty()) {
+                return own;
+            }
+            most = most.compareTo(own.get()) < 0 ? own.get() : most;
+        }
+        return Optional.of(most);
+    }
+
+    void take(WatchEvent event, long nowNanos) {
+        if (event instanceof WatchEvent.Changed changed) {
+            changed(changed);
+        } else if (event instanceof WatchEvent.Reset reset) {
+            part(reset.namespace()).fresh = new HashSet<>();
+        } else if (event instanceof WatchEvent.Status status) {
+            part(status.namespace()).status = status;
+        } else if (event instanceof WatchEvent.Bookmark bookmark) {
+            part(bookmark.namespace()).confirmedNanos = nowNanos - bookmark.lag().toNanos();
+            forget(bookmark.namespace());
+        } else if (event instanceof WatchEvent.Synced synced) {
+            Part part = part(synced.namespace());
+            part.confirmedNanos = nowNanos - synced.lag().toNanos();
+            part.synced = true;
+            drop(synced.namespace(), part);
+        }
+    }
+
+    /** The stream broke: the next one tells of all states that are not READY. */
+    void interrupted() {
+        parts.values().forEach(part -> part.status = null);
+    }
+
+    /** Puts in a document that an answer gave, if it is newer than what is known. */
+    void offer(Document document) {
+        Key key = new Key(document.topic(), document.scope());
+        Entry known = entries.get(key);
+        if (known == null || document.newerThan(known.document())) {
+            put(key, new Entry(TopicNames.namespaceOf(document.topic()), document, false));
+        }
+    }
+
+    /** Takes out a document, whatever its version. */
+    void remove(Key key) {
+        Entry removed = entries.remove(key);
+        if (removed != null && removed.shown().isPresent()) {
+            teller.changed(key, removed.shown(), Optional.empty());
+        }
+    }
+
+    private Part part(String namespace) {
+        return parts.computeIfAbsent(namespace, name -> new Part());
+    }
+
+    private void changed(WatchEvent.Changed changed) {
+        Document document = changed.document();
+        Key key = new Key(document.topic(), document.scope());
+        Entry known = entries.get(key);
+        Part part = part(changed.namespace());
+        // A namespace that begins anew may do so in another log, whose versions have nothing to do with what is known.
+        boolean anew = part.fresh != null && !part.fresh.contains(key);
+        if (known == null || anew || document.newerThan(known.document()) || document.version().equals(known.document().version())) {
+            put(key, new Entry(changed.namespace(), document, true));
+        }
+    }
+
+    private void put(Key key, Entry entry) {
+        Entry known = entries.put(key, entry);
+        Part part = parts.get(entry.namespace());
+        if (part != null && part.fresh != null) {
+            part.fresh.add(key);
+        }
+        Optional<Document> before = known == null ? Optional.empty() : known.shown();
+        if (!before.equals(entry.shown())) {
+            teller.changed(key, before, entry.shown());
+        }
+    }
+
+    /** The snapshot of a namespace is complete: what it did not tell again is gone. */
+    private void drop(String namespace, Part part) {
+        Set<Key> fresh = part.fresh;
+        part.fresh = null;
+        if (fresh == null) {
+            return;
+        }
+        List<Key> gone = new ArrayList<>();
+        entries.forEach((key, entry) -> {
+            if (entry.namespace().equals(namespace) && !fresh.contains(key)) {
+                gone.add(key);
+            }
+        });
+        gone.forEach(this::remove);
+    }
+
+    /** A bookmark: nothing older comes any more, so absences that the watch has told of need not be remembered. */
+    private void forget(String namespace) {
+        entries.values().removeIf(entry -> entry.told() && !entry.document().exists() && entry.namespace().equals(namespace));
+    }
+}

@@ -1,0 +1,99 @@
+package topicpolicies.client;
+
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Collection;
+import java.util.Optional;
+import topicpolicies.v1.HistoryOrder;
+import topicpolicies.v1.ListHistoryRequest;
+
+/** Which part of the history is to be listed. To copy the history, watch it in the mode {@link WatchMode#ENTRIES}. Immutable. */
+public final class HistoryQuery {
+    private final ListHistoryRequest message;
+    private final Optional<Duration> timeout;
+
+    private HistoryQuery(Builder builder) {
+        this.message = builder.message.build();
+        this.timeout = builder.timeout;
+    }
+
+    /** The history of one topic. */
+    public static Builder ofTopic(String topic) {
+        return new Builder(ListHistoryRequest.newBuilder().setTopic(topic));
+    }
+
+    /** The history of a namespace, {@code tenant/namespace}. */
+    public static Builder ofNamespace(String namespace) {
+        return new Builder(ListHistoryRequest.newBuilder().setNamespace(namespace));
+    }
+
+    String namespace() {
+        return message.getNamespace().isEmpty() ? TopicNames.namespaceOf(message.getTopic()) : message.getNamespace();
+    }
+
+    Optional<Duration> timeout() {
+        return timeout;
+    }
+
+    ListHistoryRequest page(String pageToken) {
+        return message.toBuilder().setPageToken(pageToken).build();
+    }
+
+    /** What a query is made of. */
+    public static final class Builder {
+        private final ListHistoryRequest.Builder message;
+        private Optional<Duration> timeout = Optional.empty();
+
+        private Builder(ListHistoryRequest.Builder message) {
+            this.message = message;
+        }
+
+        /** In some scopes only. */
+        public Builder scopes(Collection<Scope> value) {
+            message.clearScopes();
+            value.stream().distinct().sorted().forEach(scope -> message.addScopes(scope.message()));
+            return this;
+        }
+
+        /** Only what happened at this time or later. */
+        public Builder startTime(Instant value) {
+            message.setStartTime(Times.message(value));
+            return this;
+        }
+
+        /** Only what happened before this time. */
+        public Builder endTime(Instant value) {
+            message.setEndTime(Times.message(value));
+            return this;
+        }
+
+        /** Only events of this actor; of an empty one, those of which nobody said whose they are. */
+        public Builder actor(String value) {
+            message.setActor(value);
+            return this;
+        }
+
+        /** The first event first; without it the last one. */
+        public Builder oldestFirst() {
+            message.setOrder(HistoryOrder.HISTORY_ORDER_OLDEST_FIRST);
+            return this;
+        }
+
+        /** How many events are fetched at once. Without it: as many as the service gives. */
+        public Builder pageSize(int value) {
+            message.setPageSize(value);
+            return this;
+        }
+
+        /** How long fetching one page may take. */
+        public Builder timeout(Duration value) {
+            timeout = Optional.of(ClientOptions.positive(value));
+            return this;
+        }
+
+        /** The query. */
+        public HistoryQuery build() {
+            return new HistoryQuery(this);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+package topicpolicies.client;
+
+import java.time.Duration;
+import java.util.Collection;
+import java.util.Optional;
+import topicpolicies.v1.ListPoliciesRequest;
+
+/** Which documents of a namespace are to be listed. Immutable. */
+public final class Listing {
+    private final ListPoliciesRequest message;
+    private final Optional<Duration> timeout;
+
+    private Listing(Builder builder) {
+        this.message = builder.message.build();
+        this.timeout = builder.timeout;
+    }
+
+    /** All documents of a namespace, {@code tenant/namespace}. */
+    public static Builder of(String namespace) {
+        return new Builder(namespace);
+    }
+
+    String namespace() {
+        return message.getNamespace();
+    }
+
+    Optional<Duration> timeout() {
+        return timeout;
+    }
+
+    ListPoliciesRequest page(String pageToken) {
+        return message.toBuilder().setPageToken(pageToken).build();
+    }
+
+    /** What a listing is made of. */
+    public static final class Builder {
+        private final ListPoliciesRequest.Builder message = ListPoliciesRequest.newBuilder();
+        private Optional<Duration> timeout = Optional.empty();
+
+        private Builder(String namespace) {
+            message.setNamespace(namespace);
+        }
+
+        /** In some scopes only. */
+        public Builder scopes(Collection<Scope> value) {
+            message.clearScopes();
+            value.stream().distinct().sorted().forEach(scope -> message.addScopes(scope.message()));
+            return this;
+        }
+
+        /** How many documents are fetched at once. Without it: as many as the service gives. */
+        public Builder pageSize(int value) {
+            message.setPageSize(value);
+            return this;
+        }
+
+        /** How long fetching one page may take. */
+        public Builder timeout(Duration value) {
+            timeout = Optional.of(ClientOptions.positive(value));
+            return this;
+        }
+
+        /** The listing. */
+        public Listing build() {
+            return new Listing(this);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+package topicpolicies.client;
+
+import io.grpc.Status;
+import io.grpc.stub.ClientCallStreamObserver;
+import io.grpc.stub.ClientResponseObserver;
+import java.time.Duration;
+import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
+import topicpolicies.v1.UpdatePoliciesRequest;
+import topicpolicies.v1.UpdatePoliciesResponse;
+
+/** One stream of changes. Results are taken one message at a time, when they are asked for. */
+final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest, UpdatePoliciesResponse> {
+    /** How long a connection may take to be made where there is another address to try. */
+    private static final Duration CONNECTING = Duration.ofSeconds(5);
+
+    /** Whom a stream tells, on gRPC's threads. */
+    interface Listener {
+        /** More can be sent. */
+        void ready();
+
+        /** Results have come; the next ones come after {@link UpdateStream#next}. */
+        void received(UpdateStream stream, UpdatePoliciesResponse response);
+
+        /** It has ended: why, and whether there was a connection that took it. */
+        void broke(UpdateStream stream, TopicPoliciesException error, boolean sent);
+    }
+
+    private final TopicPoliciesServiceStub stub;
+    private final boolean impatient;
+    private final Pauses pauses;
+    private final Listener listener;
+    private final Sent sent = new Sent();
+    private volatile ClientCallStreamObserver<UpdatePoliciesRequest> call;
+    private volatile TopicPoliciesException ownEnd;
+    private volatile long heardNanos = System.nanoTime();
+    private boolean first = true;
+
+    /** {@code impatient}: whether there is another address to try if a connection takes too long. */
+    UpdateStream(TopicPoliciesServiceStub stub, boolean impatient, Pauses pauses, Listener listener) {
+        this.stub = stub;
+        this.impatient = impatient;
+        this.pauses = pauses;
+        this.listener = listener;
+    }
+
+    void open() {
+        TopicPoliciesServiceStub own = stub.withInterceptors(sent);
+        (impatient ? own : own.withWaitForReady()).updatePolicies(this);
+        if (impatient) {
+            pauses.pause(CONNECTING).thenRun(() -> {
+                if (!sent.isSent()) {
+                    end(new TopicPoliciesException(Status.Code.UNAVAILABLE, "There was no connection in time.", null));
+                }
+            });
+        }
+    }
+
+    /** Whether a batch can be sent: the first one at once, so that something depends on the connection, and others as it takes them. */
+    boolean isReady() {
+        return first || call.isReady();
+    }
+
+    void send(UpdatePoliciesRequest batch) {
+        first = false;
+        heardNanos = System.nanoTime(); // it is silent from here on, if it is
+        call.onNext(batch);
+    }
+
+    /** The next results may come. */
+    void next() {
+        heardNanos = System.nanoTime();
+        call.request(1);
+    }
+
+    /** Nothing more will be sent. */
+    void finish() {
+        call.onCompleted();
+    }
+
+    void cancel() {
+        if (call != null) {
+            call.cancel("the changes were given up", null);
+        }
+    }
+
+    void endIfSilentFor(Duration silence) {
+        if (System.nanoTime() - heardNanos > silence.toNanos()) {
+            end(new TopicPoliciesException(Status.Code.DEADLINE_EXCEEDED, "The service has not answered in time.", null));
+        }
+    }
+
+    private void end(TopicPoliciesException why) {
+        ownEnd = why;
+        call.cancel(why.getMessage(), null);
+    }
+
+    @Override
+    public void beforeStart(ClientCallStreamObserver<UpdatePoliciesRequest> started) {
+        call = started;
+        started.disableAutoRequestWithInitial(1);
+        started.setOnReadyHandler(listener::ready);
+    }
+
+    @Override
+    public void onNext(UpdatePoliciesResponse response) {
+        heardNanos = System.nanoTime();
+        listener.received(this, response);
+    }
+
+    @Override
+    public void onError(Throwable error) {
+        TopicPoliciesException own = ownEnd;
+        listener.broke(this, own == null ? TopicPoliciesException.of(error) : own, sent.isSent());
+    }
+
+    @Override
+    public void onCompleted() {
+        listener.broke(this, new TopicPoliciesException(Status.Code.UNAVAILABLE, "The service has ended the stream.", null), sent.isSent());
+    }
+}

@@ -1,0 +1,79 @@
+package topicpolicies.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.io.TempDir;
+import topicpolicies.v1.TopicPolicies;
+
+/** What an update does to a document: the vectors of all clients, by this client's own calls. */
+final class ApplyVectorsTest {
+    @TempDir
+    static Path directory;
+    private static RunningServer server;
+    private static TopicPoliciesClient client;
+
+    @BeforeAll
+    static void start() throws Exception {
+        server = new RunningServer(directory);
+        server.start();
+        client = TopicPoliciesClient.open(server.target());
+    }
+
+    @AfterAll
+    static void stop() {
+        client.close();
+        server.close();
+    }
+
+    @TestFactory
+    Stream<DynamicTest> anUpdateDoesToADocumentWhatItsMaskSays() throws IOException {
+        return Vectors.in("apply.json").map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"), () -> run(vector)));
+    }
+
+    private static void run(JsonObject vector) throws Exception {
+        String topic = "public/vectors/" + UUID.randomUUID();
+        // A server that knows nothing of its cluster has one rule of lists, for LOCAL documents only.
+        Scope scope = vector.toString().contains("replicationClusters") ? Scope.GLOBAL : Scope.LOCAL;
+        Optional<TopicPolicies> before = document(vector, "document");
+        if (before.isPresent()) {
+            client.update(Update.of(topic).scope(scope).policies(before.get()).mask("*").build());
+        }
+        assertEquals(before, client.get(topic, scope).policies());
+        Update.Builder update = Update.of(topic).scope(scope);
+        if (vector.has("policies")) {
+            update.policies(Vectors.policies(vector.get("policies")));
+        }
+        if (vector.has("mask")) {
+            update.mask(Vectors.strings(vector.getAsJsonArray("mask")));
+        }
+        if (vector.has("listOperations")) {
+            vector.getAsJsonObject("listOperations").entrySet().forEach(each -> update.listOperation(each.getKey(),
+                    ListOperation.valueOf(each.getValue().getAsString().replace("LIST_OPERATION_", ""))));
+        }
+        if (vector.has("reason")) {
+            String reason = Vectors.text(vector, "reason");
+            TopicPoliciesException error = assertThrows(TopicPoliciesException.class, () -> client.update(update.build()));
+            assertTrue(error.violations().stream().anyMatch(each -> each.reason().equals(reason)), error.reason() + " " + error.violations());
+            assertEquals(before, client.get(topic, scope).policies());
+        } else {
+            client.update(update.build());
+            assertEquals(document(vector, "after"), client.get(topic, scope).policies());
+        }
+    }
+
+    private static Optional<TopicPolicies> document(JsonObject vector, String name) throws Exception {
+        return vector.get(name).isJsonNull() ? Optional.empty() : Optional.of(Vectors.policies(vector.get(name)));
+    }
+}

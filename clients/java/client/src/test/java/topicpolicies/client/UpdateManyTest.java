@@ -1,0 +1,295 @@
+package topicpolicies.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import java.util.function.IntFunction;
+import java.util.stream.IntStream;
+import java.util.stream.LongStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import topicpolicies.v1.TopicPolicies;
+import topicpolicies.v1.UpdatePoliciesRequest;
+
+/** Many changes over streams, beside sidecars that answer as a test says. */
+@Timeout(60)
+final class UpdateManyTest extends ClosedAfterwards {
+    private Member member(IntFunction<StatusRuntimeException> answering) throws IOException {
+        return closing(new Member(answering));
+    }
+
+    private TopicPoliciesClient client(String target) {
+        return closing(TopicPoliciesClient.open(ClientOptions.of(target).build(), QUICK));
+    }
+
+    private static Update update(int number) {
+        return Update.of("t/n/x" + number % 10).policies(TopicPolicies.newBuilder().setMaxProducerPerTopic(number).build()).build();
+    }
+
+    private static List<Update> updates(int count) {
+        return IntStream.range(0, count).mapToObj(UpdateManyTest::update).toList();
+    }
+
+    private static List<String> ids(List<? extends Change> changes) {
+        return changes.stream().map(Change::requestId).toList();
+    }
+
+    private static void until(BooleanSupplier holds) throws InterruptedException {
+        for (int turn = 0; turn < 2000 && !holds.getAsBoolean(); turn++) {
+            Thread.sleep(10);
+        }
+        assertTrue(holds.getAsBoolean());
+    }
+
+    private static TopicPoliciesException failure(ChangeResult result) {
+        return assertInstanceOf(ChangeResult.Failed.class, result).error();
+    }
+
+    @Test
+    void manyGoOverOneStreamInTheirOrderAndEachHasItsResult() throws Exception {
+        Member member = member(Member.LEADING);
+        List<Change> changes = new ArrayList<>(updates(5000));
+        changes.add(Delete.of("t/n/x1").scope(Scope.GLOBAL).build());
+        List<ChangeResult> results = client(member.address()).updateMany(changes);
+        assertEquals(LongStream.rangeClosed(0, 5000).boxed().toList(), results.stream().map(ChangeResult::index).toList());
+        assertEquals(changes, results.stream().map(ChangeResult::change).toList());
+        assertEquals("2", assertInstanceOf(ChangeResult.Updated.class, results.get(0)).result().version());
+        assertEquals("2", assertInstanceOf(ChangeResult.Deleted.class, results.get(5000)).result().version());
+        assertEquals(ids(changes), member.requestIds);
+        assertEquals(1, member.streams.get());
+        assertEquals(List.of(), client(member.address()).updateMany(List.of()));
+    }
+
+    @Test
+    void whatIsAtHandGoesInOneBatchUpToAThousand() throws Exception {
+        Member member = member(Member.LEADING);
+        ExecutorService executor = Executors.newSingleThreadExecutor();
+        AutoCloseable end = executor::shutdownNow;
+        closing(end);
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).executor(executor).build(), QUICK));
+        CountDownLatch goOn = new CountDownLatch(1);
+        executor.execute(() -> {
+            try {
+                goOn.await();
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        AtomicInteger taken = new AtomicInteger();
+        Iterable<Update> source = () -> IntStream.range(0, 4000).mapToObj(number -> {
+            taken.incrementAndGet();
+            return update(number);
+        }).iterator();
+        CompletableFuture<Void> done = client.updateManyAsync(source, result -> { });
+        until(() -> taken.get() == 4000);
+        Thread.sleep(100); // until the last one has arrived
+        goOn.countDown();
+        done.get(50, TimeUnit.SECONDS);
+        assertEquals(Collections.nCopies(4, Pipeline.BATCH_CHANGES), member.batches.stream().map(UpdatePoliciesRequest::getChangesCount).toList());
+    }
+
+    @Test
+    void aBatchIsBoundedInBytesAndALargeChangeGoesAlone() throws Exception {
+        Member member = member(Member.LEADING);
+        String filler = "x".repeat(300_000);
+        List<Update> changes = IntStream.range(0, 20).mapToObj(number -> Update.of("t/n/x")
+                .policies(TopicPolicies.newBuilder().addShadowTopics(number == 7 ? filler.repeat(5) : filler).build()).build()).toList();
+        assertEquals(20, client(member.address()).updateMany(changes).size());
+        assertEquals(ids(changes), member.requestIds);
+        assertTrue(member.batches.stream()
+                .allMatch(batch -> batch.getChangesCount() == 1 || batch.getSerializedSize() < Pipeline.BATCH_BYTES + 10_000));
+    }
+
+    @Test
+    void nothingWaitsForMore() throws Exception {
+        Member member = member(Member.LEADING);
+        BlockingQueue<Update> coming = new LinkedBlockingQueue<>();
+        BlockingQueue<ChangeResult> told = new LinkedBlockingQueue<>();
+        Iterable<Update> source = () -> new Iterator<>() {
+            private int count;
+
+            @Override
+            public boolean hasNext() {
+                return count < 3;
+            }
+
+            @Override
+            public Update next() {
+                try {
+                    count++;
+                    return coming.take();
+                } catch (InterruptedException stopped) {
+                    throw new IllegalStateException(stopped);
+                }
+            }
+        };
+        CompletableFuture<Void> done = client(member.address()).updateManyAsync(source, told::add);
+        for (int number = 0; number < 3; number++) {
+            assertFalse(done.isDone());
+            coming.add(update(number));
+            assertEquals(number, told.poll(20, TimeUnit.SECONDS).index());
+        }
+        done.get(20, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void oneThatFailsFailsAlone() throws Exception {
+        Member member = member(attempt -> attempt == 3 ? Member.said(Status.Code.INVALID_ARGUMENT, "UNKNOWN_PATH") : null);
+        List<ChangeResult> results = client(member.address()).updateMany(updates(5));
+        assertEquals("UNKNOWN_PATH", failure(results.get(2)).reason());
+        assertEquals(4, results.stream().filter(ChangeResult.Updated.class::isInstance).count());
+    }
+
+    @Test
+    void whatTheServiceDoesNotKnowTheOutcomeOfIsToldAsUnknownAndNotRepeated() throws Exception {
+        Member member = member(attempt -> attempt == 2 ? Member.notKnown() : null);
+        List<Update> changes = updates(3);
+        List<ChangeResult> results = client(member.address()).updateMany(changes);
+        assertEquals(changes.get(1).requestId(), ((OutcomeUnknownException) failure(results.get(1))).requestId());
+        assertEquals(ids(changes), member.requestIds);
+    }
+
+    @Test
+    void afterABrokenStreamAllThatWasUnderWayIsRepeatedWithTheSameIdsInTheirOrder() throws Exception {
+        Member member = member(attempt -> attempt == 6 || attempt == 9 ? Status.UNAVAILABLE.asRuntimeException() : null);
+        List<Update> changes = updates(20);
+        List<ChangeResult> results = client(member.address()).updateMany(changes);
+        assertTrue(results.stream().allMatch(ChangeResult.Updated.class::isInstance));
+        List<String> wanted = new ArrayList<>(ids(changes).subList(0, 6));
+        wanted.addAll(ids(changes).subList(5, 8));
+        wanted.addAll(ids(changes).subList(7, 20));
+        assertEquals(wanted, member.requestIds.subList(0, wanted.size()));
+        assertEquals(3, member.streams.get());
+    }
+
+    @Test
+    void aRefusedOneGoesToTheLeaderAndTheOthersOfItsNamespaceFollow() throws Exception {
+        Member leader = member(Member.LEADING);
+        Member follower = member(attempt -> Member.refusal(leader.address()));
+        List<Update> changes = updates(3000);
+        List<ChangeResult> results = client(follower.address()).updateMany(changes);
+        assertTrue(results.stream().allMatch(ChangeResult.Updated.class::isInstance));
+        assertEquals(ids(changes), leader.requestIds, "in their order");
+        assertEquals(List.of(1, 1), List.of(follower.streams.get(), leader.streams.get()));
+    }
+
+    @Test
+    void aSilentServiceIsLeftAndWhatWasSentIsUnknownInTheEnd() throws Exception {
+        Member silent = member(attempt -> Member.SILENCE);
+        RetryPolicy policy = new RetryPolicy(2, SHORT, Duration.ofSeconds(1));
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(silent.address()).build(), policy));
+        List<Update> changes = updates(2);
+        List<ChangeResult> results = client.updateMany(changes);
+        assertEquals(ids(changes), results.stream().map(each -> ((OutcomeUnknownException) failure(each)).requestId()).toList());
+        assertEquals(List.of(2, 4), List.of(silent.streams.get(), silent.met()));
+    }
+
+    @Test
+    void withoutAServiceAllFailInTheirTimeAndWereCertainlyNotMade() throws Exception {
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of("127.0.0.1:9").timeout(Duration.ofSeconds(1)).build()));
+        List<ChangeResult> results = client.updateMany(updates(3));
+        for (ChangeResult result : results) {
+            assertEquals(List.of(Status.Code.UNAVAILABLE, TopicPoliciesException.class),
+                    List.of(failure(result).code(), failure(result).getClass()));
+        }
+        assertEquals(3, results.size());
+    }
+
+    @Test
+    void whileResultsAreNotTakenChangesAreNotTakenEither() throws Exception {
+        Member member = member(Member.LEADING);
+        AtomicInteger taken = new AtomicInteger();
+        AtomicInteger told = new AtomicInteger();
+        CountDownLatch goOn = new CountDownLatch(1);
+        Iterable<Update> source = () -> IntStream.range(0, 20_000).mapToObj(number -> {
+            taken.incrementAndGet();
+            return update(number);
+        }).iterator();
+        CompletableFuture<Void> done = client(member.address()).updateManyAsync(source, result -> {
+            try {
+                goOn.await();
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+            }
+            told.incrementAndGet();
+        });
+        until(() -> taken.get() >= UpdateMany.MOST_CHANGES);
+        Thread.sleep(300);
+        assertTrue(taken.get() <= UpdateMany.MOST_CHANGES + 1, taken + " were taken");
+        goOn.countDown();
+        done.get(50, TimeUnit.SECONDS);
+        assertEquals(20_000, told.get());
+    }
+
+    @Test
+    void aSourceOrAListenerThatThrowsEndsItWithThat() throws Exception {
+        Member member = member(Member.LEADING);
+        Iterable<Update> broken = () -> IntStream.range(0, 10).mapToObj(number -> {
+            if (number == 5) {
+                throw new UnsupportedOperationException("no more");
+            }
+            return update(number);
+        }).iterator();
+        TopicPoliciesClient client = client(member.address());
+        assertThrows(UnsupportedOperationException.class, () -> client.updateMany(broken));
+        CompletableFuture<Void> done = client.updateManyAsync(updates(10), result -> {
+            throw new IllegalStateException("not that");
+        });
+        assertInstanceOf(IllegalStateException.class, assertThrows(ExecutionException.class, () -> done.get(20, TimeUnit.SECONDS)).getCause());
+    }
+
+    @Test
+    void cancellingEndsTheStreamAndTheTaking() throws Exception {
+        Member member = member(attempt -> Member.SILENCE);
+        List<Thread> takers = new CopyOnWriteArrayList<>();
+        BlockingQueue<Update> never = new LinkedBlockingQueue<>();
+        Iterable<Update> source = () -> IntStream.range(0, 2).mapToObj(number -> {
+            takers.add(Thread.currentThread());
+            try {
+                return number == 0 ? update(0) : never.take();
+            } catch (InterruptedException stopped) {
+                throw new IllegalStateException(stopped);
+            }
+        }).iterator();
+        CompletableFuture<Void> done = client(member.address()).updateManyAsync(source, result -> { });
+        until(() -> member.met() == 1);
+        done.cancel(false);
+        until(() -> member.cancelled.get() > 0);
+        takers.get(0).join(20_000);
+        assertFalse(takers.get(0).isAlive());
+    }
+
+    @Test
+    void closingTheClientEndsIt() throws Exception {
+        Member member = member(attempt -> Member.SILENCE);
+        TopicPoliciesClient client = client(member.address());
+        CompletableFuture<Void> done = client.updateManyAsync(updates(3), result -> { });
+        until(() -> member.met() == 3);
+        client.close();
+        assertTrue(done.isDone());
+        until(() -> member.cancelled.get() > 0);
+        assertThrows(TopicPoliciesException.class, () -> client.updateMany(updates(1)));
+    }
+}

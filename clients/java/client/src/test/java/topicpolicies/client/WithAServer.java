@@ -1,0 +1,48 @@
+package topicpolicies.client;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.io.TempDir;
+import topicpolicies.v1.TopicPolicies;
+
+/** Tests against a server that runs as long as all of a class; each has a namespace of its own. */
+abstract class WithAServer {
+    @TempDir
+    static Path directory;
+    static RunningServer server;
+    static TopicPoliciesClient client;
+
+    final String namespace = "public/java-" + UUID.randomUUID();
+    final String topic = "persistent://" + namespace + "/orders";
+
+    @BeforeAll
+    static void start() throws Exception {
+        server = new RunningServer(directory);
+        server.start();
+        client = TopicPoliciesClient.open(ClientOptions.of(server.target()).actor("java tests").build());
+    }
+
+    @AfterAll
+    static void stop() throws Exception {
+        client.close();
+        server.close();
+    }
+
+    static TopicPolicies producers(int count) {
+        return TopicPolicies.newBuilder().setMaxProducerPerTopic(count).build();
+    }
+
+    static void soon(BooleanSupplier condition, String what) throws InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        while (!condition.getAsBoolean()) {
+            assertTrue(System.nanoTime() < deadline, what);
+            TimeUnit.MILLISECONDS.sleep(20);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+"""Many changes at once, of the asyncio client: changes and results are waited for at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from typing import Any
+
+from grpc import aio
+
+from .ending import stop
+from .errors import TopicPoliciesError, closed, from_rpc_error, stream_ended
+from .lines import AsyncLine
+from .patience import limit_of
+from .pipelining import Outbox, Pipeline
+from .requests import Deletion, Update
+from .results import Settled
+from .v1 import service_pb2
+
+AT_ONCE = 100
+"""So many changes are taken from an iterable in one turn of the event loop, so that the loop gets to other things."""
+
+
+async def run_changes(line: AsyncLine, pipeline: Pipeline, source: Source) -> AsyncIterator[Settled]:
+    """See ``AsyncClient.update_many``."""
+    run = _ChangeRun(line, pipeline, source)
+    try:
+        while not run.done:
+            for settled in await run.step():
+                yield settled
+            if run.failure is not None:
+                raise run.failure
+    finally:
+        await run.close()
+
+
+class _ChangeRun:
+    """One call of ``update_many``: gets changes and results at the same time, whichever comes first."""
+
+    def __init__(self, line: AsyncLine, pipeline: Pipeline, source: Source) -> None:
+        self._line = line
+        self._pipeline = pipeline
+        self._source = source
+        self._stream: _ChangeStream | None = None
+        self._closing: asyncio.Task[Any] | None = None
+        """Waits for the end of the client."""
+        self._busy_since = line.clock.now()
+        """Since when nobody listens to the service."""
+        self.failure: TopicPoliciesError | None = None
+        """Why there is no point in going on."""
+
+    @property
+    def done(self) -> bool:
+        """Whether everything was settled, and nothing more comes."""
+        return self._source.exhausted and self._pipeline.idle
+
+    async def step(self) -> list[Settled]:
+        """Takes the changes that are at hand, or waits for something to happen; gives what was settled by it."""
+        if self._line.closed.is_set():
+            return await self._broke(closed())
+        settled = self._take_at_hand()
+        if settled or (self._pipeline.has_room and self._source.at_hand):
+            await asyncio.sleep(0)
+            return settled
+        waiting = await self._under_way()
+        if not waiting:
+            return []
+        done = await self._something_of(waiting)
+        silent = not self._pipeline.idle and self._receiving not in done and self._patience_left <= 0
+        if self._stream is not None and self._receiving in done:
+            settled += await self._received(self._stream)
+        if self._source.pulling in done:
+            settled += [refused for change in self._source.take() if (refused := self._add(change)) is not None]
+        if silent or not done:
+            settled += await self._broke(self._pipeline.silence(), final=True)
+        return settled
+
+    @property
+    def _receiving(self) -> asyncio.Task[Any] | None:
+        return None if self._stream is None else self._stream.receiving
+
+    @property
+    def _patience_left(self) -> float:
+        return self._pipeline.patience_left(self._line.clock.now())
+
+    async def _something_of(self, tasks: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+        """Waits until one of these tasks is done, the client is closed, or patience is over: then nothing is."""
+        self._closing = self._closing or asyncio.ensure_future(self._line.closed.wait())
+        self._pipeline.excuse(self._busy_since, self._line.clock.now())
+        limit = None if self._pipeline.idle else limit_of(self._patience_left)
+        done, _ = await asyncio.wait({*tasks, self._closing}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        self._busy_since = self._line.clock.now()
+        return done
+
+    def _take_at_hand(self) -> list[Settled]:
+        settled = []
+        for _ in range(AT_ONCE):
+            if not self._pipeline.has_room or not self._source.at_hand:
+                break
+            settled += [refused for change in self._source.next_at_hand() if (refused := self._add(change)) is not None]
+        return settled
+
+    def _add(self, change: Update | Deletion) -> Settled | None:
+        """A change goes on its way; gives its result if it can't be sent at all."""
+        request = self._pipeline.add(change, self._line.clock.now())
+        if isinstance(request, Settled):
+            return request
+        if self._stream is None:
+            self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+        elif self._pipeline.goes_here(request):
+            self._stream.send(request)
+        return None
+
+    async def _under_way(self) -> set[asyncio.Task[Any]]:
+        """The tasks under way: for the next change, if there is room, and for the next results, if any are due."""
+        tasks: set[asyncio.Task[Any]] = set()
+        if self._pipeline.has_room and (pulling := self._source.pull()) is not None:
+            tasks.add(pulling)
+        if self._pipeline.idle:
+            return tasks
+        if self._stream is not None and self._pipeline.done_here:  # what is left goes elsewhere: over another stream
+            await self._stream.close()
+            self._stream = None
+        if self._stream is None:
+            self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+        if self._source.exhausted:
+            self._stream.finish()
+        return {*tasks, self._stream.receive()}
+
+    async def _received(self, stream: _ChangeStream) -> list[Settled]:
+        response, failure = stream.take()
+        settled = []
+        if response is not None:
+            settled = self._pipeline.settle(response, self._line.clock.now())
+            failure = self._pipeline.stuck
+        return settled if failure is None else settled + await self._broke(failure)
+
+    async def _broke(self, failure: TopicPoliciesError, *, final: bool = False) -> list[Settled]:
+        """There are no more results from the stream. ``final``: nor from another one."""
+        clock, pipeline = self._line.clock, self._pipeline
+        if self._stream is not None:
+            await self._stream.close()
+            self._stream = None
+        delay = pipeline.broke(failure, clock.now(), clock.random())
+        over = delay is None or final
+        if await self._line.wait(0 if delay is None or over else delay):
+            failure, over = closed(), True
+        self._busy_since = clock.now()
+        if not over:
+            return []
+        self.failure = failure
+        return pipeline.abandon(failure)
+
+    async def close(self) -> None:
+        """Stops what is under way."""
+        await self._source.close()
+        await stop(self._closing)
+        if self._stream is not None:
+            await self._stream.close()
+
+
+class Source:
+    """The changes that are still to come: from an iterable they are at hand, from an async one they are waited for."""
+
+    def __init__(self, changes: Iterable[Update | Deletion] | AsyncIterable[Update | Deletion]) -> None:
+        self._async = aiter(changes) if isinstance(changes, AsyncIterable) else None
+        self._plain = None if isinstance(changes, AsyncIterable) else iter(changes)
+        self.pulling: asyncio.Task[Update | Deletion] | None = None
+        self.exhausted = False
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether the next one need not be waited for."""
+        return self._plain is not None and not self.exhausted
+
+    def next_at_hand(self) -> tuple[Update | Deletion, ...]:
+        """The next one; none at the end."""
+        assert self._plain is not None
+        try:
+            return (next(self._plain),)
+        except StopIteration:
+            self.exhausted = True
+            return ()
+
+    def pull(self) -> asyncio.Task[Update | Deletion] | None:
+        """The task that gets the next one; None at the end, or if it is at hand."""
+        if self.pulling is None and self._async is not None and not self.exhausted:
+            self.pulling = asyncio.ensure_future(self._next(self._async))
+        return self.pulling
+
+    def take(self) -> tuple[Update | Deletion, ...]:
+        """What the finished task got: one, or none at the end."""
+        task, self.pulling = self.pulling, None
+        assert task is not None
+        try:
+            return (task.result(),)
+        except StopAsyncIteration:
+            self.exhausted = True
+            return ()
+
+    async def close(self) -> None:
+        """Stops pulling."""
+        task, self.pulling = self.pulling, None
+        await stop(task)
+
+    async def _next(self, changes: AsyncIterator[Update | Deletion]) -> Update | Deletion:
+        return await anext(changes)
+
+
+class _ChangeStream:
+    """One UpdatePolicies stream. gRPC sends in a task of its own: whenever it can, all that waits, as one batch."""
+
+    def __init__(self, line: AsyncLine, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
+        self._outbox = Outbox(changes)
+        self._filled = asyncio.Event()
+        self._line = line
+        self._call: Any = None
+        self._failure: TopicPoliciesError | None = None
+        """Why it could not be opened."""
+        try:
+            self._call = line.stub(address).UpdatePolicies(self._batches())
+        except TopicPoliciesError as error:
+            self._failure = error
+        self.receiving: asyncio.Task[service_pb2.UpdatePoliciesResponse] | None = None
+
+    def send(self, change: service_pb2.PolicyChangeRequest) -> None:
+        self._outbox.put(change)
+        self._filled.set()
+
+    def finish(self) -> None:
+        """Nothing more will be sent: says so to the service."""
+        self._outbox.ended = True
+        self._filled.set()
+
+    def receive(self) -> asyncio.Task[service_pb2.UpdatePoliciesResponse]:
+        """The task that gets the next results."""
+        if self.receiving is None:
+            self.receiving = asyncio.ensure_future(self._next())
+        return self.receiving
+
+    def take(self) -> tuple[service_pb2.UpdatePoliciesResponse | None, TopicPoliciesError | None]:
+        """What the finished task got: results, or why there are none."""
+        task, self.receiving = self.receiving, None
+        assert task is not None
+        try:
+            return task.result(), None
+        except TopicPoliciesError as error:
+            return None, error
+
+    async def close(self) -> None:
+        self.finish()
+        if self._call is not None:
+            self._call.cancel()
+        await stop(self.receiving)
+
+    async def _next(self) -> service_pb2.UpdatePoliciesResponse:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            response = await self._call.read()
+        except aio.AioRpcError as error:
+            raise from_rpc_error(error) from error
+        except asyncio.CancelledError:
+            cut_off = self._line.cut_off()
+            if cut_off is None:
+                raise
+            raise cut_off from None
+        if response is aio.EOF:
+            raise stream_ended()
+        answer: service_pb2.UpdatePoliciesResponse = response
+        return answer
+
+    async def _batches(self) -> AsyncIterator[service_pb2.UpdatePoliciesRequest]:
+        while True:
+            while (batch := self._outbox.take()) is not None:
+                yield batch
+            if self._outbox.ended:
+                return
+            self._filled.clear()
+            await self._filled.wait()

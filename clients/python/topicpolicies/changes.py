@@ -1,0 +1,177 @@
+"""Many changes at once, of the synchronous client: the calling thread reads changes and results in turn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import grpc
+
+from .errors import TopicPoliciesError, closed, from_rpc_error, stream_ended
+from .lines import Line
+from .patience import Watchdog
+from .pipelining import Outbox, Pipeline
+from .requests import Deletion, Update
+from .results import Settled
+from .v1 import service_pb2
+
+
+def run_changes(line: Line, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> Iterator[Settled]:
+    """See ``Client.update_many``."""
+    run = _ChangeRun(line, pipeline, source)
+    try:
+        while not run.done:
+            yield from run.fill()
+            yield from run.receive()
+    finally:
+        run.close()
+
+
+class _ChangeRun:
+    """One call of ``update_many``."""
+
+    def __init__(self, line: Line, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> None:
+        self._line = line
+        self._pipeline = pipeline
+        self._source = source
+        self._exhausted = False
+        self._stream: _ChangeStream | None = None
+        self._busy_since = line.clock.now()
+        """Since when nobody listens to the service."""
+
+    @property
+    def done(self) -> bool:
+        """Whether everything was settled, and nothing more comes."""
+        return self._exhausted and self._pipeline.idle
+
+    def fill(self) -> Iterator[Settled]:
+        """Takes as many changes as there is room for; gives those that can't be sent at all."""
+        while not self._exhausted and self._pipeline.has_room and not self._line.closed.is_set():
+            try:
+                change = next(self._source)
+            except StopIteration:
+                self._exhausted = True
+                return
+            request = self._pipeline.add(change, self._line.clock.now())
+            if isinstance(request, Settled):
+                yield request
+            elif self._stream is None:
+                self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+            elif self._pipeline.goes_here(request):
+                self._stream.send(request)
+
+    def receive(self) -> Iterator[Settled]:
+        """Waits for the next results, or for the end of the stream.
+
+        Raises:
+            TopicPoliciesError: there is no point in going on.
+        """
+        if self.done:
+            return
+        clock, pipeline = self._line.clock, self._pipeline
+        if self._line.closed.is_set():
+            yield from self._broke(closed())
+        stream = self._open()
+        pipeline.excuse(self._busy_since, clock.now())
+        response, failure = stream.receive(pipeline.patience_left(clock.now()))
+        self._busy_since = clock.now()
+        if response is not None:
+            yield from pipeline.settle(response, clock.now())
+            failure = pipeline.stuck
+        elif stream.silent:
+            yield from self._broke(pipeline.silence(), final=True)
+        if failure is not None:
+            yield from self._broke(failure)
+
+    def close(self) -> None:
+        """Ends the stream that is open."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _open(self) -> _ChangeStream:
+        """The stream that the next results come from."""
+        if self._stream is not None and self._pipeline.done_here:  # what is left goes elsewhere: over another stream
+            self.close()
+        self._stream = self._stream or _ChangeStream(self._line, *self._pipeline.connect())
+        if self._exhausted:
+            self._stream.finish()
+        return self._stream
+
+    def _broke(self, failure: TopicPoliciesError, *, final: bool = False) -> Iterator[Settled]:
+        """There are no more results from the stream. ``final``: nor from another one."""
+        clock, pipeline = self._line.clock, self._pipeline
+        self.close()
+        delay = pipeline.broke(failure, clock.now(), clock.random())
+        over = delay is None or final
+        if clock.wait(self._line.closed, 0 if delay is None or over else delay):
+            failure, over = closed(), True
+        self._busy_since = clock.now()
+        if over:
+            yield from pipeline.abandon(failure)
+            raise failure
+
+
+class _ChangeStream:
+    """One UpdatePolicies stream. gRPC sends in a thread of its own: whenever it can, all that waits, as one batch."""
+
+    def __init__(self, line: Line, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
+        self._outbox = Outbox(changes)
+        self._filled = threading.Condition()
+        self._watchdog = Watchdog(self._cancel)
+        self._call: Any = None
+        self._failure: TopicPoliciesError | None = None
+        """Why it could not be opened."""
+        try:
+            self._call = line.call(address, lambda stub: stub.UpdatePolicies, self._batches())
+        except TopicPoliciesError as error:
+            self._failure = error
+
+    @property
+    def silent(self) -> bool:
+        """Whether it was ended because nothing came for too long."""
+        return self._watchdog.barked
+
+    def send(self, change: service_pb2.PolicyChangeRequest) -> None:
+        with self._filled:
+            self._outbox.put(change)
+            self._filled.notify()
+
+    def finish(self) -> None:
+        """Nothing more will be sent: says so to the service, and lets gRPC's thread go."""
+        with self._filled:
+            self._outbox.ended = True
+            self._filled.notify()
+
+    def receive(self, seconds: float) -> tuple[service_pb2.UpdatePoliciesResponse | None, TopicPoliciesError | None]:
+        """The next results, or why there are none: the stream has ended, if only because nothing came for so long."""
+        if self._failure is not None:
+            return None, self._failure
+        self._watchdog.begin(seconds)
+        try:
+            return next(self._call), None
+        except StopIteration:
+            return None, stream_ended()
+        except grpc.RpcError as error:
+            return None, from_rpc_error(error)
+        finally:
+            self._watchdog.end()
+
+    def close(self) -> None:
+        self.finish()
+        self._watchdog.close()
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+
+    def _batches(self) -> Iterator[service_pb2.UpdatePoliciesRequest]:
+        while True:
+            with self._filled:
+                self._filled.wait_for(lambda: self._outbox or self._outbox.ended)
+                batch = self._outbox.take()
+            if batch is None:
+                return
+            yield batch

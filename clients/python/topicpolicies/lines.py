@@ -1,0 +1,151 @@
+"""What calls are made with: the connections of a client, one to each address that is in use."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import grpc
+from grpc import aio
+
+from .clocks import AsyncClock, Clock
+from .ending import stop
+from .errors import TopicPoliciesError, closed, from_rpc_error
+from .routes import MOST_CONNECTIONS, Routes
+from .stubs import Metadata, TellingChannel
+from .v1.service_pb2_grpc import TopicPoliciesServiceStub
+
+if TYPE_CHECKING:
+    from .v1.service_pb2_grpc import (
+        TopicPoliciesServiceAsyncStub,  # the stub's type on an asyncio channel; it exists for type checkers only
+    )
+
+_Response = TypeVar("_Response")
+
+
+class Line:
+    """What calls are made with: a connection to each address that is in use, opened by the first call to it."""
+
+    def __init__(self, connect: Callable[[str], grpc.Channel], routes: Routes, metadata: Callable[[], Metadata], clock: Clock) -> None:
+        self.routes = routes
+        self.clock = clock
+        self.closed = threading.Event()
+        """Whether the client was closed."""
+        self._connect = connect
+        self._metadata = metadata
+        self._channels: dict[str, tuple[grpc.Channel, TopicPoliciesServiceStub]] = {}
+        self._lock = threading.Lock()
+
+    def stub(self, address: str) -> TopicPoliciesServiceStub:
+        """The service's methods at an address, with the client's metadata on every call.
+
+        Raises:
+            TopicPoliciesError: the client was closed.
+        """
+        with self._lock:
+            if self.closed.is_set():
+                raise closed()
+            if address not in self._channels:
+                self._make_room()
+                channel = self._connect(address)
+                telling = cast("grpc.Channel", TellingChannel(channel, self._metadata))
+                self._channels[address] = (channel, TopicPoliciesServiceStub(telling))
+            return self._channels[address][1]
+
+    def call(
+        self, address: str, method: Callable[[TopicPoliciesServiceStub], Callable[..., _Response]], request: Any, **options: Any
+    ) -> _Response:
+        """Makes a call, or begins a stream.
+
+        Raises:
+            TopicPoliciesError: the client was closed, so that nothing was sent.
+            grpc.RpcError: the call failed.
+        """
+        try:
+            return method(self.stub(address))(request, **options)
+        except ValueError as error:  # so gRPC refuses a call over a channel that was closed meanwhile
+            if self.closed.is_set() and not isinstance(error, TopicPoliciesError):
+                raise closed() from error
+            raise
+
+    def ended(self, error: grpc.RpcError) -> TopicPoliciesError:
+        """Why a call ended: what gRPC says, unless the client was closed in the middle of it."""
+        failure = from_rpc_error(error)
+        return closed() if failure.code is grpc.StatusCode.CANCELLED and self.closed.is_set() else failure
+
+    def close(self) -> None:
+        """Closes the connections."""
+        with self._lock:
+            for channel, _ in self._channels.values():
+                channel.close()
+
+    def _make_room(self) -> None:
+        others = [address for address in self._channels if address not in self.routes.addresses]
+        if len(others) >= MOST_CONNECTIONS:
+            self._channels.pop(others[0])[0].close()
+
+    def wait(self, seconds: float) -> None:
+        """Waits.
+
+        Raises:
+            TopicPoliciesError: the client was closed.
+        """
+        if self.clock.wait(self.closed, seconds):
+            raise closed()
+
+
+class AsyncLine:
+    """What calls are made with: a connection to each address that is in use, opened by the first call to it."""
+
+    def __init__(self, connect: Callable[[str], aio.Channel], routes: Routes, metadata: Callable[[], Metadata], clock: AsyncClock) -> None:
+        self.routes = routes
+        self.clock = clock
+        self.closed = asyncio.Event()
+        """Whether the client was closed."""
+        self._connect = connect
+        self._metadata = metadata
+        self._channels: dict[str, tuple[aio.Channel, TopicPoliciesServiceAsyncStub]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    def stub(self, address: str) -> TopicPoliciesServiceAsyncStub:
+        """The service's methods at an address, with the client's metadata on every call.
+
+        Raises:
+            TopicPoliciesError: the client was closed.
+        """
+        if self.closed.is_set():
+            raise closed()
+        if address not in self._channels:
+            self._make_room()
+            channel = self._connect(address)
+            telling = cast("aio.Channel", TellingChannel(channel, self._metadata))
+            self._channels[address] = (channel, TopicPoliciesServiceStub(telling))
+        return self._channels[address][1]
+
+    async def wait(self, seconds: float) -> bool:
+        """Waits until so many seconds are over or the client is closed, and tells whether it is."""
+        tasks = [asyncio.ensure_future(self.clock.sleep(seconds)), asyncio.ensure_future(self.closed.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                await stop(task)
+        return self.closed.is_set()
+
+    def cut_off(self) -> TopicPoliciesError | None:
+        """The error of a call that ended as cancelled; None: the task that waited for it was cancelled, and not the client closed."""
+        task = asyncio.current_task()
+        return None if not self.closed.is_set() or (task is not None and task.cancelling()) else closed()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await asyncio.gather(*(channel.close() for channel, _ in self._channels.values()), *self._leaving)
+
+    def _make_room(self) -> None:
+        others = [address for address in self._channels if address not in self.routes.addresses]
+        if len(others) >= MOST_CONNECTIONS:
+            task = asyncio.ensure_future(self._channels.pop(others[0])[0].close())
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)

@@ -1,0 +1,71 @@
+"""The documents of a namespace, page by page as they are asked for, and where a watch goes on from them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+from .documents import Document, known
+from .tokens import ResumeToken, WatchToken
+from .v1 import service_pb2
+
+
+class _Pages:
+    """What both kinds of listings know."""
+
+    def __init__(self, request: service_pb2.ListPoliciesRequest) -> None:
+        """``request``: for the first page."""
+        self._request = request
+        self._documents: deque[Document] = deque()
+        self._last = False
+        self._token = ResumeToken()
+
+    @property
+    def token(self) -> ResumeToken:
+        """Where the first page was read: a watch of the namespace that begins here misses nothing. Empty before the first page was read."""
+        return self._token
+
+    def _take(self, page: service_pb2.ListPoliciesResponse) -> None:
+        if page.HasField("token"):
+            self._token = ResumeToken({self._request.namespace: WatchToken.of(page.token)})
+        self._documents.extend(known(page.documents))
+        self._request.page_token = page.next_page_token
+        self._last = not page.next_page_token
+
+
+class Listing(_Pages, Iterator[Document]):
+    """The documents of a namespace, ordered by topic and scope."""
+
+    def __init__(
+        self,
+        request: service_pb2.ListPoliciesRequest,
+        fetch: Callable[[service_pb2.ListPoliciesRequest], service_pb2.ListPoliciesResponse],
+    ) -> None:
+        super().__init__(request)
+        self._fetch = fetch
+
+    def __next__(self) -> Document:
+        while not self._documents:
+            if self._last:
+                raise StopIteration
+            self._take(self._fetch(self._request))
+        return self._documents.popleft()
+
+
+class AsyncListing(_Pages, AsyncIterator[Document]):
+    """The documents of a namespace, ordered by topic and scope."""
+
+    def __init__(
+        self,
+        request: service_pb2.ListPoliciesRequest,
+        fetch: Callable[[service_pb2.ListPoliciesRequest], Awaitable[service_pb2.ListPoliciesResponse]],
+    ) -> None:
+        super().__init__(request)
+        self._fetch = fetch
+
+    async def __anext__(self) -> Document:
+        while not self._documents:
+            if self._last:
+                raise StopAsyncIteration
+            self._take(await self._fetch(self._request))
+        return self._documents.popleft()

@@ -1,0 +1,60 @@
+"""Where a change came from, as far as the log tells."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from .v1 import service_pb2
+from .v1.events_pb2 import PulsarEvent
+
+
+class ActorStanding(enum.IntEnum):
+    """What is known of an actor. The numbers are those of ``topicpolicies.v1.ActorStanding``."""
+
+    UNSPECIFIED = 0
+    """Not said: this client is older than the service."""
+    UNKNOWN = 1
+    """Nobody said who it was."""
+    UNAUTHENTICATED = 2
+    """The caller gave this name, and nobody checked it."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> ActorStanding:
+        return cls.UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who changed a document, and why, as far as the log tells."""
+
+    actor: str
+    """Who asked for it; empty if nobody said."""
+    actor_standing: ActorStanding
+    reason: str
+    """Why; empty if nobody said."""
+    request_id: str
+    """32 hexadecimal digits; empty for a broker's event and for repairs."""
+    update_mask: tuple[str, ...] | None
+    """The mask of the request; of a broker's event, in the history, what it was taken to change. None: not known."""
+    producer_name: str
+    """The name of the producer that wrote the event; empty on the embedded log."""
+    publish_time: datetime | None
+    """By its writer's word, in UTC; None if it is not known."""
+    event: PulsarEvent | None
+    """The event itself; None if it is not at hand."""
+
+    @classmethod
+    def of(cls, message: service_pb2.ChangeOrigin) -> Origin:
+        """From its message."""
+        return cls(
+            message.actor,
+            ActorStanding(message.actor_standing),
+            message.reason,
+            message.request_id,
+            tuple(message.update_mask.paths) if message.HasField("update_mask") else None,
+            message.producer_name,
+            message.publish_time.ToDatetime(UTC) if message.HasField("publish_time") else None,
+            message.event if message.HasField("event") else None,
+        )

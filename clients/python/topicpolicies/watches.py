@@ -1,0 +1,198 @@
+"""Open watches, of both clients: iterators over what a ``WatchSession`` tells, and the streams that it is told by."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from grpc import aio
+
+from .ending import stop
+from .errors import TopicPoliciesError, from_rpc_error, stream_ended
+from .events import WatchEvent
+from .lines import AsyncLine, Line
+from .tokens import ResumeToken
+from .watching import WatchSession
+
+
+class Watch(Iterator[WatchEvent]):
+    """An open watch: an iterator over what it tells. It is for one thread; ``close`` may be called from any."""
+
+    def __init__(self, line: Line, session: WatchSession) -> None:
+        self._line = line
+        self._session = session
+        self._call: Any = None  # grpc's stream: a call and an iterator at once
+        self._address = ""
+        self._pause = 0.0
+        self._closed = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def token(self) -> ResumeToken:
+        """Where to go on after everything that the iterator has given so far. Save it once you have dealt with that."""
+        return self._session.token
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """What is watched, or of what topics are."""
+        return self._session.namespaces
+
+    def close(self) -> None:
+        """Ends the watch; whoever waits for its next event gets StopIteration."""
+        self._closed.set()
+        if self._call is not None:
+            self._call.cancel()
+
+    def __next__(self) -> WatchEvent:
+        while not self._closed.is_set():
+            event = self._session.next()
+            if event is not None:
+                return event
+            if self._call is None:
+                self._connect()
+            else:
+                self._receive()
+        raise StopIteration
+
+    def batch(self) -> list[WatchEvent]:
+        """The next events, all that are at hand; none when the watch is over."""
+        first = next(self, None)
+        return [] if first is None else [first, *self._session.rest()]
+
+    def _connect(self) -> None:
+        if self._line.clock.wait(self._closed, self._pause):
+            return
+        request = self._session.connect(self._line.clock.now())
+        self._address = self._line.routes.address
+        try:
+            self._call = self._line.call(self._address, lambda stub: stub.WatchPolicies, request)
+        except TopicPoliciesError:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            raise
+        if self._closed.is_set():  # by another thread, which saw no call to cancel
+            self._call.cancel()
+
+    def _receive(self) -> None:
+        try:
+            response = next(self._call)
+        except StopIteration:
+            self._over(None)
+        except grpc.RpcError as error:
+            if not self._closed.is_set():
+                self._over(from_rpc_error(error))
+        else:
+            self._session.received(response, self._line.clock.now())
+
+    def _over(self, error: TopicPoliciesError | None) -> None:
+        """The stream has ended; None: in order."""
+        self._call = None
+        now, chance = self._line.clock.now(), self._line.clock.random()
+        try:
+            pause = self._session.ended(now, chance) if error is None else self._session.broke(error, now, chance)
+        except TopicPoliciesError:
+            self._closed.set()
+            raise
+        if pause is None:
+            self._closed.set()
+            return
+        self._pause = pause
+        self._line.routes.failed(self._address, "", error or stream_ended())
+
+
+class AsyncWatch(AsyncIterator[WatchEvent]):
+    """An open watch: an async iterator over what it tells, for one task. Waiting for its next event may be cancelled without harm."""
+
+    def __init__(self, line: AsyncLine, session: WatchSession) -> None:
+        self._line = line
+        self._session = session
+        self._call: Any = None
+        self._address = ""
+        self._pause = 0.0
+        self._step: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    @property
+    def token(self) -> ResumeToken:
+        """Where to go on after everything that the iterator has given so far. Save it once you have dealt with that."""
+        return self._session.token
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """What is watched, or of what topics are."""
+        return self._session.namespaces
+
+    async def close(self) -> None:
+        """Ends the watch; whoever waits for its next event gets StopAsyncIteration."""
+        self._closed = True
+        if self._call is not None:
+            self._call.cancel()
+        step, self._step = self._step, None
+        await stop(step)
+
+    async def __anext__(self) -> WatchEvent:
+        while not self._closed:
+            event = self._session.next()
+            if event is not None:
+                return event
+            # A task of its own: cancelling whoever waits here must not cancel a read, with which gRPC would end the stream.
+            step = self._step = self._step or asyncio.ensure_future(self._connect() if self._call is None else self._receive())
+            await asyncio.wait({step})
+            self._step = None
+            if not step.cancelled():
+                step.result()
+        raise StopAsyncIteration
+
+    async def batch(self) -> list[WatchEvent]:
+        """The next events, all that are at hand; none when the watch is over."""
+        first = await anext(self, None)
+        return [] if first is None else [first, *self._session.rest()]
+
+    async def _connect(self) -> None:
+        clock = self._line.clock
+        await clock.sleep(self._pause)
+        request = self._session.connect(clock.now())
+        self._address = self._line.routes.address
+        self._call = self._line.stub(self._address).WatchPolicies(request)
+
+    async def _receive(self) -> None:
+        try:
+            response = await self._call.read()
+        except aio.AioRpcError as error:
+            self._over(from_rpc_error(error))
+        else:
+            if response is aio.EOF:
+                self._over(None)
+            else:
+                self._session.received(response, self._line.clock.now())
+
+    def _over(self, error: TopicPoliciesError | None) -> None:
+        """The stream has ended; None: in order."""
+        self._call = None
+        now, chance = self._line.clock.now(), self._line.clock.random()
+        try:
+            pause = self._session.ended(now, chance) if error is None else self._session.broke(error, now, chance)
+        except TopicPoliciesError:
+            self._closed = True
+            raise
+        if pause is None:
+            self._closed = True
+            return
+        self._pause = pause
+        self._line.routes.failed(self._address, "", error or stream_ended())

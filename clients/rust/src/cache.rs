@@ -1,0 +1,277 @@
+//! A live copy of the documents of some namespaces: `docs/watch.md`.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::{
+    Client, Error, Message, full_name,
+    v1::{self, BookmarkKind, ErrorReason, NamespaceState, PolicyDocument, Scope, watch_event::Content},
+};
+
+/// The full name of a topic, and a scope.
+pub type Key = (String, Scope);
+
+/// What a listener is told: a document before and after. At least one of them is there.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Whose document it is.
+    pub key: Key,
+    /// The document before, if there was one.
+    pub before: Option<PolicyDocument>,
+    /// The document after, if there is one.
+    pub after: Option<PolicyDocument>,
+}
+
+/// What is known of one namespace.
+#[derive(Debug, Default)]
+struct Part {
+    /// Absences are kept too, so that an older change brings nothing back.
+    documents: BTreeMap<Key, PolicyDocument>,
+    /// While a snapshot is told: the documents that it had so far.
+    fresh: Option<HashSet<Key>>,
+    synced: bool,
+    state: Option<(NamespaceState, Option<ErrorReason>)>,
+    /// When the last bookmark came, and how far it lay behind.
+    confirmed: Option<(Instant, Duration)>,
+}
+
+/// What the messages of a watch add up to. It does not ask what time it is: its caller says so.
+#[derive(Debug)]
+pub struct Documents {
+    parts: BTreeMap<String, Part>,
+    /// The newest time that the present stream has confirmed of any namespace, by the server's clock.
+    newest: Option<Duration>,
+}
+
+impl Documents {
+    /// Of these namespaces nothing is known yet.
+    pub fn new<N: Into<String>>(namespaces: impl IntoIterator<Item = N>) -> Self {
+        Self { parts: namespaces.into_iter().map(|name| (name.into(), Part::default())).collect(), newest: None }
+    }
+
+    /// Takes a message that came at this time. What listeners are to be told.
+    pub fn apply(&mut self, message: &Message, now: Instant) -> Vec<Told> {
+        match message {
+            Message::Connected(resume) => {
+                self.newest = None;
+                for (namespace, part) in &mut self.parts {
+                    part.fresh = if resume.contains_key(namespace) { None } else { Some(HashSet::new()) };
+                    // A namespace that is ready from the start of a stream says nothing.
+                    part.state = None;
+                }
+                Vec::new()
+            }
+            Message::Event(event) => self.take(event, now),
+        }
+    }
+
+    fn take(&mut self, event: &v1::WatchEvent, now: Instant) -> Vec<Told> {
+        let Some(part) = self.parts.get_mut(&event.namespace) else {
+            return Vec::new();
+        };
+        match &event.content {
+            Some(Content::Change(change)) => change.document.as_ref().and_then(|document| part.change(document)).into_iter().collect(),
+            Some(Content::Bookmark(bookmark)) => {
+                if let Some(confirmed) = bookmark.confirmed_time.as_ref().and_then(since_epoch) {
+                    let newest = self.newest.map_or(confirmed, |newest| newest.max(confirmed));
+                    self.newest = Some(newest);
+                    part.confirmed = Some((now, newest - confirmed));
+                }
+                if bookmark.kind() == BookmarkKind::Synced { part.complete() } else { Vec::new() }
+            }
+            Some(Content::Reset(_)) => {
+                part.fresh = Some(HashSet::new());
+                Vec::new()
+            }
+            Some(Content::Status(status)) => {
+                let reason = (status.reason() != ErrorReason::Unspecified).then(|| status.reason());
+                part.state = Some((status.state(), reason));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// All documents that there are, by topic and scope.
+    pub fn all(&self) -> impl Iterator<Item = &PolicyDocument> {
+        self.parts.values().flat_map(|part| part.documents.values()).filter(|document| document.policies.is_some())
+    }
+
+    /// One document, if there is one. The topic may be written without its domain.
+    pub fn get(&self, topic: &str, scope: Scope) -> Option<&PolicyDocument> {
+        let topic = full_name(topic);
+        let document = self.parts.get(namespace_of(&topic)?)?.documents.get(&(topic.clone(), scope))?;
+        document.policies.is_some().then_some(document)
+    }
+
+    /// The namespaces that have had a whole snapshot at any time.
+    pub fn synced(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter(|(_, part)| part.synced).map(|(namespace, _)| namespace.as_str())
+    }
+
+    /// What the service said last of a namespace's state, and why. None: nothing, as of one that is ready.
+    pub fn state(&self, namespace: &str) -> Option<(NamespaceState, Option<ErrorReason>)> {
+        self.parts.get(namespace)?.state
+    }
+
+    /// How old the copy of a namespace is. None: it was never complete, or it is not watched.
+    pub fn staleness(&self, namespace: &str, now: Instant) -> Option<Duration> {
+        let part = self.parts.get(namespace).filter(|part| part.synced)?;
+        part.confirmed.map(|(arrived, lag)| now.saturating_duration_since(arrived) + lag)
+    }
+
+    /// How old the stalest namespace is. None: one was never complete.
+    pub fn stalest(&self, now: Instant) -> Option<Duration> {
+        self.parts.keys().map(|namespace| self.staleness(namespace, now)).try_fold(Duration::ZERO, |most, one| one.map(|one| most.max(one)))
+    }
+}
+
+impl Part {
+    fn change(&mut self, document: &PolicyDocument) -> Option<Told> {
+        let scope = Scope::try_from(document.scope).ok().filter(|scope| *scope != Scope::Unspecified)?;
+        let key = (document.topic.clone(), scope);
+        let old = self.documents.get(&key);
+        let snapshot = self.fresh.as_mut().map(|fresh| fresh.insert(key.clone())).is_some();
+        if !snapshot && old.is_some_and(|old| old.version >= document.version) {
+            return None;
+        }
+        let before = self.documents.insert(key.clone(), document.clone());
+        told(key, before, Some(document.clone()))
+    }
+
+    fn complete(&mut self) -> Vec<Told> {
+        self.synced = true;
+        let Some(fresh) = self.fresh.take() else {
+            return Vec::new();
+        };
+        let gone: Vec<Key> = self.documents.keys().filter(|key| !fresh.contains(key)).cloned().collect();
+        gone.into_iter().filter_map(|key| self.documents.remove(&key).and_then(|old| told(key, Some(old), None))).collect()
+    }
+}
+
+/// The namespace of a full name: its first two parts.
+fn namespace_of(topic: &str) -> Option<&str> {
+    let (_, local) = topic.split_once("://")?;
+    let (end, _) = local.match_indices('/').nth(1)?;
+    Some(&local[..end])
+}
+
+fn told(key: Key, before: Option<PolicyDocument>, after: Option<PolicyDocument>) -> Option<Told> {
+    let there = |document: &PolicyDocument| document.policies.is_some();
+    let (before, after) = (before.filter(there), after.filter(there));
+    (before != after).then_some(Told { key, before, after })
+}
+
+fn since_epoch(time: &prost_types::Timestamp) -> Option<Duration> {
+    Some(Duration::new(u64::try_from(time.seconds).ok()?, u32::try_from(time.nanos).ok()?))
+}
+
+type Listener = Box<dyn Fn(&Told) + Send>;
+
+/// A live copy in memory. It ends when it is dropped.
+pub struct Cache {
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    documents: Mutex<Documents>,
+    listeners: Mutex<Vec<Listener>>,
+    /// Why it was given up, once it was. Whoever waits is woken after each message.
+    ended: watch::Sender<Option<Error>>,
+}
+
+impl Cache {
+    pub(crate) fn start(client: Client, namespaces: Vec<String>) -> Self {
+        let shared = Arc::new(Shared {
+            documents: Mutex::new(Documents::new(namespaces.clone())),
+            listeners: Mutex::default(),
+            ended: watch::Sender::new(None),
+        });
+        let request = v1::WatchPoliciesRequest { namespaces, ..Default::default() };
+        let task = tokio::spawn(Arc::clone(&shared).follow(client, request));
+        Self { shared, task }
+    }
+
+    /// Looks at what is there.
+    pub fn read<T>(&self, look: impl FnOnce(&Documents) -> T) -> T {
+        look(&self.shared.documents.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// One document, if there is one. The topic may be written without its domain.
+    pub fn get(&self, topic: &str, scope: Scope) -> Option<PolicyDocument> {
+        self.read(|documents| documents.get(topic, scope).cloned())
+    }
+
+    /// How old the copy is. None: it was never complete.
+    pub fn staleness(&self) -> Option<Duration> {
+        self.read(|documents| documents.stalest(Instant::now()))
+    }
+
+    /// Calls a function with each change from now on, in order. Nothing more comes until it returns.
+    pub fn listen(&self, listener: impl Fn(&Told) + Send + 'static) {
+        self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    /// Waits until every namespace has had a whole snapshot.
+    pub async fn synced(&self) -> Result<(), Error> {
+        self.until(|documents| documents.synced().count() == documents.parts.len()).await
+    }
+
+    /// Waits until something holds of the documents.
+    pub async fn until(&self, holds: impl Fn(&Documents) -> bool) -> Result<(), Error> {
+        let mut ended = self.shared.ended.subscribe();
+        loop {
+            let error = ended.borrow_and_update().clone();
+            if self.read(&holds) {
+                return Ok(());
+            }
+            if let Some(error) = error {
+                return Err(error);
+            }
+            ended.changed().await.expect("the sender lives as long as the cache");
+        }
+    }
+}
+
+impl Shared {
+    async fn follow(self: Arc<Self>, client: Client, request: v1::WatchPoliciesRequest) {
+        let mut watch = client.watch(request);
+        loop {
+            let error = match watch.next().await {
+                Ok(Some(message)) => {
+                    let all = self.documents.lock().unwrap_or_else(PoisonError::into_inner).apply(&message, Instant::now());
+                    // Listeners are called without the lock on the documents, so that they can ask the cache.
+                    let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.iter().for_each(|told| listeners.iter().for_each(|listener| listener(told)));
+                    None
+                }
+                Ok(None) => return,
+                Err(error) => Some(error),
+            };
+            let ended = error.is_some();
+            self.ended.send_replace(error);
+            if ended {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read(|documents| f.debug_tuple("Cache").field(documents).finish())
+    }
+}

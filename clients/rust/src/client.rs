@@ -1,0 +1,314 @@
+//! The calls.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::{
+    Code, Response, Status,
+    transport::{Channel, Endpoint},
+};
+use uuid::Uuid;
+
+use crate::{
+    Cache, Error, Failure, Watch, mask,
+    retry::{Attempts, Call, Next, Pauses},
+    v1::{
+        self, DeletePolicyRequest, DeletePolicyResponse, ErrorReason, PolicyChangeRequest, PolicyDocument, Scope, TopicPolicies,
+        UpdatePolicyRequest, UpdatePolicyResponse, policy_change_request::Change, policy_change_result,
+        topic_policies_service_client::TopicPoliciesServiceClient,
+    },
+};
+
+/// The generated stub.
+pub(crate) type Stub = TopicPoliciesServiceClient<Channel>;
+
+/// Changes of one batch of [`Client::update_many`].
+const BATCH: usize = 100;
+/// Most bytes of an answer that is taken.
+const MOST_BYTES: usize = 1 << 30;
+
+/// A client of one server. Clones share its connection. A call fails if the service refuses it, if there was no answer in time, or, a change,
+/// if it is not known what became of it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    channel: Channel,
+    timeout: Duration,
+}
+
+/// What became of one change of [`Client::update_many`].
+#[derive(Clone, Debug)]
+pub enum Changed {
+    /// The update succeeded.
+    Updated(Box<UpdatePolicyResponse>),
+    /// The deletion succeeded.
+    Deleted(Box<DeletePolicyResponse>),
+}
+
+impl Client {
+    /// A client of the server at `host:port`. It connects with its first call, without TLS.
+    pub fn new(address: &str) -> Result<Self, tonic::transport::Error> {
+        Ok(Self { channel: endpoint(address)?.connect_lazy(), timeout: Duration::from_secs(30) })
+    }
+
+    /// The same, with another time limit for each call, which all its attempts share. At first it is 30 seconds.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Changes what the mask names. Without a request id it gets one, so that every repeat is safe.
+    pub async fn update(&self, mut request: UpdatePolicyRequest) -> Result<UpdatePolicyResponse, Error> {
+        let id = identify(&mut request.request_id);
+        self.call(Call::Change, &id, |mut stub| {
+            let request = request.clone();
+            async move { stub.update_policy(request).await }
+        })
+        .await
+    }
+
+    /// Deletes one document.
+    pub async fn delete(&self, mut request: DeletePolicyRequest) -> Result<DeletePolicyResponse, Error> {
+        let id = identify(&mut request.request_id);
+        self.call(Call::Change, &id, |mut stub| {
+            let request = request.clone();
+            async move { stub.delete_policy(request).await }
+        })
+        .await
+    }
+
+    /// Runs a function on a copy of a document, or of an empty one, and sends what differs. If somebody else has changed the document
+    /// meanwhile, the function runs again on the new one. If nothing differs, nothing is sent.
+    pub async fn edit(&self, topic: &str, scope: Scope, edit: impl Fn(&mut TopicPolicies)) -> Result<UpdatePolicyResponse, Error> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let document = self.get(topic, scope).await?;
+            let before = document.policies.clone().unwrap_or_default();
+            let mut after = before.clone();
+            edit(&mut after);
+            let paths = mask::difference(&before, &after);
+            if paths.is_empty() {
+                let previous_version = document.version.clone();
+                let outcome = v1::UpdateOutcome::Unchanged.into();
+                return Ok(UpdatePolicyResponse { document: Some(document), previous_version, outcome, ..Default::default() });
+            }
+            let request = UpdatePolicyRequest {
+                topic: topic.into(),
+                scope: scope.into(),
+                policies: Some(after),
+                update_mask: mask::of(paths),
+                etag: document.version,
+                ..Default::default()
+            };
+            match self.update(request).await {
+                Err(Error::Failed(failure)) if failure.known_reason() == Some(ErrorReason::EtagMismatch) && Instant::now() < deadline => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Makes many changes on one stream, those of one policy key in this order. A stream that breaks is opened again, and what was not
+    /// settled is sent again with the same request ids. A change that the service could not make is not sent again, because later ones of
+    /// its key may have been made. The results stand in the order of the changes.
+    pub async fn update_many(&self, changes: impl IntoIterator<Item = Change>) -> Vec<Result<Changed, Error>> {
+        let mut ids = Vec::new();
+        let mut unsettled = BTreeMap::new();
+        for (sequence, mut change) in (0..).zip(changes) {
+            ids.push(match &mut change {
+                Change::Update(request) => identify(&mut request.request_id),
+                Change::Delete(request) => identify(&mut request.request_id),
+            });
+            unsettled.insert(sequence, change);
+        }
+        let mut results = BTreeMap::new();
+        let deadline = Instant::now() + self.timeout;
+        let (mut attempts, mut pauses) = (Attempts::new(Call::Change), Pauses::default());
+        let id = |sequence: u64| usize::try_from(sequence).ok().and_then(|index| ids.get(index)).map_or("", String::as_str);
+        while !unsettled.is_empty() {
+            let round = self.round(&mut unsettled, |sequence, result| {
+                let result = result.map_err(|status| {
+                    let failure = Failure::from(&status);
+                    verdict(&Attempts::new(Call::Change).last(&failure), failure, id(sequence))
+                });
+                results.insert(sequence, result);
+            });
+            let status = timeout_at(deadline, round).await.unwrap_or_else(|_| Err(late())).err();
+            if unsettled.is_empty() {
+                break;
+            }
+            let failure = Failure::from(&status.unwrap_or_else(|| Status::unavailable("the stream ended early")));
+            let next = attempts.next(&failure);
+            let pause = pauses.after(&failure);
+            if matches!(next, Next::Repeat | Next::RepeatAt(_)) && Instant::now() + pause < deadline {
+                sleep(pause).await;
+                continue;
+            }
+            let last = attempts.last(&failure);
+            for sequence in std::mem::take(&mut unsettled).into_keys() {
+                results.insert(sequence, Err(verdict(&last, failure.clone(), id(sequence))));
+            }
+        }
+        results.into_values().collect()
+    }
+
+    async fn round(
+        &self,
+        unsettled: &mut BTreeMap<u64, Change>,
+        mut settle: impl FnMut(u64, Result<Changed, Status>),
+    ) -> Result<(), Status> {
+        let changes: Vec<PolicyChangeRequest> =
+            unsettled.iter().map(|(sequence, change)| PolicyChangeRequest { sequence: *sequence, change: Some(change.clone()) }).collect();
+        let batches: Vec<v1::UpdatePoliciesRequest> =
+            changes.chunks(BATCH).map(|changes| v1::UpdatePoliciesRequest { changes: changes.to_vec() }).collect();
+        let mut answers = self.stub().update_policies(tokio_stream::iter(batches)).await?.into_inner();
+        while let Some(batch) = answers.message().await? {
+            for one in batch.results {
+                let result = match one.result {
+                    Some(policy_change_result::Result::Updated(done)) => Ok(Changed::Updated(Box::new(done))),
+                    Some(policy_change_result::Result::Deleted(done)) => Ok(Changed::Deleted(Box::new(done))),
+                    Some(policy_change_result::Result::Error(error)) => Err(status_of(&error)),
+                    None => Err(Status::unknown("a result of a kind that this client does not know")),
+                };
+                if unsettled.remove(&one.sequence).is_some() {
+                    settle(one.sequence, result);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one document. Where there is none, its `policies` are unset.
+    pub async fn get(&self, topic: &str, scope: Scope) -> Result<PolicyDocument, Error> {
+        let request = v1::GetPolicyRequest { topic: topic.into(), scopes: vec![scope.into()], read_at: None };
+        let documents = self.get_policy(request).await?;
+        let nothing = || Error::Failed(Box::new(Failure::new(Code::Internal, "the answer has no document")));
+        documents.into_iter().next().ok_or_else(nothing)
+    }
+
+    /// Reads the documents of one topic, also as they were then: what the request can say.
+    pub async fn get_policy(&self, request: v1::GetPolicyRequest) -> Result<Vec<PolicyDocument>, Error> {
+        self.read(request, |mut stub, request| async move { stub.get_policy(request).await }).await.map(|answer| answer.documents)
+    }
+
+    /// Reads what holds for one topic, and which level says so.
+    pub async fn effective(&self, request: v1::GetEffectivePolicyRequest) -> Result<v1::GetEffectivePolicyResponse, Error> {
+        self.read(request, |mut stub, request| async move { stub.get_effective_policy(request).await }).await
+    }
+
+    /// Lists all documents of a namespace, page by page.
+    pub async fn list(&self, namespace: &str) -> Result<Vec<PolicyDocument>, Error> {
+        let mut request = v1::ListPoliciesRequest { namespace: namespace.into(), ..Default::default() };
+        let mut documents = Vec::new();
+        loop {
+            let page = self.read(request.clone(), |mut stub, request| async move { stub.list_policies(request).await }).await?;
+            documents.extend(page.documents);
+            if page.next_page_token.is_empty() {
+                return Ok(documents);
+            }
+            request.page_token = page.next_page_token;
+        }
+    }
+
+    /// What the server is.
+    pub async fn server_info(&self) -> Result<v1::GetServerInfoResponse, Error> {
+        self.read(v1::GetServerInfoRequest {}, |mut stub, request| async move { stub.get_server_info(request).await }).await
+    }
+
+    /// Follows topics and namespaces. It connects when its first message is asked for.
+    pub fn watch(&self, request: v1::WatchPoliciesRequest) -> Watch {
+        Watch::new(self.clone(), request)
+    }
+
+    /// A live copy of some namespaces. It has to be called within a Tokio runtime.
+    pub fn cache<N: Into<String>>(&self, namespaces: impl IntoIterator<Item = N>) -> Cache {
+        Cache::start(self.clone(), namespaces.into_iter().map(Into::into).collect())
+    }
+
+    pub(crate) fn stub(&self) -> Stub {
+        sized(Stub::new(self.channel.clone()))
+    }
+
+    pub(crate) fn stub_at(&self, address: &str) -> Result<Stub, Status> {
+        let endpoint = endpoint(address).map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(sized(Stub::new(endpoint.connect_lazy())))
+    }
+
+    async fn read<Q: Clone, A, F>(&self, request: Q, send: impl Fn(Stub, Q) -> F) -> Result<A, Error>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        self.call(Call::Read, "", |stub| send(stub, request.clone())).await
+    }
+
+    /// Makes attempts until one succeeds, or the rules say to give up, or the time is over.
+    async fn call<A, F>(&self, call: Call, request_id: &str, send: impl Fn(Stub) -> F) -> Result<A, Error>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let deadline = Instant::now() + self.timeout;
+        let (mut attempts, mut pauses) = (Attempts::new(call), Pauses::default());
+        let mut leader = None;
+        loop {
+            let redirected = leader.is_some();
+            let stub = leader.take().map_or_else(|| Ok(self.stub()), |address: String| self.stub_at(&address));
+            let answer = match stub {
+                Ok(stub) => timeout_at(deadline, send(stub)).await.unwrap_or_else(|_| Err(late())),
+                Err(status) => Err(status),
+            };
+            let failure = match answer {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) => Failure::from(&status),
+            };
+            let next = attempts.next(&failure);
+            let pause = match &next {
+                Next::Repeat => pauses.after(&failure),
+                // Two servers may each take the other one for the leader.
+                Next::RepeatAt(_) if redirected => pauses.after(&failure),
+                Next::RepeatAt(_) => Duration::ZERO,
+                last => return Err(verdict(last, failure, request_id)),
+            };
+            if Instant::now() + pause >= deadline {
+                return Err(verdict(&attempts.last(&failure), failure, request_id));
+            }
+            sleep(pause).await;
+            if let Next::RepeatAt(address) = next {
+                leader = Some(address);
+            }
+        }
+    }
+}
+
+fn endpoint(address: &str) -> Result<Endpoint, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?.connect_timeout(Duration::from_secs(5));
+    // A connection that is silent because it is lost is found out by pings.
+    Ok(endpoint.http2_keep_alive_interval(Duration::from_secs(20)).keep_alive_timeout(Duration::from_secs(10)))
+}
+
+/// A page of a list may have more bytes than gRPC takes by itself.
+fn sized(stub: Stub) -> Stub {
+    stub.max_decoding_message_size(MOST_BYTES)
+}
+
+fn identify(request_id: &mut String) -> String {
+    if request_id.is_empty() {
+        *request_id = Uuid::new_v4().simple().to_string();
+    }
+    request_id.clone()
+}
+
+fn late() -> Status {
+    Status::deadline_exceeded("there was no answer in time")
+}
+
+fn verdict(next: &Next, failure: Failure, request_id: &str) -> Error {
+    let last = Box::new(failure);
+    match next {
+        Next::OutcomeUnknown => Error::OutcomeUnknown { request_id: request_id.into(), last },
+        _ => Error::Failed(last),
+    }
+}
+
+/// The status of a change on a stream, with its details where a call's status has them.
+fn status_of(error: &tonic_types::pb::Status) -> Status {
+    use prost::Message as _;
+    Status::with_details(error.code.into(), &error.message, error.encode_to_vec().into())
+}

@@ -1,0 +1,120 @@
+//! Why a call failed.
+
+use std::{collections::HashMap, error::Error as _, fmt};
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::v1;
+
+/// The domain of the service's own errors.
+const DOMAIN: &str = "topicpolicies";
+
+/// Why a call did not succeed.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// It was not done.
+    Failed(Box<Failure>),
+    /// The change may have been made, or may yet be made. A repeat with the same request id tells.
+    OutcomeUnknown {
+        /// The id to repeat it with.
+        request_id: String,
+        /// How the last attempt ended.
+        last: Box<Failure>,
+    },
+}
+
+impl Error {
+    /// How the last attempt ended.
+    pub fn failure(&self) -> &Failure {
+        match self {
+            Self::Failed(last) | Self::OutcomeUnknown { last, .. } => last,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(failure) => write!(f, "{failure}"),
+            Self::OutcomeUnknown { request_id, last } => {
+                write!(f, "it may have been done; repeat it with the request id {request_id}: {last}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// How one attempt of a call ended.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The status.
+    pub code: Code,
+    /// A sentence for people.
+    pub message: String,
+    /// The service's reason, such as `ETAG_MISMATCH`; empty if it was not the service that refused.
+    pub reason: String,
+    /// What the service says beside the reason.
+    pub metadata: HashMap<String, String>,
+    /// What is wrong with the request.
+    pub violations: Vec<Violation>,
+    /// Whether there was no connection, so that the request was never sent.
+    pub never_sent: bool,
+}
+
+/// One thing that is wrong with a request.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The field of the request.
+    pub field: String,
+    /// What is wrong, as an `ErrorReason` without its prefix.
+    pub reason: String,
+    /// A sentence for people.
+    pub description: String,
+}
+
+impl Failure {
+    /// A failure that this client found itself.
+    pub fn new(code: Code, message: &str) -> Self {
+        Self::from(&Status::new(code, message))
+    }
+
+    /// The reason, if this client knows it.
+    pub fn known_reason(&self) -> Option<v1::ErrorReason> {
+        v1::ErrorReason::from_str_name(&format!("ERROR_REASON_{}", self.reason))
+    }
+}
+
+impl From<&Status> for Failure {
+    fn from(status: &Status) -> Self {
+        let details = status.get_error_details();
+        let info = details.error_info().filter(|info| info.domain == DOMAIN);
+        let violations = details.bad_request().map(|wrong| wrong.field_violations.as_slice()).unwrap_or_default();
+        let mut causes = std::iter::successors(status.source(), |&cause| cause.source());
+        // A broken connection is UNKNOWN to tonic, with a cause, and UNAVAILABLE to gRPC. A status of the server's has no cause.
+        let broken = status.code() == Code::Unknown && status.source().is_some();
+        Self {
+            code: if broken { Code::Unavailable } else { status.code() },
+            message: status.message().into(),
+            reason: info.map(|info| info.reason.clone()).unwrap_or_default(),
+            metadata: info.map(|info| info.metadata.clone()).unwrap_or_default(),
+            violations: violations
+                .iter()
+                .map(|one| Violation { field: one.field.clone(), reason: one.reason.clone(), description: one.description.clone() })
+                .collect(),
+            never_sent: causes.any(|cause| cause.is::<tonic::ConnectError>()),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.code)?;
+        if !self.reason.is_empty() {
+            write!(f, " ({})", self.reason)?;
+        }
+        write!(f, ": {}", self.message)?;
+        self.violations.iter().try_for_each(|one| write!(f, "; {}: {} ({})", one.field, one.description, one.reason))
+    }
+}

@@ -1,0 +1,102 @@
+//! Paths and masks: `docs/masks.md`.
+
+use prost::Message as _;
+use prost_reflect::{DynamicMessage, MapKey, ReflectMessage as _, Value};
+
+use crate::{DESCRIPTORS, v1};
+
+/// A mask of these paths, as a request takes it.
+pub fn of<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Option<prost_types::FieldMask> {
+    Some(prost_types::FieldMask { paths: paths.into_iter().map(Into::into).collect() })
+}
+
+/// The path of these segments. No segments at all name the whole document.
+pub fn join<S: AsRef<str>>(segments: impl IntoIterator<Item = S>) -> String {
+    let parts: Vec<String> = segments.into_iter().map(|segment| quoted(segment.as_ref())).collect();
+    if parts.is_empty() { "*".into() } else { parts.join(".") }
+}
+
+fn quoted(segment: &str) -> String {
+    if !segment.is_empty() && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        segment.into()
+    } else {
+        format!("`{}`", segment.replace('`', "``"))
+    }
+}
+
+/// The segments of a path, or none if it can't be read. The whole document has no segments.
+pub fn split(path: &str) -> Option<Vec<String>> {
+    if path == "*" {
+        return Some(Vec::new());
+    }
+    let mut segments = Vec::new();
+    let mut rest = path;
+    loop {
+        let mut segment = String::new();
+        if let Some(mut quoted) = rest.strip_prefix('`') {
+            loop {
+                let (before, after) = quoted.split_once('`')?;
+                segment.push_str(before);
+                let Some(doubled) = after.strip_prefix('`') else {
+                    rest = after;
+                    break;
+                };
+                segment.push('`');
+                quoted = doubled;
+            }
+        } else {
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            if end == 0 {
+                return None;
+            }
+            segment.push_str(&rest[..end]);
+            rest = &rest[end..];
+        }
+        segments.push(segment);
+        match rest.strip_prefix('.') {
+            Some(more) => rest = more,
+            None if rest.is_empty() => return Some(segments),
+            None => return None,
+        }
+    }
+}
+
+/// The mask that leads from one document to another: leaf by leaf where an object is in both, and whole lists.
+pub fn difference(before: &v1::TopicPolicies, after: &v1::TopicPolicies) -> Vec<String> {
+    let mut paths = Vec::new();
+    differ_in_messages(&dynamic(before), &dynamic(after), &mut Vec::new(), &mut paths);
+    paths
+}
+
+fn dynamic(policies: &v1::TopicPolicies) -> DynamicMessage {
+    let descriptor = DESCRIPTORS.get_message_by_name("topicpolicies.v1.TopicPolicies").expect("it is defined");
+    DynamicMessage::decode(descriptor, policies.encode_to_vec().as_slice()).expect("it was encoded just now")
+}
+
+fn differ_in_messages(before: &DynamicMessage, after: &DynamicMessage, at: &mut Vec<String>, paths: &mut Vec<String>) {
+    for field in before.descriptor().fields() {
+        at.push(field.name().into());
+        let (old, new) = (before.get_field(&field), after.get_field(&field));
+        if let (Value::Map(old), Value::Map(new)) = (&*old, &*new) {
+            let mut keys: Vec<&MapKey> = old.keys().chain(new.keys().filter(|key| !old.contains_key(key))).collect();
+            keys.sort_by_key(|key| key.as_str());
+            for key in keys {
+                at.push(key.as_str().expect("the keys of all maps are texts").into());
+                differ_in_values(old.get(key), new.get(key), at, paths);
+                at.pop();
+            }
+        } else {
+            let present = |message: &DynamicMessage| message.has_field(&field);
+            differ_in_values(present(before).then_some(&*old), present(after).then_some(&*new), at, paths);
+        }
+        at.pop();
+    }
+}
+
+fn differ_in_values(before: Option<&Value>, after: Option<&Value>, at: &mut Vec<String>, paths: &mut Vec<String>) {
+    match (before, after) {
+        (Some(Value::Message(before)), Some(Value::Message(after))) => differ_in_messages(before, after, at, paths),
+        _ if before != after => paths.push(join(at.iter())),
+        _ => {}
+    }
+}

@@ -1,0 +1,149 @@
+//! A watch that resumes by itself: `docs/watch.md`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tonic::{Status, Streaming};
+
+use crate::{
+    Client, Error, Failure,
+    client::Stub,
+    retry::{Attempts, Call, Next, Pauses},
+    v1::{self, BookmarkKind, WatchToken, watch_event::Content},
+};
+
+/// Most positions of a token.
+const MOST_POSITIONS: usize = 1024;
+
+/// Where a watch is, by namespace.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens(BTreeMap<String, WatchToken>);
+
+impl Tokens {
+    /// Those to resume from. A namespace that is not among them begins anew.
+    pub fn resume(&self) -> &BTreeMap<String, WatchToken> {
+        &self.0
+    }
+
+    /// Goes on behind an event.
+    pub fn fold(&mut self, event: &v1::WatchEvent) {
+        let namespace = &event.namespace;
+        match &event.content {
+            Some(Content::Reset(_)) => drop(self.0.remove(namespace)),
+            Some(Content::Bookmark(bookmark)) if bookmark.kind() == BookmarkKind::Synced || self.0.contains_key(namespace) => {
+                self.0.insert(namespace.clone(), bookmark.token.clone().unwrap_or_default());
+            }
+            Some(Content::Change(change)) => self.advance(namespace, change.partition, &change.position),
+            Some(Content::Entry(entry)) => self.advance(namespace, entry.partition, &entry.position),
+            _ => {}
+        }
+    }
+
+    fn advance(&mut self, namespace: &str, partition: i32, position: &str) {
+        let Ok(partition) = usize::try_from(partition) else {
+            return;
+        };
+        let Some(token) = self.0.get_mut(namespace) else { return };
+        if position.is_empty() || partition >= MOST_POSITIONS {
+            return;
+        }
+        if token.positions.len() <= partition {
+            token.positions.resize(partition + 1, String::new());
+        }
+        if token.positions[partition].as_str() < position {
+            token.positions[partition] = position.to_owned();
+        }
+    }
+}
+
+/// What a watch hands over.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A stream was opened, the first or a further one, with these tokens. Namespaces without a token begin anew: what was told of them
+    /// before counts no more.
+    Connected(BTreeMap<String, WatchToken>),
+    /// An event.
+    Event(Box<v1::WatchEvent>),
+}
+
+/// A watch. It opens its stream again from its tokens, as often as it must.
+#[derive(Debug)]
+pub struct Watch {
+    client: Client,
+    request: v1::WatchPoliciesRequest,
+    tokens: Tokens,
+    stream: Option<Streaming<v1::WatchPoliciesResponse>>,
+    waiting: VecDeque<v1::WatchEvent>,
+    pauses: Pauses,
+    leader: Option<String>,
+    ended: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(client: Client, request: v1::WatchPoliciesRequest) -> Self {
+        let tokens = Tokens(request.resume.clone().into_iter().collect());
+        Self { client, request, tokens, stream: None, waiting: VecDeque::new(), pauses: Pauses::default(), leader: None, ended: false }
+    }
+
+    /// Where it is: behind the last message that was handed over.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// The next message. None: all was told, as `end_when_synced` asked.
+    pub async fn next(&mut self) -> Result<Option<Message>, Error> {
+        while !self.ended {
+            if let Some(event) = self.waiting.pop_front() {
+                self.tokens.fold(&event);
+                if is_synced(&event) {
+                    self.pauses = Pauses::default();
+                }
+                return Ok(Some(Message::Event(Box::new(event))));
+            }
+            let Some(stream) = &mut self.stream else {
+                match self.open().await {
+                    Ok(stream) => {
+                        self.stream = Some(stream);
+                        return Ok(Some(Message::Connected(self.tokens.0.clone())));
+                    }
+                    Err(status) => self.lost(&status).await?,
+                }
+                continue;
+            };
+            match stream.message().await {
+                Ok(Some(batch)) => self.waiting.extend(batch.events),
+                Ok(None) if self.request.end_when_synced => self.ended = true,
+                Ok(None) => self.lost(&Status::unavailable("the stream ended")).await?,
+                Err(status) => self.lost(&status).await?,
+            }
+        }
+        Ok(None)
+    }
+
+    async fn open(&mut self) -> Result<Streaming<v1::WatchPoliciesResponse>, Status> {
+        let mut request = self.request.clone();
+        request.resume = self.tokens.0.clone().into_iter().collect();
+        let mut stub: Stub = match self.leader.take() {
+            Some(leader) => self.client.stub_at(&leader)?,
+            None => self.client.stub(),
+        };
+        Ok(stub.watch_policies(request).await?.into_inner())
+    }
+
+    async fn lost(&mut self, status: &Status) -> Result<(), Error> {
+        self.stream = None;
+        let failure = Failure::from(status);
+        match Attempts::new(Call::Watch).next(&failure) {
+            Next::Repeat => tokio::time::sleep(self.pauses.after(&failure)).await,
+            Next::RepeatAt(leader) => self.leader = Some(leader),
+            Next::GiveUp | Next::OutcomeUnknown => {
+                self.ended = true;
+                return Err(Error::Failed(Box::new(failure)));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn is_synced(event: &v1::WatchEvent) -> bool {
+    matches!(&event.content, Some(Content::Bookmark(bookmark)) if bookmark.kind() == BookmarkKind::Synced)
+}

@@ -1,0 +1,176 @@
+//! The vectors that need no server.
+
+mod common;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
+
+use common::{cases, message, texts, vectors};
+use serde_json::{Value, json};
+use tonic::Code;
+use topicpolicies_client_example::{
+    Documents, Failure, Message, Tokens, mask,
+    retry::{Attempts, Call, Next},
+    v1::{PolicyDocument, Scope, WatchPoliciesResponse, WatchToken},
+};
+
+#[test]
+fn differences() {
+    for (name, case) in cases(&vectors("masks.json")["differences"]) {
+        let (before, after) = (message("TopicPolicies", &case["before"]), message("TopicPolicies", &case["after"]));
+        let paths: BTreeSet<String> = mask::difference(&before, &after).into_iter().collect();
+        assert_eq!(paths, texts(&case["mask"]).into_iter().collect(), "{name}");
+    }
+}
+
+#[test]
+fn paths() {
+    for (_, case) in cases(&vectors("masks.json")["paths"]) {
+        let (segments, text) = (texts(&case["segments"]), case["text"].as_str().unwrap());
+        assert_eq!(mask::join(&segments), text);
+        assert_eq!(mask::split(text), Some(segments), "{text}");
+    }
+    for wrong in ["", ".", "a.", ".a", "a..b", "`a", "`a`b", "a`b`", "a-b", "ü"] {
+        assert_eq!(mask::split(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn retries() {
+    for (name, case) in cases(&vectors("retries.json")) {
+        let call = match case["call"].as_str().unwrap() {
+            "read" => Call::Read,
+            "change" => Call::Change,
+            "watch" => Call::Watch,
+            other => panic!("{name}: {other}"),
+        };
+        let failures: Vec<Failure> = case["failures"].as_array().unwrap().iter().map(failure).collect();
+        let mut attempts = Attempts::new(call);
+        let (last, before) = failures.split_last().unwrap();
+        for failure in before {
+            assert_eq!(attempts.next(failure), Next::Repeat, "{name}");
+        }
+        let expected = match case["then"].as_str().unwrap() {
+            "repeat" => Next::Repeat,
+            "repeat at once" => Next::RepeatAt(case["at"].as_str().unwrap().into()),
+            "give up" => Next::GiveUp,
+            "outcome unknown" => Next::OutcomeUnknown,
+            other => panic!("{name}: {other}"),
+        };
+        assert_eq!(attempts.next(last), expected, "{name}");
+        if let Some(expected) = case.get("code") {
+            assert_eq!(last.code, code(expected.as_str().unwrap()), "{name}");
+        }
+    }
+}
+
+fn failure(case: &Value) -> Failure {
+    let mut failure = Failure::new(code(case["code"].as_str().unwrap()), "...");
+    failure.never_sent = case["neverSent"] == json!(true);
+    if case["service"] == json!(true) {
+        failure.reason = case["reason"].as_str().unwrap().into();
+        let metadata = case["metadata"].as_object().into_iter().flatten();
+        failure.metadata = metadata.map(|(key, value)| (key.clone(), value.as_str().unwrap().into())).collect();
+    }
+    failure
+}
+
+fn code(name: &str) -> Code {
+    let camel: String = name.split('_').map(|word| format!("{}{}", &word[..1], word[1..].to_lowercase())).collect();
+    (0..=16).map(Code::from_i32).find(|code| format!("{code:?}") == camel).unwrap_or_else(|| panic!("{name}"))
+}
+
+#[test]
+fn watches() {
+    for (name, case) in cases(&vectors("watch.json")) {
+        let mut watch = Watching::new(texts(&case["namespaces"]));
+        for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
+            watch.step(step, &format!("{name}, step {number}"));
+        }
+    }
+}
+
+/// A client's side of a watch, without a stream.
+struct Watching {
+    tokens: Tokens,
+    documents: Documents,
+    told: Vec<Value>,
+    begin: Instant,
+    now: Instant,
+}
+
+impl Watching {
+    fn new(namespaces: Vec<String>) -> Self {
+        let begin = Instant::now();
+        Self { tokens: Tokens::default(), documents: Documents::new(namespaces), told: Vec::new(), begin, now: begin }
+    }
+
+    fn step(&mut self, step: &Value, name: &str) {
+        if let Some(at) = step.get("at") {
+            self.now = self.begin + Duration::from_secs_f64(at.as_f64().unwrap());
+        }
+        if let Some(resume) = step.get("connect") {
+            assert_eq!(self.tokens.resume(), &tokens(resume), "{name}");
+            self.take(&Message::Connected(self.tokens.resume().clone()));
+        }
+        if let Some(events) = step.get("receive") {
+            let batch: WatchPoliciesResponse = message("WatchPoliciesResponse", &json!({ "events": events }));
+            for event in batch.events {
+                self.tokens.fold(&event);
+                self.take(&Message::Event(Box::new(event)));
+            }
+        }
+        for (what, expected) in step.get("expect").and_then(Value::as_object).into_iter().flatten() {
+            self.expect(what, expected, &format!("{name}: {what}"));
+        }
+    }
+
+    fn take(&mut self, message: &Message) {
+        for told in self.documents.apply(message, self.now) {
+            let version = |document: &Option<PolicyDocument>| document.as_ref().map(|document| document.version.clone());
+            let key = format!("{} {}", told.key.0, scope(told.key.1));
+            self.told.push(json!([key, version(&told.before), version(&told.after)]));
+        }
+    }
+
+    fn expect(&mut self, what: &str, expected: &Value, name: &str) {
+        match what {
+            "documents" => {
+                let all = self.documents.all().map(|one| (format!("{} {}", one.topic, scope(one.scope())), one.version.clone()));
+                assert_eq!(json!(all.collect::<BTreeMap<_, _>>()), *expected, "{name}");
+            }
+            "told" => assert_eq!(Value::Array(std::mem::take(&mut self.told)), *expected, "{name}"),
+            "tokens" => assert_eq!(self.tokens.resume(), &tokens(expected), "{name}"),
+            "synced" => assert_eq!(json!(self.documents.synced().collect::<Vec<_>>()), *expected, "{name}"),
+            "states" => {
+                for (namespace, expected) in expected.as_object().unwrap() {
+                    let (state, reason) = self.documents.state(namespace).expect(name);
+                    let state = state.as_str_name().trim_start_matches("NAMESPACE_STATE_");
+                    let reason = reason.map(|reason| reason.as_str_name().trim_start_matches("ERROR_REASON_"));
+                    assert_eq!(json!([state, reason]), *expected, "{name}");
+                }
+            }
+            "staleness" => {
+                for (namespace, expected) in expected.as_object().unwrap() {
+                    let staleness = match namespace.as_str() {
+                        "" => self.documents.stalest(self.now),
+                        one => self.documents.staleness(one, self.now),
+                    };
+                    assert_eq!(staleness.map(|age| age.as_secs_f64()), expected.as_f64(), "{name}");
+                }
+            }
+            other => panic!("{name}: {other}"),
+        }
+    }
+}
+
+fn tokens(json: &Value) -> BTreeMap<String, WatchToken> {
+    let all: HashMap<&String, &Value> = json.as_object().unwrap().iter().collect();
+    all.into_iter().map(|(namespace, token)| (namespace.clone(), message("WatchToken", token))).collect()
+}
+
+fn scope(scope: Scope) -> &'static str {
+    scope.as_str_name().trim_start_matches("SCOPE_")
+}

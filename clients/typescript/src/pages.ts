@@ -1,0 +1,84 @@
+import { documentOf, isKnown, type Document } from "./documents.js";
+import type { ListHistoryResponse, ListPoliciesResponse } from "./generated/topicpolicies/v1/service_pb.js";
+import { entryOf, gapOf, type HistoryEntry, type HistoryGap } from "./history.js";
+import { ResumeToken, tokenOf } from "./tokens.js";
+
+/** Something that is read page by page, as it is asked for; for one reader. */
+abstract class Pages<Page extends { readonly nextPageToken: string }, Item> implements AsyncIterableIterator<Item> {
+  readonly #items: AsyncGenerator<Item, undefined>;
+
+  constructor(read: (pageToken: string) => Promise<Page>) {
+    this.#items = this.#read(read);
+  }
+
+  protected abstract items(page: Page): Iterable<Item>;
+
+  next(): Promise<IteratorResult<Item, undefined>> {
+    return this.#items.next();
+  }
+
+  return(): Promise<IteratorResult<Item, undefined>> {
+    return this.#items.return(undefined);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async *#read(read: (pageToken: string) => Promise<Page>): AsyncGenerator<Item, undefined> {
+    let pageToken = "";
+    do {
+      const page = await read(pageToken);
+      yield* this.items(page);
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
+    return undefined;
+  }
+}
+
+/** The documents of a namespace, ordered by topic and scope. */
+export class DocumentPages extends Pages<ListPoliciesResponse, Document> {
+  readonly #namespace: string;
+  #token: ResumeToken | undefined;
+
+  /** Use `Client.list`. */
+  constructor(namespace: string, read: (pageToken: string) => Promise<ListPoliciesResponse>) {
+    super(read);
+    this.#namespace = namespace;
+  }
+
+  /** Where the first page was read, once it was: a watch of the namespace that resumes from here misses nothing. */
+  get token(): ResumeToken | undefined {
+    return this.#token;
+  }
+
+  protected override *items(page: ListPoliciesResponse): Iterable<Document> {
+    if (page.token !== undefined) this.#token ??= new ResumeToken([[this.#namespace, tokenOf(page.token)]]);
+    for (const document of page.documents) if (isKnown(document.scope)) yield documentOf(document);
+  }
+}
+
+/** What happened to the documents of a topic or a namespace. Use `Client.history`. */
+export class HistoryPages extends Pages<ListHistoryResponse, HistoryEntry> {
+  #gaps: readonly HistoryGap[] = [];
+  #following: boolean | undefined;
+
+  /** Where the record may miss events, in the time that was asked for, once the first page was read: the newest 100, newest first. */
+  get gaps(): readonly HistoryGap[] {
+    return this.#gaps;
+  }
+
+  /** Whether the server follows the change log, as of the last page that was read. If it does not, the newest events may be missing. */
+  get following(): boolean | undefined {
+    return this.#following;
+  }
+
+  protected override *items(page: ListHistoryResponse): Iterable<HistoryEntry> {
+    if (this.#following === undefined) this.#gaps = page.gaps.map(gapOf);
+    this.#following = page.following;
+    for (const message of page.entries) {
+      const entry = entryOf(message);
+      if (entry !== undefined) yield entry;
+    }
+  }
+}

@@ -1,0 +1,270 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { status as Code } from "@grpc/grpc-js";
+
+import { encoded, recordHead } from "./encoding.js";
+import { fromStatus, invalid, OutcomeUnknownError, TopicPoliciesError } from "./errors.js";
+import {
+  PolicyChangeRequestSchema, UpdatePoliciesRequestSchema, type PolicyChangeResult,
+} from "./generated/topicpolicies/v1/service_pb.js";
+import { namespaceOf } from "./names.js";
+import { deleteRequest, updateRequest, type Deletion, type Update } from "./requests.js";
+import { deleteResult, updateResult, type Settled } from "./results.js";
+import { ambiguous, delayMs, settled, type RetryPolicy } from "./retries.js";
+import { refusedByFollower, type Routes } from "./routes.js";
+
+/** Most changes of one batch, and the bytes at which one is sent; only one change may make it longer. */
+export const MOST_CHANGES = 1000;
+export const BATCH_BYTES = 1 << 20;
+/** No document has so many bytes that it needs a longer change. */
+const MOST_CHANGE_BYTES = 2 << 20;
+/** Bytes of all that is under way. */
+const MOST_BYTES = 64 << 20;
+/** How streams break that are opened again. */
+const AGAIN: ReadonlySet<Code> = new Set([Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNKNOWN]);
+
+/** Why a stream is left whose address is not where some changes belong. */
+const ELSEWHERE = new TopicPoliciesError("Other changes go elsewhere.", { code: Code.UNAVAILABLE });
+
+interface Bounds {
+  /** How many changes may be under way. */
+  readonly maxInFlight: number;
+  /** How long to go on without a single answer. */
+  readonly patienceMs: number;
+}
+
+/** One change that has no result yet. */
+interface Outstanding {
+  readonly change: Update | Deletion;
+  readonly index: number;
+  readonly namespace: string;
+  readonly requestId: string;
+  /** Its record in a batch. */
+  readonly record: Buffer;
+  /** Whether a stream was lost that may have made it. */
+  lost: boolean;
+  /** Whether a sidecar has named another one for it before. */
+  redirected: boolean;
+}
+
+/**
+ * Many changes over one stream, without I/O: which go into the next batch, what an answer means, and what becomes of them when the stream
+ * breaks.
+ *
+ * A change is outstanding until its answer has come. When the stream breaks, all that are outstanding are sent again over the next one, in
+ * their order and with their request ids: what was done is answered again, not done again.
+ *
+ * A stream goes to one address. What a sidecar refuses because another one writes its namespace, or because it is stopping, stays
+ * outstanding: no further changes are begun then, and when all the rest is answered the next stream goes to where the refused ones belong.
+ */
+export class Pipeline {
+  readonly #policy: RetryPolicy;
+  readonly #routes: Routes;
+  readonly #most: number;
+  readonly #patienceMs: number;
+  readonly #outstanding = new Map<bigint, Outstanding>();
+  /** Sequences that the open stream has not been given yet, in order. */
+  #waiting: bigint[] = [];
+  /** Sequences that it was given, and has not answered. */
+  readonly #here = new Set<bigint>();
+  /** Why the open stream is to be left, and whether the next one may be opened at once. */
+  #leaving: { readonly error: TopicPoliciesError; readonly atOnce: boolean } | undefined;
+  #address = "";
+  #bytes = 0;
+  #next = 0;
+  #failed = 0;
+  #quietSince: number;
+
+  constructor(policy: RetryPolicy, routes: Routes, options: Bounds & { readonly now: number }) {
+    this.#policy = policy;
+    this.#routes = routes;
+    this.#most = options.maxInFlight;
+    this.#patienceMs = options.patienceMs;
+    this.#quietSince = options.now;
+  }
+
+  /** How many changes have no result. */
+  get outstanding(): number {
+    return this.#outstanding.size;
+  }
+
+  /** Whether another change may be added, where so many wait to be told. */
+  hasRoom(untold: number): boolean {
+    return this.#outstanding.size + untold < this.#most && this.#bytes < MOST_BYTES;
+  }
+
+  /** When patience ends, if nothing is heard. */
+  get patientUntil(): number {
+    return this.#quietSince + this.#patienceMs;
+  }
+
+  /** Whoever waited has heard something, or was busy himself. */
+  heard(now: number): void {
+    this.#quietSince = now;
+  }
+
+  /** Takes a change; gives its result if it can't be sent at all. */
+  add(change: Update | Deletion, now: number): Settled | undefined {
+    const index = this.#next++;
+    const sequence = BigInt(index);
+    let written;
+    try {
+      written = writtenChange(change, sequence);
+    } catch (error) {
+      if (!(error instanceof TopicPoliciesError)) throw error;
+      return { kind: "failed", change, index, error, requestId: "" };
+    }
+    if (this.#outstanding.size === 0) this.#quietSince = now;
+    this.#outstanding.set(sequence, { change, index, namespace: namespaceOf(change.topic), ...written, lost: false, redirected: false });
+    this.#bytes += written.record.length;
+    if (this.#leaving === undefined) this.#waiting.push(sequence);
+    return undefined;
+  }
+
+  /** A stream is about to be opened, with something outstanding: where to. */
+  connect(): string {
+    const [first] = this.#outstanding.values();
+    this.#address = this.#routes.writer(first?.namespace ?? "");
+    this.#leaving = undefined;
+    this.#here.clear();
+    this.#waiting = [...this.#outstanding.keys()];
+    return this.#address;
+  }
+
+  /** The next batch for the open stream; undefined if there is nothing to send. */
+  take(): Buffer | undefined {
+    const records: Buffer[] = [];
+    let bytes = 0;
+    let passed = 0;
+    for (; passed < this.#waiting.length && records.length < MOST_CHANGES; passed += 1) {
+      const sequence = this.#waiting[passed] ?? 0n;
+      const each = this.#outstanding.get(sequence);
+      if (each === undefined) continue;
+      if (this.#routes.writer(each.namespace) !== this.#address) {
+        this.#leave(ELSEWHERE, true);
+        continue;
+      }
+      if (records.length > 0 && bytes + each.record.length > BATCH_BYTES) break;
+      records.push(each.record);
+      bytes += each.record.length;
+      this.#here.add(sequence);
+    }
+    this.#waiting.splice(0, passed);
+    return records.length === 0 ? undefined : Buffer.concat(records);
+  }
+
+  /** Why the open stream has nothing more to do, although something is outstanding. */
+  get left(): TopicPoliciesError | undefined {
+    return this.#here.size === 0 && this.#waiting.length === 0 ? this.#leaving?.error : undefined;
+  }
+
+  /** An answer has come: the change's result; undefined if it answers nothing that is outstanding, or the change goes elsewhere. */
+  settle(answer: PolicyChangeResult, now: number): Settled | undefined {
+    const each = this.#outstanding.get(answer.sequence);
+    this.#here.delete(answer.sequence);
+    if (each === undefined || answer.result.case === undefined) return undefined;
+    const { change, index, requestId } = each;
+    if (answer.result.case === "error") {
+      const { code, message, details } = answer.result.value;
+      const error = fromStatus(code, message, details);
+      if (this.#goesElsewhere(each, error)) return undefined;
+      this.#done(answer.sequence, now);
+      return { kind: "failed", change, index, requestId, error: outcome(each, error, ambiguous(error)) };
+    }
+    this.#done(answer.sequence, now);
+    const result = answer.result;
+    if ("policies" in change) {
+      if (result.case === "updated") return { kind: "updated", change, index, result: updateResult(result.value) };
+    } else if (result.case === "deleted") return { kind: "deleted", change, index, result: deleteResult(result.value) };
+    const error = new TopicPoliciesError("The service has answered another question.", { code: Code.INTERNAL });
+    return { kind: "failed", change, index, requestId, error: outcome(each, error, true) };
+  }
+
+  /** The stream has ended with something outstanding: how long to wait before the next one; undefined: give up, with `abandon`. */
+  broke(error: TopicPoliciesError, now: number, chance: number): number | undefined {
+    const leaving = this.left === error ? this.#leaving : undefined;
+    if (leaving?.atOnce === true) return 0;
+    if (leaving === undefined) {
+      this.#markLost(error);
+      const namespaces = new Set([...this.#outstanding.values()].map((each) => each.namespace));
+      for (const namespace of namespaces) this.#routes.failed(this.#address, error, namespace);
+    }
+    this.#failed += 1;
+    const pause = delayMs(this.#policy, this.#failed, chance);
+    return this.#policy.maxAttempts === 1 || !AGAIN.has(error.code) || now + pause > this.patientUntil ? undefined : pause;
+  }
+
+  /** The results of all that is outstanding, once there is no point in trying again. */
+  abandon(error: TopicPoliciesError): Settled[] {
+    this.#markLost(error);
+    const abandoned = [...this.#outstanding.values()].map((each): Settled => {
+      const { change, index, requestId } = each;
+      return { kind: "failed", change, index, requestId, error: outcome(each, error, false) };
+    });
+    this.#outstanding.clear();
+    this.#waiting = [];
+    return abandoned;
+  }
+
+  /**
+   * Whether a change stays outstanding, since another sidecar takes it. No change of its namespace that was sent later was made here
+   * either.
+   */
+  #goesElsewhere(each: Outstanding, error: TopicPoliciesError): boolean {
+    if (this.#policy.maxAttempts === 1 || !error.fromService) return false;
+    if (refusedByFollower(error)) {
+      const named = this.#routes.failed(this.#address, error, each.namespace);
+      this.#leave(error, named && !each.redirected);
+      each.redirected = true;
+      return true;
+    }
+    if (error.reason !== "SHUTTING_DOWN") return false;
+    this.#routes.failed(this.#address, error, each.namespace);
+    this.#waiting = [];
+    this.#leave(error, false);
+    return true;
+  }
+
+  #leave(error: TopicPoliciesError, atOnce: boolean): void {
+    this.#leaving = { error: this.#leaving?.error ?? error, atOnce: atOnce && (this.#leaving?.atOnce ?? true) };
+  }
+
+  #done(sequence: bigint, now: number): void {
+    this.#bytes -= this.#outstanding.get(sequence)?.record.length ?? 0;
+    this.#outstanding.delete(sequence);
+    this.#failed = 0;
+    this.#quietSince = now;
+  }
+
+  /** What the stream was given may have been made, unless it is certain that nothing was sent. */
+  #markLost(error: TopicPoliciesError): void {
+    if (!ambiguous(error)) return;
+    for (const sequence of this.#here) {
+      const each = this.#outstanding.get(sequence);
+      if (each !== undefined) each.lost = true;
+    }
+  }
+}
+
+/** What a change fails with. `unknown`: whether this failure leaves open what it did. */
+function outcome({ lost, requestId }: Outstanding, error: TopicPoliciesError, unknown: boolean): TopicPoliciesError {
+  return (lost || unknown) && !settled(error) ? new OutcomeUnknownError(error, requestId) : error;
+}
+
+/** A change's record in a batch: records of a field, one after the other, are that field. */
+function writtenChange(change: Update | Deletion, sequence: bigint): { requestId: string; record: Buffer } {
+  const { request, requestId } = requestOf(change);
+  const bytes = encoded(PolicyChangeRequestSchema, create(PolicyChangeRequestSchema, { sequence, change: request }));
+  if (bytes.length > MOST_CHANGE_BYTES) throw invalid("policies", "DOCUMENT_TOO_LARGE", "The change is larger than any document may be.");
+  return { requestId, record: Buffer.concat([recordHead(UpdatePoliciesRequestSchema.field.changes.number, bytes.length), bytes]) };
+}
+
+type Requested = NonNullable<MessageInitShape<typeof PolicyChangeRequestSchema>["change"]>;
+
+function requestOf(change: Update | Deletion): { request: Requested; requestId: string } {
+  if ("policies" in change) {
+    const value = updateRequest(change.topic, change.policies, change);
+    return { request: { case: "update", value }, requestId: value.requestId };
+  }
+  const value = deleteRequest(change.topic, change);
+  return { request: { case: "delete", value }, requestId: value.requestId };
+}

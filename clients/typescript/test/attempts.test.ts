@@ -1,0 +1,88 @@
+/** Whether a call is made again, as in every language. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { status as Code } from "@grpc/grpc-js";
+
+import { DEFAULT_RETRIES, OutcomeUnknownError, TopicPoliciesError } from "../src/index.js";
+import { Attempts } from "../src/attempts.js";
+import { Routes } from "../src/routes.js";
+import { WatchSession } from "../src/session.js";
+import { ROOT } from "./sidecar.js";
+
+interface Failure { code: keyof typeof Code; reason: string; service: boolean; metadata?: Record<string, string>; neverSent?: boolean }
+interface Vector {
+  name: string;
+  call: "read" | "change" | "watch";
+  failures: Failure[];
+  then: "repeat" | "repeat at once" | "give up" | "outcome unknown";
+  at?: string;
+  code?: keyof typeof Code;
+}
+
+const vectors = JSON.parse(readFileSync(join(ROOT, "clients", "vectors", "retries.json"), "utf8")) as Vector[];
+const HERE = "127.0.0.1:6680";
+const CHANGE = { namespace: "t/n", requestId: "0123456789abcdef0123456789abcdef" };
+
+function errorOf({ code, reason, service, metadata = {}, neverSent = false }: Failure): TopicPoliciesError {
+  const message = neverSent ? "No connection established. Last error: none" : "so it is";
+  return new TopicPoliciesError(message, { code: Code[code], reason, metadata, fromService: service });
+}
+
+/** What becomes of a call: how long until it is made again, and where; or what it fails with. */
+function outcomeOf({ call, failures }: Vector): { pause?: number; at?: string; error?: TopicPoliciesError } {
+  if (call === "watch") {
+    const session = new WatchSession({ namespaces: ["t/n"] });
+    session.connect(0);
+    try {
+      return { pause: Math.min(...failures.map((failure) => session.broke(errorOf(failure), 0, 0.5).retryInMs)) };
+    } catch (error) {
+      assert.ok(error instanceof TopicPoliciesError);
+      return { error };
+    }
+  }
+  const attempts = new Attempts(DEFAULT_RETRIES, new Routes([HERE]), call === "change" ? CHANGE : undefined, false);
+  let pause: number | undefined;
+  for (const [index, failure] of failures.entries()) {
+    assert.ok(index === 0 || pause !== undefined, "it was given up too early");
+    pause = attempts.failed(attempts.address, errorOf(failure), 0.5);
+  }
+  const [last] = failures.slice(-1);
+  assert.ok(last !== undefined);
+  return pause === undefined ? { error: attempts.ended(errorOf(last)) } : { pause, at: attempts.address };
+}
+
+test("calls are made again as in every language", async (t) => {
+  assert.ok(vectors.length > 50);
+  for (const vector of vectors) {
+    await t.test(vector.name, () => {
+      const { pause, at, error } = outcomeOf(vector);
+      switch (vector.then) {
+        case "repeat":
+          assert.ok(pause !== undefined && pause > 0, String(error));
+          break;
+        case "repeat at once":
+          assert.deepEqual([pause, at], [0, vector.at]);
+          break;
+        case "give up":
+          assert.ok(error !== undefined && !(error instanceof OutcomeUnknownError), error?.name ?? `again after ${pause ?? "no"} ms`);
+          assert.equal(Code[error.code], vector.code);
+          break;
+        case "outcome unknown":
+          assert.ok(error instanceof OutcomeUnknownError, String(error));
+          assert.equal(error.requestId, CHANGE.requestId);
+      }
+    });
+  }
+});
+
+test("a watch comes back to a full service only after a long pause, and pauses begin anew after a while", () => {
+  const session = new WatchSession({ namespaces: ["t/n"] });
+  session.connect(0);
+  const lost = errorOf({ code: "UNAVAILABLE", reason: "", service: false });
+  const pauses = Array.from({ length: 9 }, () => session.broke(lost, 0, 1).retryInMs);
+  assert.deepEqual(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+  assert.equal(session.broke(errorOf({ code: "RESOURCE_EXHAUSTED", reason: "TOO_MANY_WATCHES", service: true }), 0, 0).retryInMs, 5000);
+});

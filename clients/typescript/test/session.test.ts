@@ -1,0 +1,204 @@
+/** What is made of a watch, as in every language. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { create, fromJson, type JsonObject } from "@bufbuild/protobuf";
+import { status as Code } from "@grpc/grpc-js";
+
+import { NamespaceState, ResumeToken, Scope, UnavailableError, WatchMode, type WatchEvent } from "../src/index.js";
+import { Copy } from "../src/copy.js";
+import { WatchSession } from "../src/session.js";
+import { tokenOf } from "../src/tokens.js";
+import { HistoryKind, WatchPoliciesResponseSchema, WatchTokenSchema, type WatchEvent as Message } from "../src/v1/index.js";
+import { ROOT } from "./sidecar.js";
+
+interface Expected {
+  documents?: Record<string, string>;
+  told?: [string, string | null, string | null][];
+  tokens?: Record<string, JsonObject>;
+  synced?: string[];
+  states?: Record<string, [string, string | null]>;
+  staleness?: Record<string, number | null>;
+}
+interface Step { connect?: Record<string, JsonObject>; receive?: JsonObject[]; at?: number; expect?: Expected }
+
+interface Vector { name: string; namespaces: string[]; steps: Step[] }
+
+const vectors = JSON.parse(readFileSync(join(ROOT, "clients", "vectors", "watch.json"), "utf8")) as Vector[];
+
+/** A cache without a network. */
+class Player {
+  readonly session: WatchSession;
+  readonly copy: Copy;
+  now = 0;
+  told: [string, string | null, string | null][] = [];
+
+  constructor(namespaces: string[]) {
+    this.session = new WatchSession({ namespaces });
+    this.copy = new Copy(namespaces, ({ topic, scope, before, after }) => {
+      this.told.push([`${topic} ${Scope[scope]}`, before?.version ?? null, after?.version ?? null]);
+    });
+  }
+
+  play({ connect, receive, at, expect }: Step): void {
+    if (at !== undefined) this.now = at * 1000;
+    if (connect !== undefined) {
+      const { request, events } = this.session.connect(this.now);
+      assert.deepEqual(Object.fromEntries(Object.entries(request.resume).map(([name, token]) => [name, tokenOf(token)])), tokens(connect));
+      for (const event of events) this.copy.apply(event, this.now);
+    }
+    if (receive !== undefined) {
+      const response = fromJson(WatchPoliciesResponseSchema, { events: receive });
+      for (const event of this.session.received(response, this.now)) this.copy.apply(event, this.now);
+    }
+    if (expect !== undefined) this.check(expect);
+  }
+
+  private check({ documents, told, tokens: places, synced, states, staleness }: Expected): void {
+    if (documents !== undefined) {
+      const shown = this.copy.documents().map((each) => [`${each.topic} ${Scope[each.scope]}`, each.version]);
+      assert.deepEqual(Object.fromEntries(shown), documents);
+    }
+    if (told !== undefined) {
+      assert.deepEqual(this.told, told);
+      this.told = [];
+    }
+    if (places !== undefined) assert.deepEqual(Object.fromEntries(this.session.token.namespaces), tokens(places));
+    if (synced !== undefined) assert.deepEqual(this.copy.synced.sort(), synced);
+    for (const [namespace, state] of Object.entries(states ?? {})) {
+      const found = this.copy.state(namespace, this.now);
+      assert.deepEqual(found && [NamespaceState[found.state], found.reason || null], state);
+    }
+    for (const [namespace, seconds] of Object.entries(staleness ?? {})) {
+      const ms = namespace === "" ? this.copy.stalenessMs(this.now) : this.copy.state(namespace, this.now)?.stalenessMs;
+      assert.equal(ms === Infinity ? null : (ms ?? NaN) / 1000, seconds);
+    }
+  }
+}
+
+function tokens(messages: Record<string, JsonObject>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(messages).map(([name, token]) => [name, tokenOf(fromJson(WatchTokenSchema, token))]));
+}
+
+test("a watch is understood as in every language", async (t) => {
+  assert.ok(vectors.length > 35);
+  for (const { name, namespaces, steps } of vectors) {
+    await t.test(name, () => {
+      const player = new Player(namespaces);
+      for (const step of steps) player.play(step);
+    });
+  }
+});
+
+/** What a session tells of a content of a namespace. */
+function heard(session: WatchSession, told: Message["content"], namespace = "t/n"): WatchEvent[] {
+  return [...session.received(create(WatchPoliciesResponseSchema, { events: [{ namespace, content: told }] }), 0)];
+}
+
+/** A content, from JSON. */
+function content(event: JsonObject): Message["content"] {
+  return fromJson(WatchPoliciesResponseSchema, { events: [event] }).events[0]?.content ?? assert.fail();
+}
+
+const SYNCED = content({ bookmark: { kind: "BOOKMARK_KIND_SYNCED", token: { log: "L", positions: ["p1"] } } });
+
+function changeAt(position: string): Message["content"] {
+  return content({ change: { document: { topic: "persistent://t/n/x", scope: "SCOPE_LOCAL", version: position }, position } });
+}
+
+test("a stream that breaks in a snapshot begins again with a reset, and one that told nothing does not", () => {
+  const session = new WatchSession({ namespaces: ["t/n", "t/quiet"] });
+  assert.deepEqual(session.connect(0).events, []);
+  heard(session, changeAt("p1"));
+  assert.deepEqual(session.connect(0).events.map(({ kind, namespace, reason }) => [kind, namespace, reason]), [["reset", "t/n", ""]]);
+  heard(session, changeAt("p1"));
+  heard(session, SYNCED);
+  assert.deepEqual(session.connect(0).events, []);
+});
+
+test("what comes from the beginning is no snapshot, and what comes after a reset is", () => {
+  const session = new WatchSession({ namespaces: ["t/n"], mode: WatchMode.EVERY, fromBeginning: true });
+  session.connect(0);
+  const snapshots = (): unknown[] => heard(session, changeAt("p1")).map((event) => event.kind === "deleted" && event.snapshot);
+  assert.deepEqual(snapshots(), [false]);
+  heard(session, content({ reset: { reason: "ERROR_REASON_EVENTS_GONE" } }));
+  assert.deepEqual(snapshots(), [true]);
+  heard(session, SYNCED);
+  assert.deepEqual(snapshots(), [false]);
+});
+
+test("entries are folded into the token, also those of kinds that this client does not know", () => {
+  const session = new WatchSession({ namespaces: ["t/n"], mode: WatchMode.ENTRIES });
+  session.connect(0);
+  heard(session, SYNCED);
+  const [told] = heard(session, content({ entry: { kind: HistoryKind.UNREADABLE, position: "p2" } }));
+  assert.equal(told?.kind, "entry");
+  assert.deepEqual(heard(session, content({ entry: { kind: 77, position: "p3" } })), []);
+  assert.deepEqual(session.token.namespaces.get("t/n")?.positions, ["p3"]);
+});
+
+test("positions are compared by their bytes, also where texts compare otherwise", () => {
+  const [smaller, greater] = ["\uFFFD", "\u{1F600}"] as [string, string]; // the other way round as texts
+  const session = new WatchSession({ namespaces: ["t/n"] });
+  session.connect(0);
+  heard(session, SYNCED);
+  for (const position of [smaller, greater, smaller]) heard(session, changeAt(position));
+  assert.deepEqual(session.token.namespaces.get("t/n")?.positions, [greater]);
+});
+
+test("a gap is told, and what is told of a namespace that nobody asked for is not", () => {
+  const session = new WatchSession({ namespaces: ["t/n"], mode: WatchMode.ENTRIES });
+  session.connect(0);
+  const [told] = heard(session, content({ gap: { endTime: "2026-01-01T00:00:00Z", reason: "HISTORY_GAP_REASON_TRIMMED" } }));
+  assert.ok(told?.kind === "gap");
+  assert.deepEqual([told.gap.startTime, told.gap.endTime?.toISOString()], [undefined, "2026-01-01T00:00:00.000Z"]);
+  assert.deepEqual(heard(session, SYNCED, "t/other"), []);
+  assert.deepEqual([...session.token.namespaces.keys()], []);
+});
+
+test("states of a newer service are passed over", () => {
+  const session = new WatchSession({ namespaces: ["t/n"] });
+  session.connect(0);
+  const status = (state: number): Message["content"] => content({ status: { state, reason: 999, message: "so" } });
+  assert.deepEqual(heard(session, status(9)), []);
+  const [told] = heard(session, status(NamespaceState.FAILED));
+  assert.deepEqual(told, { kind: "status", namespace: "t/n", state: NamespaceState.FAILED, reason: "999", message: "so" });
+});
+
+test("a watch without patience left gives up", () => {
+  const session = new WatchSession({ namespaces: ["t/n"], patienceMs: 1000 });
+  session.connect(0);
+  const lost = new UnavailableError("lost", { code: Code.UNAVAILABLE });
+  assert.equal(session.broke(lost, 500, 0).attempt, 1);
+  assert.throws(() => session.broke(lost, 990, 0), UnavailableError);
+});
+
+test("a watch that is to end when all is told is done then, and not before", () => {
+  const session = new WatchSession({ namespaces: ["t/n", "t/m"], endWhenSynced: true });
+  session.connect(0);
+  heard(session, SYNCED);
+  assert.ok(!session.isDone);
+  heard(session, SYNCED, "t/m");
+  assert.ok(session.isDone);
+  const endless = new WatchSession({ namespaces: ["t/n"] });
+  endless.connect(0);
+  heard(endless, SYNCED);
+  assert.ok(!endless.isDone);
+});
+
+test("tokens are read back, and nothing else is", () => {
+  const token = new ResumeToken([
+    ["t/n", { log: "log", positions: ["1", ""], leftOut: "" }], ["t/m", { log: "log", positions: [], leftOut: "some" }],
+  ]);
+  const places = ['"t/m":{"log":"log","positions":[],"left_out":"some"}', '"t/n":{"log":"log","positions":["1",""],"left_out":""}'];
+  const text = `{"namespaces":{${places.join()}}}`;
+  assert.equal(token.toString(), text);
+  assert.equal(ResumeToken.parse(text).toString(), text);
+  const wrong = [
+    "", "x", "{}", "[]", '{"namespaces":[]}', '{"namespaces":{"t/n":{}}}', '{"namespaces":{"t/n":{"log":1,"positions":[]}}}',
+    '{"namespaces":{"t/n":{"log":"l","positions":[],"left_out":1}}}',
+  ];
+  for (const each of wrong) assert.throws(() => ResumeToken.parse(each), { reason: "MALFORMED_TOKEN" }, each);
+});

@@ -1,0 +1,84 @@
+"""Events of the history for people: when, whose, what kind, by whom and why, and what they did; and where some may be missing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from topicpolicies import ActorStanding, HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
+
+from .rendering import compact, console, differences, printable
+
+_KINDS = {
+    HistoryKind.UPDATE: "update",
+    HistoryKind.DELETE: "delete",
+    HistoryKind.BROKER: "a broker's event",
+    HistoryKind.REPAIR: "repair",
+    HistoryKind.TOMBSTONE: "tombstone",
+    HistoryKind.UNREADABLE: "unreadable",
+    HistoryKind.UNSPECIFIED: "unknown",
+}
+_WHY = {
+    HistoryGapReason.COMPACTED: "the log was compacted while the server did not follow it",
+    HistoryGapReason.LOG_REPLACED: "the log was replaced while the server did not follow it",
+    HistoryGapReason.OVERRUN: "more events came than could be written",
+    HistoryGapReason.TRIMMED: "what was older has been dropped",
+    HistoryGapReason.UNSPECIFIED: "for a reason that this program does not know",
+}
+
+
+def show_entry(entry: HistoryEntry) -> None:
+    """Prints an event, in two or three lines."""
+    what = _KINDS[entry.kind]
+    if entry.outcome not in (HistoryOutcome.APPLIED, HistoryOutcome.RESTATED):
+        what = f"{what}, {entry.outcome.name.lower()}"
+    lines = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    console().print(Text(f"{_time(entry.time)}  {_where(entry)}", style="bold"))
+    lines.add_row("", Text(what), Text(f"by {_who(entry)}"))
+    console().print(lines)
+    told = _change(entry)
+    if told:
+        console().print(Text(f"    {told}"))
+
+
+def gap_line(gap: HistoryGap) -> str:
+    """Where events may be missing, and why."""
+    begin = "the beginning of the log" if gap.start is None else _time(gap.start)
+    return f"Gap: events may be missing from {begin} to {_time(gap.end)}: {_WHY[gap.reason]}."
+
+
+def _where(entry: HistoryEntry) -> str:
+    if entry.document is None:
+        return "an entry that can't be read"
+    return f"{printable(entry.document.topic)}  {entry.document.scope.name}  version {entry.document.version}"
+
+
+def _who(entry: HistoryEntry) -> str:
+    origin = entry.origin
+    claimed = origin.actor_standing is ActorStanding.UNAUTHENTICATED
+    who = f"{origin.actor} (not authenticated)" if claimed else origin.actor or "UNKNOWN"
+    who = f"{who}, producer {origin.producer_name}" if origin.producer_name else who
+    return printable(f"{who}, why: {origin.reason}" if origin.reason else who)
+
+
+def _change(entry: HistoryEntry) -> str:
+    """What an event did, in one line; empty if it did nothing."""
+    if entry.document is None:
+        return printable(entry.problem)
+    after = entry.document.policies
+    if entry.previous is None:
+        return f"now: {compact(after)}" if after is not None else "now: no document"
+    before = entry.previous.policies
+    if after is None:
+        return "" if before is None else f"deleted: {compact(before)}"
+    if before is None:
+        return f"made: {compact(after)}"
+    if before == after:
+        return f"a secret in {', '.join(map(printable, entry.changed))} changed" if entry.changed else ""
+    return differences(before, after)
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone().isoformat(sep=" ", timespec="milliseconds")

@@ -1,0 +1,71 @@
+"""The command about the server itself."""
+
+from __future__ import annotations
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from topicpolicies import LogKind, ServerFeature, ServerInfo, WriterMode
+
+from . import json_forms
+from .exits import reporting
+from .rendering import console, printable
+from .settings import settings
+
+_LOGS = {
+    LogKind.EMBEDDED: "embedded, in a file of the server",
+    LogKind.PULSAR: "Pulsar, in each namespace's __change_events",
+    LogKind.MEMORY: "in memory: gone when the server ends",
+    LogKind.UNSPECIFIED: "unknown",
+}
+_WRITERS = {
+    WriterMode.SOLE: "sole: nobody else writes",
+    WriterMode.SHARED: "shared: brokers and other servers write too",
+    WriterMode.EXCLUSIVE: "exclusive: one server at a time",
+    WriterMode.READ_ONLY: "read-only: this server writes nothing",
+    WriterMode.UNSPECIFIED: "unknown",
+}
+_FEATURES = {
+    ServerFeature.HISTORY: "keeps a history",
+    ServerFeature.EFFECTIVE: "knows what holds (effective)",
+    ServerFeature.RULES: "judges updates by the rules of Pulsar's admin API",
+    ServerFeature.SECRETS: "shows the secrets of object storages",
+}
+
+
+def info(context: typer.Context) -> None:
+    """Show what the server is: its version, log, writers, features and limits.
+
+    \b
+    Examples:
+      topicpolicies info
+      topicpolicies info --server sidecar:6680 --output json
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with reporting(chosen.output, chosen.server), chosen.client() as client:
+        found = client.server_info()
+    if chosen.json:
+        json_forms.write(json_forms.of_server_info(found))
+    else:
+        console().print(_table(found))
+
+
+def _table(found: ServerInfo) -> Table:
+    table = Table(show_header=False)
+    limits = found.limits
+    for name, value in (
+        ("version", found.version),
+        ("log", _LOGS[found.log]),
+        ("cluster", found.cluster or "none, or not known yet"),
+        ("writers", _WRITERS[found.writer_mode]),
+        ("features", "\n".join(_FEATURES[feature] for feature in sorted(found.features)) or "none"),
+        ("most bytes of a message", f"{limits.message_bytes:,}"),
+        ("most changes of a stream under way", f"{limits.changes_per_stream:,}"),
+        ("most topics and namespaces of a watch", f"{limits.watch_selectors:,}"),
+        ("most watches", f"{limits.watches:,}"),
+        ("longest time of an update", f"{limits.update_timeout_seconds:g} s"),
+    ):
+        told = "\n".join(map(printable, value.split("\n")))
+        table.add_row(name, Text(told, overflow="fold"))
+    return table

@@ -1,0 +1,154 @@
+"""The history as it grows: what follows a place, event by event, across the logs that a namespace has had.
+
+A place is a log and a position in each of its partitions: the same that watches resume from, so that whoever follows the history may go on
+at another server, whose history has the same events at the same positions. Between partitions events come in the order of their recording.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from ..core.events import Position
+from .entries import Gap, GapReason
+from .questions import COLUMNS, MOST_BYTES, Entry
+
+
+class Place(NamedTuple):
+    """Behind which events a reader stands."""
+
+    log: str
+    """The log's identity; "" is before everything."""
+    positions: tuple[Position, ...]
+    """By partition; "" is before everything."""
+
+
+class Elsewhere(Exception):
+    """A place in a log that this history does not know."""
+
+
+class Recorded(NamedTuple):
+    """An event, and where it stands."""
+
+    entry: Entry
+    partition: int
+
+
+Piece: TypeAlias = Recorded | Gap
+
+
+class Stretch(NamedTuple):
+    """What follows a place, as far as one answer goes."""
+
+    pieces: list[Piece]
+    """In order. A gap stands before the first event that is behind it."""
+    place: Place
+    """Behind the last piece."""
+    more: bool
+    """Whether more is there already."""
+    whole: bool
+    """Whether nothing is missing between the two places, for certain."""
+    log: str = ""
+    """The identity of the log that the pieces are of; "" while there is none."""
+
+
+class _Stream(NamedTuple):
+    id: int
+    log: str
+    partition: int
+    position: Position
+    dropped: Position
+
+
+class _Hole(NamedTuple):
+    position: Position
+    gap: Gap
+
+
+def stretch(connection: sqlite3.Connection, namespace: str, behind: Place, most: int) -> Stretch:
+    """At most ``most`` events behind a place, whosesoever they are.
+
+    Raises:
+        Elsewhere: the history knows no such log of the namespace, or one with another number of partitions.
+    """
+    rows = connection.execute(
+        "SELECT streams.id, log, partition, position, dropped FROM streams JOIN namespaces ON namespaces.id = namespace"
+        " WHERE name = ? ORDER BY streams.id",
+        (namespace,),
+    )
+    streams = [_Stream(*row) for row in rows]
+    logs = list(dict.fromkeys(stream.log for stream in streams))
+    if not behind.log and logs:
+        behind = Place(logs[0], ())
+    if not behind.log:
+        return Stretch([], behind, more=False, whole=True)
+    if behind.log not in logs:
+        raise Elsewhere(f"the history knows no such log of {namespace}")
+    return _of_log(
+        connection, namespace, [stream for stream in streams if stream.log == behind.log], _successor(logs, behind.log), behind, most
+    )
+
+
+def _successor(logs: list[str], log: str) -> str:
+    following = logs[logs.index(log) + 1 :]
+    return following[0] if following else ""
+
+
+def _of_log(connection: sqlite3.Connection, namespace: str, streams: list[_Stream], successor: str, behind: Place, most: int) -> Stretch:
+    here = {stream.partition: _position(behind, stream.partition) for stream in streams}
+    begins = not behind.positions
+    holes = {stream.id: _holes(connection, namespace, stream, here[stream.partition], begins=begins) for stream in streams}
+    whole = not any(holes.values())
+    walks = [_walk(connection, stream, here[stream.partition], most) for stream in streams]
+    pieces: list[Piece] = []
+    by_id = {stream.id: stream for stream in streams}
+    size, more = 0, False
+    for count, entry in enumerate(heapq.merge(*walks, key=lambda entry: entry.id)):
+        if count == most or size >= MOST_BYTES:
+            more = True
+            break
+        size += entry.size
+        stream = by_id[entry.stream]
+        waiting = holes[stream.id]
+        while waiting and entry.position > waiting[0].position:
+            pieces.append(waiting.pop(0).gap)
+        pieces.append(Recorded(entry, stream.partition))
+        here[stream.partition] = entry.position
+    if not more:
+        for stream in streams:
+            pieces += [hole.gap for hole in holes[stream.id]]
+            here[stream.partition] = max(here[stream.partition], stream.position)
+        if successor:
+            return Stretch(pieces, Place(successor, ()), more=True, whole=False, log=behind.log)
+    return Stretch(pieces, Place(behind.log, _positions(behind, here)), more, whole, behind.log)
+
+
+def _position(place: Place, partition: int) -> Position:
+    return place.positions[partition] if partition < len(place.positions) else ""
+
+
+def _positions(behind: Place, here: dict[int, Position]) -> tuple[Position, ...]:
+    count = max([len(behind.positions), *(partition + 1 for partition in here)])
+    return tuple(here.get(partition, _position(behind, partition)) for partition in range(count))
+
+
+def _walk(connection: sqlite3.Connection, stream: _Stream, behind: Position, most: int) -> Iterator[Entry]:
+    sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"  # noqa: S608 (ours)
+    return (Entry(*row) for row in connection.execute(sql, (stream.id, behind, most + 1)))
+
+
+def _holes(connection: sqlite3.Connection, namespace: str, stream: _Stream, behind: Position, *, begins: bool) -> list[_Hole]:
+    """Where events may be missing behind a position, in order; with what is missing before the log if that begins here."""
+    rows = connection.execute(
+        "SELECT position, since, until, reason FROM holes JOIN gaps ON gaps.id = gap"
+        " WHERE stream = ? AND (position > ? OR (? AND position = '')) ORDER BY position, gap",
+        (stream.id, behind, begins),
+    )
+    found = [_Hole(position, Gap(namespace, since, until, GapReason(reason))) for position, since, until, reason in rows]
+    if behind < stream.dropped:
+        (until,) = connection.execute("SELECT trimmed_until FROM namespaces WHERE name = ?", (namespace,)).fetchone()
+        found.insert(0, _Hole(stream.dropped, Gap(namespace, None, until, GapReason.TRIMMED)))
+        found.sort(key=lambda hole: hole.position)
+    return found

@@ -1,0 +1,94 @@
+"""As of when a namespace is known to be told of completely: for watchers, who count staleness from there.
+
+A log that nobody else writes is complete whenever it is open. Of another one it is asked where it ends, from time to time as long as
+somebody watches; once the view has come to there, it is complete as of the asking. A log that gives no answer is not confirmed, whatever
+its connection looks like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from ..core.errors import PolicyError
+from ..core.events import Position
+from ..logs.change_log import NamespaceLog
+
+_LOG = logging.getLogger(__name__)
+
+
+class Freshness:
+    """The questions of one namespace."""
+
+    def __init__(self, now: Callable[[], int], seconds: float, shared: Callable[[], bool], wanted: Callable[[], bool]) -> None:
+        """Asks nothing before a log serves.
+
+        Args:
+            now: milliseconds since 1970.
+            seconds: time between two questions, and how long one may take.
+            shared: whether others may write the log.
+            wanted: whether anybody watches.
+        """
+        self._now = now
+        self._seconds = seconds
+        self._shared = shared
+        self._wanted = wanted
+        self._log: NamespaceLog | None = None
+        self._here: Sequence[Position] = ()
+        self._told: tuple[int, list[Position]] | None = None
+        """Where the log ended, and when that was asked; None: the view has come to there."""
+        self._confirmed = 0
+        self._asking: asyncio.Task[None] | None = None
+
+    @property
+    def confirmed_ms(self) -> int:
+        """As of when, in milliseconds since 1970; 0: never."""
+        if self._log is not None and not self._shared():
+            self._confirmed = max(self._confirmed, self._now())
+        return self._confirmed
+
+    def serve(self, log: NamespaceLog, here: Sequence[Position], as_of: int) -> None:
+        """A log serves, which was read to where it ended at a time; the view has come to ``here``."""
+        self.stop()
+        self._log, self._here = log, here
+        self._confirmed = max(self._confirmed, as_of)
+        self.watched()
+
+    def watched(self) -> None:
+        """Somebody watches."""
+        if self._asking is None and self._log is not None and self._wanted():
+            self._asking = asyncio.get_running_loop().create_task(self._ask_on(self._log), name="freshness")
+
+    def stop(self) -> None:
+        """No log serves: nothing is confirmed."""
+        if self._asking is not None:
+            self._asking.cancel()
+        self._log = self._told = self._asking = None
+
+    def moved(self, here: Sequence[Position]) -> None:
+        """The view has come further."""
+        self._here = here
+        if self._told is not None and all(mine >= end for mine, end in zip(here, self._told[1], strict=True)):
+            self._confirmed = max(self._confirmed, self._told[0])
+            self._told = None
+
+    async def _ask_on(self, log: NamespaceLog) -> None:
+        while self._wanted():
+            if self._shared():
+                await self._ask(log)
+            await asyncio.sleep(self._seconds)
+        self._asking = None
+
+    async def _ask(self, log: NamespaceLog) -> None:
+        asked_at = self._now()
+        try:
+            async with asyncio.timeout(self._seconds):
+                ends = [await log.end(partition) for partition in range(log.partitions)]
+        except (TimeoutError, PolicyError) as error:
+            _LOG.debug("where a change log ends can't be asked: %s", error)
+        except Exception:  # noqa: BLE001 (watchers are told that nothing is confirmed; the next question may have an answer)
+            _LOG.exception("asking for the end of a change log failed")
+        else:
+            self._told = asked_at, ends
+            self.moved(self._here)

@@ -1,0 +1,146 @@
+"""Reads the parts of requests. Everything that is wrong is said at once, and nothing is built before it is known to be small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Sized
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+from topicpolicies.v1 import policies_pb2
+
+from ..core.errors import PolicyError, Violation, invalid
+from ..core.names import Scope, parse_topic
+from ..core.reasons import Reason
+
+MOST_VERSION = 256
+"""Characters of a version, an etag or a position."""
+MOST_ACTOR = 256
+"""Characters of an actor."""
+MOST_REASON = 1_024
+"""Characters of the words that say why."""
+MOST_ELEMENTS = 5_000
+"""Elements of a list or a map of policies in a request."""
+MOST_TOKEN = 8_192
+"""Characters of a page's token."""
+DEFAULT_PAGE, MOST_PAGE = 100, 1_000
+"""Entries of a page, unless it says otherwise, and at most."""
+_T = TypeVar("_T")
+
+
+class Problems:
+    """Collects the violations of one request, so that all are told at once."""
+
+    def __init__(self, at: str = "") -> None:
+        """``at``: what stands before the names of its fields, for a request inside another one."""
+        self._at = at
+        self._violations: list[Violation] = []
+
+    def add(self, field: str, reason: Reason, description: str) -> None:
+        """Notes a violation."""
+        self._violations.append(Violation(self._at + field, reason, description))
+
+    def note(self, error: PolicyError) -> None:
+        """Notes the violations of an error; one without any is raised again."""
+        if not error.violations:
+            raise error
+        self._violations += [violation._replace(field=self._at + violation.field) for violation in error.violations]
+
+    def gather(self, read: Callable[[str, str], _T], text: str, field: str) -> _T | None:
+        """The value that ``read`` makes of a field's text; None if it finds violations, which are noted."""
+        try:
+            return read(text, field)
+        except PolicyError as error:
+            self.note(error)
+            return None
+
+    def text(self, text: str, field: str, most: int) -> str:
+        """A text of at most so many characters."""
+        if len(text) > most:
+            self.add(field, Reason.TOO_LONG, f"{field} has {len(text):,} characters; {most:,} is the most.")
+            return ""
+        return text
+
+    def few(self, elements: Sized, field: str, most: int) -> bool:
+        """Whether a repeated field has at most so many elements."""
+        if len(elements) <= most:
+            return True
+        self.add(field, Reason.TOO_MANY_ELEMENTS, f"{field} has {len(elements):,} elements; {most:,} is the most.")
+        return False
+
+    def version(self, version: str, field: str) -> str:
+        """A version; "" says nothing."""
+        if len(version) > MOST_VERSION or not version.isascii():
+            self.add(field, Reason.MALFORMED_VERSION, f"{field} is not a version of this service's.")
+        return version
+
+    def page_size(self, size: int) -> int:
+        """How many entries a page may have. Too many are no mistake (AIP-158)."""
+        if size < 0:
+            self.add("page_size", Reason.OUT_OF_BOUNDS, f"page_size must be 0 or more, not {size}.")
+        return min(size, MOST_PAGE) or DEFAULT_PAGE
+
+    def __len__(self) -> int:
+        return len(self._violations)
+
+    def check(self) -> None:
+        """Raises INVALID_ARGUMENT if anything was noted; its reason is the violations' own if they agree."""
+        if self._violations:
+            reasons = {each.reason for each in self._violations}
+            of_update = all(each.field.startswith(f"{self._at}policies") for each in self._violations)
+            several = Reason.INVALID_UPDATE if of_update else Reason.INVALID_REQUEST
+            raise invalid(reasons.pop() if len(reasons) == 1 else several, *self._violations)
+
+
+class Topic(NamedTuple):
+    """A topic's names."""
+
+    full: str
+    namespace: str
+
+
+def read_topic(text: str, problems: Problems, field: str = "topic") -> Topic | None:
+    """A topic; None if there is a problem with its name."""
+    try:
+        return _known_topic(text, field)
+    except PolicyError as error:
+        problems.note(error)
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _known_topic(text: str, field: str) -> Topic:
+    name = parse_topic(text, field)
+    return Topic(str(name), name.namespace)
+
+
+def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:
+    """LOCAL unless it says otherwise, as ``pulsar-admin`` has it."""
+    if number == policies_pb2.SCOPE_UNSPECIFIED:
+        return Scope.LOCAL
+    try:
+        return Scope(number)
+    except ValueError:
+        problems.add(field, Reason.UNKNOWN_SCOPE, f"{number} is no scope: say SCOPE_LOCAL or SCOPE_GLOBAL.")
+        return Scope.LOCAL
+
+
+def read_scopes(numbers: Sequence[int], problems: Problems) -> frozenset[Scope]:
+    """The scopes that are named; all if none is."""
+    if not numbers:
+        return frozenset(Scope)
+    if not problems.few(numbers, "scopes", len(Scope)):
+        return frozenset(Scope)
+    found: set[Scope] = set()
+    for index, number in enumerate(numbers):
+        field = f"scopes[{index}]"
+        if number == policies_pb2.SCOPE_UNSPECIFIED:
+            problems.add(field, Reason.UNKNOWN_SCOPE, "Name SCOPE_LOCAL or SCOPE_GLOBAL, or leave scopes empty for both.")
+            continue
+        known = len(problems)
+        scope = read_scope(number, problems, field)
+        if len(problems) > known:
+            continue
+        if scope in found:
+            problems.add(field, Reason.REPEATED_SCOPE, f"{scope.name} is named twice: name each scope once.")
+        found.add(scope)
+    return frozenset(found)

@@ -1,0 +1,82 @@
+"""What the history has, as it is told: entries, gaps, and changes that watchers are owed. Documents are the bytes that it keeps."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topicpolicies.v1 import service_pb2
+
+from ..core.documents import record
+from ..core.names import PolicyKey, Scope
+from ..core.operation import Status
+from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINED, Gap
+from ..history.questions import Entry
+from . import answers
+
+
+def entry(told: Entry, partition: int) -> bytes:
+    """A serialized ``HistoryEntry``."""
+    rest = service_pb2.HistoryEntry(
+        kind=service_pb2.HistoryKind.ValueType(told.kind),
+        outcome=service_pb2.HistoryOutcome.ValueType(told.outcome),
+        partition=partition,
+        position=told.position,
+        stale=bool(told.flags & STALE),
+        unexplained=bool(told.flags & UNEXPLAINED),
+        ambiguous=bool(told.flags & AMBIGUOUS),
+        replicated=bool(told.flags & REPLICATED),
+        problem=told.problem,
+    )
+    rest.time.FromMilliseconds(told.at)
+    _describe(rest.origin, told)
+    if changed := told.changed:
+        rest.changed.paths.extend(changed)
+    return _documents(told, _DOCUMENT, _PREVIOUS, with_before=True) + rest.SerializeToString()
+
+
+def changed(told: Entry) -> bool:
+    """Whether an entry is a change that watchers are owed."""
+    return told.outcome == OUTCOMES[Status.APPLIED] and told.version == told.position
+
+
+def change(told: Entry, partition: int, *, with_before: bool) -> bytes:
+    """A serialized ``PolicyChange``."""
+    rest = service_pb2.PolicyChange(previous_version=told.previous, partition=partition, position=told.position)
+    _describe(rest.origin, told)
+    return _documents(told, _CHANGED_DOCUMENT, _CHANGED_PREVIOUS, with_before=with_before) + rest.SerializeToString()
+
+
+def gap(told: Gap) -> service_pb2.HistoryGap:
+    """A gap."""
+    message = service_pb2.HistoryGap(reason=service_pb2.HistoryGapReason.ValueType(told.reason))
+    if told.since is not None:
+        message.start_time.FromMilliseconds(told.since)
+    message.end_time.FromMilliseconds(told.until)
+    return message
+
+
+def _documents(told: Entry, after: int, before: int, *, with_before: bool) -> bytes:
+    if not told.topic:
+        return b""
+    key = PolicyKey(told.topic, Scope(told.scope))
+    documents = record(after, answers.document(key, told.version, told.after))
+    if with_before and told.before_known:
+        documents += record(before, answers.document(key, told.previous, told.before))
+    return documents
+
+
+def _describe(origin: service_pb2.ChangeOrigin, told: Entry) -> None:
+    origin.actor = told.actor
+    origin.actor_standing = service_pb2.ActorStanding.ValueType(told.standing)
+    origin.reason = told.reason
+    origin.request_id = told.request_id
+    origin.producer_name = told.producer
+    origin.publish_time.FromMilliseconds(told.published_at)
+    if paths := told.paths:
+        origin.update_mask.paths.extend(paths)
+
+
+_DOCUMENT: Final = answers.number(service_pb2.HistoryEntry, "document")
+_PREVIOUS: Final = answers.number(service_pb2.HistoryEntry, "previous")
+_CHANGED_DOCUMENT: Final = answers.number(service_pb2.PolicyChange, "document")
+_CHANGED_PREVIOUS: Final = answers.number(service_pb2.PolicyChange, "previous")

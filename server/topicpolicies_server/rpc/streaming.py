@@ -1,0 +1,202 @@
+"""One UpdatePolicies stream: batches of changes in, batches of results out.
+
+A change takes a place when it is read, and gives it back when its result has been written. So what is under way and what nobody reads is
+bounded together: a caller that does not read is not read from. What is settled when the last message was written goes into the next one,
+bounded in bytes; it never waits for more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import TypeAlias
+
+from topicpolicies.v1 import service_pb2
+
+from ..cluster.admission import Admission, Turns
+from ..core.errors import PolicyError, Violation, invalid
+from ..core.names import PolicyKey
+from ..core.reasons import Reason
+from ..core.sequencer import Request, Result
+from ..logs.change_log import NotLeader
+from ..namespaces.registry import Registry
+from . import answers, errors, requests
+
+_LOG = logging.getLogger(__name__)
+MOST_CHANGES = 1_000
+"""Of one message."""
+MESSAGE_BYTES = 256 * 1024
+"""A message is sent when it has so many; only one result may make it longer."""
+
+_Tell: TypeAlias = Callable[[Request | None, Result | PolicyError], None]
+
+
+class UpdateStream:
+    """The results of one stream."""
+
+    def __init__(self, registry: Registry, admission: Admission | None, wire: answers.Wire, asker: requests.Asker, places: int) -> None:
+        """Reads nothing yet.
+
+        Args:
+            registry: the namespaces.
+            admission: gathers what is known of the cluster; None: nothing is.
+            wire: how documents are shown.
+            asker: who asks, unless a change says otherwise.
+            places: changes that may be under way, or wait to be told.
+        """
+        self._registry = registry
+        self._turns = Turns(admission) if admission is not None else None
+        self._wire = wire
+        self._asker = asker
+        self._free = places
+        self._freed = asyncio.Event()
+        self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
+        """Made to bytes when they are told: documents that many results share are kept once."""
+        self._told = asyncio.Event()
+        self._under_way = 0
+        self._ended = False
+        """Whether the caller sends no more."""
+        self._failure: BaseException | None = None
+        """Why no more is read."""
+        self._order: dict[PolicyKey, list[Request]] = {}
+        self._elsewhere: dict[str, NotLeader] = {}
+        """Namespaces of which a change was refused: later ones are too, even if this process leads by then, or they would overtake it."""
+        self._open: dict[Request, None] = {}
+        """Changes that were submitted and have no result."""
+        self._waiting: set[asyncio.Task[None]] = set()
+        """Changes that wait for facts about the cluster."""
+
+    async def messages(self, stream: AsyncIterator[service_pb2.UpdatePoliciesRequest]) -> AsyncGenerator[bytes, None]:
+        """Serialized ``UpdatePoliciesResponse`` messages.
+
+        Raises:
+            PolicyError: a message has too many changes; nothing of it is done.
+        """
+        reading = asyncio.get_running_loop().create_task(self._read(stream), name="update stream")
+        try:
+            while True:
+                self._told.clear()
+                while self._results:
+                    batch, size = [], 0
+                    while self._results and size < MESSAGE_BYTES:
+                        batch.append(self._record(*self._results.popleft()))
+                        size += len(batch[-1])
+                    yield b"".join(batch)
+                    self._free += len(batch)
+                    self._freed.set()
+                if self._ended and not self._under_way and not self._results:
+                    if self._failure is not None:
+                        raise self._failure
+                    return
+                await self._told.wait()
+        finally:
+            reading.cancel()
+            for task in self._waiting:
+                task.cancel()
+            for request in self._open:
+                with contextlib.suppress(PolicyError):  # its namespace is gone, and what it had with it
+                    self._registry.get(namespace_of(request)).give_up(request)
+
+    async def _read(self, stream: AsyncIterator[service_pb2.UpdatePoliciesRequest]) -> None:
+        try:
+            async for message in stream:
+                if len(message.changes) > MOST_CHANGES:
+                    problem = f"changes has {len(message.changes):,} elements; {MOST_CHANGES:,} is the most."
+                    raise invalid(Reason.TOO_MANY_ELEMENTS, Violation("changes", Reason.TOO_MANY_ELEMENTS, problem))
+                for index, change in enumerate(message.changes):
+                    while not self._free:
+                        self._freed.clear()
+                        await self._freed.wait()
+                    self._free -= 1
+                    self._under_way += 1
+                    self._begin(change, f"changes[{index}].")
+        except (PolicyError, asyncio.CancelledError) as error:
+            self._failure = error
+        except Exception as error:  # noqa: BLE001 (the call ends with it, once what was read has its results)
+            self._failure = error
+        finally:
+            self._ended = True
+            self._told.set()
+
+    def _begin(self, change: service_pb2.PolicyChangeRequest, at: str) -> None:
+        sequence = change.sequence
+
+        def tell(request: Request | None, answer: Result | PolicyError) -> None:
+            if request is not None:
+                self._open.pop(request, None)
+            self._under_way -= 1
+            self._results.append((sequence, request, answer))
+            self._told.set()
+
+        try:
+            namespace, request = self._request(change, at)
+        except PolicyError as error:
+            tell(None, error)
+            return
+        except Exception:  # noqa: BLE001 (the caller is told that it is our fault, the log why)
+            _LOG.exception("a change of a stream failed")
+            tell(None, errors.internal())
+            return
+        request.stream = self._order
+        try:
+            at_once = self._turns is None or self._turns.at_once(namespace, request)
+        except PolicyError as error:
+            tell(request, error)
+            return
+        if self._turns is None or at_once:
+            self._submit(namespace, request, tell)
+            return
+        task = asyncio.get_running_loop().create_task(self._admit(self._turns, namespace, request, tell))
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
+    def _request(self, change: service_pb2.PolicyChangeRequest, at: str) -> tuple[str, Request]:
+        which = change.WhichOneof("change")
+        if which == "update":
+            return requests.read_update(change.update, self._asker, at + "update.")
+        if which == "delete":
+            return requests.read_delete(change.delete, self._asker, at + "delete.")
+        raise invalid(
+            Reason.NOTHING_SELECTED, Violation(at + "change", Reason.NOTHING_SELECTED, "Say what is to be done: update or delete.")
+        )
+
+    async def _admit(self, turns: Turns, namespace: str, request: Request, tell: _Tell) -> None:
+        try:
+            await turns.admit(namespace, request)
+        except PolicyError as error:
+            tell(request, error)
+        except Exception:  # noqa: BLE001 (as above)
+            _LOG.exception("a change of a stream failed")
+            tell(request, errors.internal())
+        else:
+            self._submit(namespace, request, tell)
+
+    def _submit(self, namespace: str, request: Request, tell: _Tell) -> None:
+        if (refusal := self._elsewhere.get(namespace)) is not None:
+            tell(request, refusal)
+            return
+
+        def settle(answer: Result | PolicyError) -> None:
+            tell(request, self._elsewhere.setdefault(namespace, answer) if isinstance(answer, NotLeader) else answer)
+
+        self._open[request] = None
+        try:
+            self._registry.get(namespace).submit(request, settle)
+        except PolicyError as error:
+            tell(request, error)
+
+    def _record(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> bytes:
+        if request is None or isinstance(answer, PolicyError):
+            assert isinstance(answer, PolicyError), "who has no request has no result"
+            return answers.result_record(sequence, request, answer)
+        told = (answers.update_answer if request.change is not None else answers.delete_answer)(request, answer, self._wire)
+        return answers.result_record(sequence, request, told)
+
+
+def namespace_of(request: Request) -> str:
+    """The namespace of a request's topic."""
+    tenant, namespace, _ = request.key.topic.partition("://")[2].split("/", 2)
+    return f"{tenant}/{namespace}"

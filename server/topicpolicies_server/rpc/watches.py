@@ -1,0 +1,110 @@
+"""From a request to what is to be watched."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from topicpolicies.v1 import service_pb2
+
+from ..core.names import MAX_NAME_LENGTH, Scope, parse_namespace
+from ..core.reasons import Reason
+from ..core.watch import Mode, Token
+from .problems import MOST_VERSION, Problems, read_scopes, read_topic
+
+_MOST_LOG = 1_024
+_MOST_PARTITIONS = 1_024
+_SECONDS = (1, 3_600)
+"""The shortest and the longest time between two bookmarks."""
+
+
+class Watch(NamedTuple):
+    """What is to be watched."""
+
+    topics: dict[str, frozenset[str] | None]
+    """By namespace: the topics' full names; None for all."""
+    scopes: frozenset[Scope]
+    mode: Mode
+    resume: dict[str, Token]
+    """By namespace; what is not here begins with a snapshot, or with the history."""
+    from_beginning: bool
+    """Whether it begins with the history."""
+    end_when_synced: bool
+    include_previous: bool
+    bookmark_seconds: float
+
+
+def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, default_interval: float) -> Watch:
+    """What is to be watched.
+
+    Raises:
+        InvalidArgument: with every violation.
+    """
+    problems = Problems()
+    selected = _selected(message, most_selectors, problems)
+    scopes = read_scopes(message.scopes, problems)
+    mode = int(message.mode)
+    if mode not in (0, *Mode):
+        problems.add("mode", Reason.UNKNOWN_MODE, f"{mode} is no mode: say WATCH_MODE_LATEST, WATCH_MODE_EVERY or WATCH_MODE_ENTRIES.")
+    if message.from_beginning and mode not in (Mode.EVERY, Mode.ENTRIES):
+        problems.add("from_beginning", Reason.CONTRADICTION, "LATEST has no beginning: say WATCH_MODE_EVERY, or drop from_beginning.")
+    interval = default_interval
+    if message.HasField("bookmark_interval"):
+        interval = message.bookmark_interval.seconds + message.bookmark_interval.nanos / 1e9
+        if not (_SECONDS[0] <= interval <= _SECONDS[1] and 0 <= message.bookmark_interval.nanos < 1_000_000_000):
+            problems.add(
+                "bookmark_interval", Reason.OUT_OF_BOUNDS, f"bookmark_interval must be from {_SECONDS[0]} to {_SECONDS[1]:,} seconds."
+            )
+    resume = _resume(message, selected, problems)
+    problems.check()
+    return Watch(
+        {name: frozenset(topics) if topics is not None else None for name, topics in selected.items()},
+        scopes,
+        Mode(mode or Mode.LATEST),
+        resume,
+        message.from_beginning,
+        message.end_when_synced,
+        message.include_previous,
+        interval,
+    )
+
+
+def _selected(message: service_pb2.WatchPoliciesRequest, most: int, problems: Problems) -> dict[str, set[str] | None]:
+    """By namespace, its topics; None for all."""
+    selectors = len(message.topics) + len(message.namespaces)
+    if not selectors:
+        problems.add("topics", Reason.NOTHING_SELECTED, "Name at least one topic or namespace.")
+    if selectors > most:
+        problems.add("topics", Reason.TOO_MANY_SELECTORS, f"{selectors:,} topics and namespaces are named; {most:,} is the most.")
+    if len(message.resume) > max(selectors, 1):
+        problems.add("resume", Reason.TOO_MANY_ELEMENTS, f"resume has {len(message.resume):,} tokens, more than there are namespaces.")
+    if selectors > most or len(message.resume) > max(selectors, 1):
+        problems.check()  # nothing of that size is looked at
+    selected: dict[str, set[str] | None] = {}
+    for index, text in enumerate(message.namespaces):
+        namespace = problems.gather(parse_namespace, text, f"namespaces[{index}]")
+        if namespace is not None:
+            selected[namespace] = None
+    for index, text in enumerate(message.topics):
+        topic = read_topic(text, problems, f"topics[{index}]")
+        if topic is not None:
+            topics = selected.setdefault(topic.namespace, set())
+            if topics is not None:
+                topics.add(topic.full)
+    return selected
+
+
+def _resume(message: service_pb2.WatchPoliciesRequest, selected: dict[str, set[str] | None], problems: Problems) -> dict[str, Token]:
+    resume: dict[str, Token] = {}
+    for name, token in message.resume.items():
+        if name not in selected:
+            problems.add("resume", Reason.NOT_SELECTED, f'There is a token for "{name[:MAX_NAME_LENGTH]}", which is not watched.')
+        elif not _is_small(token):
+            problems.add("resume", Reason.MALFORMED_TOKEN, f"The token for {name} is not one of this service's: begin without it.")
+        elif token.log:
+            resume[name] = Token(token.log, tuple(token.positions), token.left_out)
+    return resume
+
+
+def _is_small(token: service_pb2.WatchToken) -> bool:
+    texts = (token.left_out, *token.positions) if len(token.positions) <= _MOST_PARTITIONS else (" " * (MOST_VERSION + 1),)
+    return len(token.log) <= _MOST_LOG and all(len(text) <= MOST_VERSION for text in texts)

@@ -1,0 +1,132 @@
+"""A proxy in front of a real server, which breaks calls as told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import grpc
+
+from tests.client.statuses import Code, Refusal
+from topicpolicies.v1 import service_pb2
+
+_SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
+BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
+
+
+class Fault(NamedTuple):
+    """What goes wrong with one call."""
+
+    refusal: Refusal = BROKEN
+    """How it ends."""
+    after: int = 0
+    """Of a unary call, 1: it was done, and its answer is lost. Of a stream: so many answers are passed on, and the next is lost."""
+
+
+class Proxy(grpc.GenericRpcHandler):
+    """Passes every call on; those that ``faults`` has something for break."""
+
+    def __init__(self) -> None:
+        self.faults: deque[Fault] = deque()
+        """The next calls' faults, in order."""
+        self.met: Counter[str] = Counter()
+        """Faults that happened, by the name of the call."""
+        self.calls: Counter[str] = Counter()
+        """Calls that came."""
+        self._channel: Any = None
+
+    @asynccontextmanager
+    async def serving(self, target: str) -> AsyncIterator[str]:
+        """Passes calls on to a server; gives its own address."""
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((self,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        async with grpc.aio.insecure_channel(target) as self._channel:
+            await server.start()
+            try:
+                yield f"127.0.0.1:{port}"
+            finally:
+                await server.stop(None)
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
+        """How a call is answered. Messages are bytes here."""
+        path: str = details.method
+        name = path.rpartition("/")[2]
+        method = _SERVICE.methods_by_name.get(name)
+        if method is None or not path.startswith(f"/{_SERVICE.full_name}/"):
+            return None
+        if method.client_streaming:
+
+            async def pass_changes(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+                async for message in self._stream(name, self._channel.stream_stream(path)(requests, metadata=_metadata(context)), context):
+                    yield message
+
+            return grpc.stream_stream_rpc_method_handler(pass_changes)
+        if method.server_streaming:
+
+            async def pass_watch(request: bytes, context: Any) -> AsyncIterator[bytes]:
+                async for message in self._stream(name, self._channel.unary_stream(path)(request, metadata=_metadata(context)), context):
+                    yield message
+
+            return grpc.unary_stream_rpc_method_handler(pass_watch)
+
+        async def pass_call(request: bytes, context: Any) -> bytes:
+            fault = self._fault(name)
+            if fault is not None and not fault.after:
+                await self._break(name, fault, context)
+            try:
+                answer: bytes = await self._channel.unary_unary(path)(request, metadata=_metadata(context))
+            except grpc.aio.AioRpcError as error:
+                await _pass_on(error, context)
+                raise
+            if fault is not None:
+                await self._break(name, fault, context)
+            return answer
+
+        return grpc.unary_unary_rpc_method_handler(pass_call)
+
+    def _fault(self, name: str) -> Fault | None:
+        self.calls[name] += 1
+        return self.faults.popleft() if self.faults else None
+
+    async def _stream(self, name: str, call: Any, context: Any) -> AsyncIterator[bytes]:
+        fault = self._fault(name)
+        passed = 0
+        try:
+            async for message in call:
+                for each in _single(name, message):
+                    if fault is not None and passed == fault.after:
+                        await self._break(name, fault, context)
+                    passed += 1
+                    yield each
+        except grpc.aio.AioRpcError as error:
+            await _pass_on(error, context)
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+
+    async def _break(self, name: str, fault: Fault, context: Any) -> None:
+        self.met[name] += 1
+        context.set_trailing_metadata(fault.refusal.trailing_metadata)
+        await context.abort(fault.refusal.code, fault.refusal.message)
+
+
+def _metadata(context: Any) -> tuple[tuple[str, str], ...]:
+    """The service's own metadata of a call."""
+    return tuple((key, value) for key, value in context.invocation_metadata() if key.startswith("topicpolicies-"))
+
+
+def _single(name: str, message: bytes) -> list[bytes]:
+    """A watch's events one by one, so that one can break between any two."""
+    if name != "WatchPolicies":
+        return [message]
+    events = service_pb2.WatchPoliciesResponse.FromString(message).events
+    return [service_pb2.WatchPoliciesResponse(events=[event]).SerializeToString() for event in events]
+
+
+async def _pass_on(error: grpc.aio.AioRpcError, context: Any) -> None:
+    context.set_trailing_metadata(tuple(error.trailing_metadata() or ()))
+    await context.abort(error.code(), error.details() or "")

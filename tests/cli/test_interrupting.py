@@ -1,0 +1,119 @@
+"""A watch that is cut short: its place covers what it wrote, whatever ended it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.cli.conftest import A, Terminal
+from topicpolicies import Client, Update
+
+pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+EVENTS = 1_500
+ROUNDS = 12
+PROGRAM = """
+import signal
+
+from topicpolicies_server.cli.app import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background
+main()
+"""
+
+
+def start(terminal: Terminal, arguments: Sequence[str], stdout: IO[str] | int) -> subprocess.Popen[str]:
+    """A real process, which Ctrl-C interrupts."""
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        env={**terminal.environment, "PYTHONPATH": ":".join(sys.path)},
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def watching(place: Path, *more: str) -> tuple[str, ...]:
+    return ("watch", A, "--mode", "entries", "--output", "json", "--resume-file", str(place), *more)
+
+
+def fill(terminal: Terminal, events: int, first: int = 1) -> None:
+    with Client(terminal.address) as client:
+        updates = (Update(f"persistent://{A}/t{each % 7}", max_producer_per_topic=each) for each in range(first, first + events))
+        assert all(settled.error is None for settled in client.update_many(updates))
+
+
+def positions(lines: Sequence[str]) -> list[str]:
+    return [told["entry"]["position"] for told in map(json.loads, lines) if "entry" in told]
+
+
+def test_interrupted_at_any_moment_it_loses_nothing_and_tells_nothing_twice(recorded: Terminal, tmp_path: Path) -> None:
+    fill(recorded, EVENTS)
+    place, out = tmp_path / "token", tmp_path / "out.jsonl"
+    everything = positions(recorded.run(*watching(tmp_path / "other", "--until-synced")).stdout.splitlines())
+    assert len(everything) == EVENTS
+    chance = random.Random(5)
+    cut, told = 0, list[str]()
+    for _ in range(ROUNDS):
+        with out.open("a") as file:
+            begun = out.stat().st_size
+            with start(recorded, watching(place), file) as process:
+                give_up = time.monotonic() + 20
+                while out.stat().st_size == begun and process.poll() is None and time.monotonic() < give_up:
+                    time.sleep(0.001)
+                time.sleep(chance.uniform(0, 0.01))
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=20)
+                assert (process.returncode, errors) == (0, "")
+        told = positions(out.read_text().splitlines())
+        assert told == everything[: len(told)], "in their order, none missing, none twice"
+        cut += 0 < len(told) < EVENTS
+    assert cut > 1, "some were interrupted before the end"
+    rest = positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())
+    assert [*told, *rest] == everything
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_what_could_not_be_written_comes_again(recorded: Terminal, tmp_path: Path, output: str) -> None:
+    place = tmp_path / "token"
+    fill(recorded, 1)
+    recorded.lines(*watching(place, "--until-synced"))
+    fill(recorded, 3, first=2)
+    arguments = watching(place, "--until-synced", "--output", output)
+    with Path("/dev/full").open("w") as full, start(recorded, arguments, full) as process:
+        _, errors = process.communicate(timeout=20)
+    assert len(positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())) == 3
+    assert process.returncode == 1
+    assert "No space left on device" in errors and "Traceback" not in errors and "ignored" not in errors
+
+
+def test_what_a_closed_pipe_did_not_take_comes_again(recorded: Terminal, tmp_path: Path) -> None:
+    place = tmp_path / "token"
+    fill(recorded, 1)
+    recorded.lines(*watching(place, "--until-synced"))
+    fill(recorded, 3, first=2)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(recorded, watching(place, "--until-synced"), writing) as process:
+        os.close(writing)
+        process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert len(positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())) == 3
+
+
+def test_a_place_that_can_not_be_kept_is_told_before_anything_is_watched(recorded: Terminal, tmp_path: Path) -> None:
+    fill(recorded, 1)
+    result = recorded.run(*watching(tmp_path / "none" / "token", "--until-synced"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "No such file or directory" in result.stderr
+    assert not list(tmp_path.glob(".token*"))

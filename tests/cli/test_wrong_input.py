@@ -1,0 +1,159 @@
+"""Bytes that are not UTF-8, files that are wrong, and output that can't be written: a sentence and the exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import TOPIC, A, Terminal
+
+BYTES = b"x\xff"
+
+
+def run(terminal: Terminal, *arguments: str | bytes, stdout: str = "/dev/null", stdin: bytes = b"") -> tuple[int, str]:
+    """A real process: its exit code, and what it says on standard error."""
+    with Path(stdout).open("w") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "topicpolicies_server.cli", *arguments],
+            env={**terminal.environment, "PYTHONPATH": ":".join(sys.path)},
+            input=stdin,
+            stdout=file,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("get", b"public/a/" + BYTES),
+        ("update", TOPIC, b"replication_clusters=" + BYTES),
+        ("update", TOPIC, b"--unset=" + BYTES),
+        ("update", TOPIC, "max_producer_per_topic=1", "--reason", BYTES),
+        ("update", TOPIC, "max_producer_per_topic=1", "--actor", BYTES),
+        ("list", BYTES),
+        ("watch", BYTES),
+        ("history", A, "--by", BYTES),
+        ("health", "--service", BYTES),
+        ("get", TOPIC, "--server", BYTES),
+        ("serve", "--pulsar", BYTES),
+        (BYTES,),
+    ],
+)
+def test_arguments_that_are_not_utf_8_are_wrong_usage(terminal: Terminal, arguments: tuple[str | bytes, ...]) -> None:
+    code, told = run(terminal, *arguments)
+    assert (code, "Traceback" in told) == (2, False), told
+    assert "Error: " in told
+    code, told = run(terminal, *arguments, "--output", "json")
+    assert (code, json.loads(told)["error"]["reason"]) == (2, "USAGE")
+
+
+def test_half_a_character_in_json_is_refused(terminal: Terminal) -> None:
+    code, error = terminal.failing("update", TOPIC, 'replication_clusters=["\\ud800"]')
+    assert (code, error["reason"]) == (2, "WRONG_VALUE")
+    code, error = terminal.failing("update", TOPIC, 'subscription_policies={"\\ud800": {}}')
+    assert (code, error["reason"]) == (2, "WRONG_VALUE")
+
+
+def test_files_that_are_not_utf_8_are_told_with_their_line(terminal: Terminal, tmp_path: Path) -> None:
+    wrong, right = tmp_path / "wrong.yaml", tmp_path / "right.yaml"
+    wrong.write_bytes(b"version: 1\npolicies:\n  - topic: public/a/\xff\n")
+    right.write_text("version: 1\npolicies: []\n")
+    for command in ("plan", "apply"):
+        result = terminal.run(command, "-f", str(wrong))
+        assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff here is not UTF-8.\n")
+        result = terminal.run(command, "-f", str(right), "--topics", str(wrong))
+        assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff here is not UTF-8.\n")
+    told = run(terminal, "plan", "-f", str(right), "--topics", "-", stdin=BYTES)
+    assert told == (2, "Error: standard input:1: Byte 0xff here is not UTF-8.\n")
+    result = terminal.run("watch", A, "--until-synced", "--resume-file", str(wrong))
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", "Error: wrong.yaml:3: Byte 0xff here is not UTF-8.\n")
+
+
+def test_half_a_character_in_a_file_is_refused(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "half.yaml"
+    lines = [
+        "version: 1",
+        'namespaces: ["a/\\ud800"]',
+        "policies:",
+        '  - {topic: "public/a/\\ud800", set: {}}',
+        '  - {topic: public/a/t, set: {replication_clusters: ["\\ud800"]}}',
+        '  - {topic: public/a/t, set: {"\\ud800": 1}}',
+    ]
+    file.write_text("\n".join(lines))
+    code, error = terminal.failing("plan", "-f", str(file))
+    assert code == 2
+    assert [each["field"] for each in error["violations"]] == [f"half.yaml:{line}" for line in (2, 4, 5, 6)]
+    assert terminal.run("plan", "-f", str(file)).stderr.startswith("Error: the request has 4 problems.")
+
+
+def test_a_single_problem_of_a_file_is_told_with_its_line(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "one.yaml"
+    file.write_text("version: 1\npolicies:\n  - topic: public/a/t\n    set: {max_producers: 1}\n")
+    result = terminal.run("plan", "-f", str(file))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: one.yaml:4: ")
+    file.write_text("version: 1\npolicies: [\n")
+    assert terminal.run("plan", "-f", str(file)).stderr.startswith("Error: one.yaml:3: ")
+    topics = tmp_path / "topics"
+    topics.write_text("public/a/t\npublic\n")
+    file.write_text("version: 1\npolicies: []\n")
+    assert terminal.run("plan", "-f", str(file), "--topics", str(topics)).stderr.startswith("Error: topics:2: ")
+
+
+@pytest.mark.parametrize("arguments", [("plan",), ("apply",), ("plan", "--topics")])
+def test_a_file_that_is_not_there_is_wrong_usage(terminal: Terminal, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    file, missing = tmp_path / "right.yaml", str(tmp_path / "none.yaml")
+    file.write_text("version: 1\npolicies: []\n")
+    command, *options = arguments
+    files = ["-f", str(file), *options, missing] if options else ["-f", missing]
+    result = terminal.run(command, *files)
+    assert result.exit_code == 2
+    assert "none.yaml' does not exist" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", A),
+        ("get", TOPIC),
+        ("update", TOPIC, "max_producer_per_topic=2"),
+        ("export", A),
+        ("export", A, "-f", "/dev/full"),
+        ("history", A),
+        ("info",),
+        ("health",),
+        ("version",),
+        ("--help",),
+    ],
+)
+def test_output_that_can_not_be_written_is_told(recorded: Terminal, arguments: tuple[str, ...]) -> None:
+    recorded.write(A, "orders", 1)
+    for form in ((), ("--output", "json")):
+        code, told = run(recorded, *arguments, *form, stdout="/dev/full")
+        sentence = json.loads(told)["error"]["message"] if form else told
+        assert (code, told.count("\n")) == (1, 1), told
+        assert "No space left on device" in sentence
+
+
+def test_export_is_json_for_programs_and_declares_the_same(recorded: Terminal, tmp_path: Path) -> None:
+    recorded.json("update", f"{A}/t", "subscription_policies.`\U0001f600 \x7f\u2028`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
+    recorded.json("update", TOPIC, "retention_policies.retention_time_in_minutes=10", "retention_policies.retention_size_in_mb=100")
+    exported = recorded.json("export", A)
+    assert exported["version"] == 1 and exported["namespaces"] == [A]
+    assert {"topic": TOPIC, "set": {"retention_policies": {"retention_time_in_minutes": 10, "retention_size_in_mb": 100}}} in exported[
+        "policies"
+    ]
+    file = tmp_path / "policies.json"
+    assert recorded.run("export", A, "--output", "json", "-f", str(file)).exit_code == 0
+    assert json.loads(file.read_text()) == exported
+    for form in ((), ("--output", "json")):
+        file.write_text(recorded.run("export", A, *form).stdout)
+        assert recorded.run("plan", "-f", str(file), "--prune").exit_code == 0

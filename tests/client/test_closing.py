@@ -1,0 +1,208 @@
+"""A client that is closed: what is under way ends with a word, and nothing begins any more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import pytest
+
+import topicpolicies as tp
+from tests.client.fault_service import Fault, FaultService, serving
+from topicpolicies.lines import Line
+from topicpolicies.retries import Attempts, RetryPolicy
+
+TOPIC = "persistent://public/default/orders"
+NAMESPACE = "public/default"
+HANGS = Fault(None)
+
+
+@pytest.fixture
+def service() -> FaultService:
+    return FaultService(NAMESPACE)
+
+
+@pytest.fixture
+async def address(service: FaultService) -> AsyncIterator[str]:
+    async with serving(service) as address:
+        yield address
+
+
+async def begun(service: FaultService) -> None:
+    async with asyncio.timeout(20):
+        while not service.met:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
+async def listed(client: tp.AsyncClient) -> list[tp.Document]:
+    return [each async for each in client.list(NAMESPACE)]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda client: client.get(TOPIC), tp.TopicPoliciesError),
+        (lambda client: client.edit(TOPIC, lambda _: None), tp.TopicPoliciesError),
+        (listed, tp.TopicPoliciesError),
+        (lambda client: client.update(TOPIC, max_producer_per_topic=1, request_id="6b8f"), tp.OutcomeUnknown),
+        (lambda client: client.delete(TOPIC, request_id="6b8f"), tp.OutcomeUnknown),
+    ],
+)
+async def test_closing_in_the_middle_of_a_call_cancels_nobody(
+    address: str, service: FaultService, call: Callable[[tp.AsyncClient], Any], error: type[tp.TopicPoliciesError]
+) -> None:
+    service.faults.append(HANGS)
+    client = tp.AsyncClient(address)
+    calling = asyncio.ensure_future(call(client))
+    await begun(service)
+    await client.close()
+    with pytest.raises(tp.TopicPoliciesError, match="closed") as caught:
+        await asyncio.wait_for(asyncio.shield(calling), 10)
+    assert type(caught.value) is error
+    assert getattr(caught.value, "request_id", "6b8f") == "6b8f"
+
+
+async def test_closing_in_a_pause_ends_the_call() -> None:
+    patient = tp.RetryPolicy(first_delay_seconds=20, longest_delay_seconds=20)
+    client = tp.AsyncClient("127.0.0.1:1", retries=patient, timeout=60)
+    calling = asyncio.ensure_future(client.get(TOPIC))
+    await asyncio.sleep(0.3)
+    await client.close()
+    with pytest.raises(tp.TopicPoliciesError):
+        await asyncio.wait_for(calling, 10)
+
+
+async def test_closing_settles_all_changes_on_their_way(address: str, service: FaultService) -> None:
+    service.faults.append(HANGS)
+    client, taken = tp.AsyncClient(address), []
+
+    async def change() -> None:
+        async for settled in client.update_many([tp.Update(TOPIC, max_producer_per_topic=value) for value in range(3)]):
+            taken.append(settled)
+
+    changing = asyncio.ensure_future(change())
+    await begun(service)
+    await client.close()
+    with pytest.raises(tp.TopicPoliciesError, match="closed"):
+        await asyncio.wait_for(asyncio.shield(changing), 10)
+    assert [type(each.error) for each in taken] == [tp.OutcomeUnknown] * 3
+
+
+async def test_closing_ends_what_waits_for_its_source(address: str) -> None:
+    async def source() -> AsyncIterator[tp.Update]:
+        await asyncio.sleep(3600)
+        yield tp.Update(TOPIC, max_producer_per_topic=1)
+
+    async def change() -> None:
+        async for _ in client.update_many(source()):
+            pass
+
+    client = tp.AsyncClient(address)
+    changing = asyncio.ensure_future(change())
+    await asyncio.sleep(0.05)
+    await client.close()
+    with pytest.raises(tp.TopicPoliciesError, match="closed"):
+        await asyncio.wait_for(changing, 10)
+
+
+async def test_cancelling_many_changes_is_still_a_cancellation(address: str, service: FaultService) -> None:
+    service.faults.append(HANGS)
+
+    async def change() -> None:
+        async for _ in client.update_many([tp.Update(TOPIC, max_producer_per_topic=1)]):
+            pass
+
+    async with tp.AsyncClient(address) as client:
+        changing = asyncio.ensure_future(change())
+        await begun(service)
+        changing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await changing
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_closed_synchronous_client_begins_nothing(address: str, service: FaultService, used: bool) -> None:
+    def check() -> None:
+        client = tp.Client(address)
+        if used:
+            client.get(TOPIC)
+        client.close()
+        for begin in (
+            lambda: list(client.update_many([tp.Update(TOPIC, max_producer_per_topic=1)])),
+            lambda: next(client.watch(namespaces=[NAMESPACE])),
+            lambda: client.cache(namespaces=[NAMESPACE]).wait_synced(5),
+            lambda: client.stub,
+        ):
+            with pytest.raises(tp.TopicPoliciesError, match="The client was closed"):
+                begin()
+
+    await asyncio.to_thread(check)
+    assert not service.documents
+
+
+async def test_closing_settles_the_changes_of_a_thread(address: str, service: FaultService) -> None:
+    service.faults.append(HANGS)
+    client, taken = tp.Client(address), []
+
+    def change() -> None:
+        taken.extend(iter_into(client.update_many([tp.Update(TOPIC, max_producer_per_topic=value) for value in range(3)])))
+
+    def iter_into(results: Any) -> Any:
+        for settled in results:
+            errors.append(settled.error)
+            yield settled
+
+    errors: list[tp.TopicPoliciesError | None] = []
+    changing = asyncio.ensure_future(asyncio.to_thread(change))
+    await begun(service)
+    await asyncio.to_thread(client.close)
+    with pytest.raises(tp.TopicPoliciesError, match="The client was closed"):
+        await asyncio.wait_for(changing, 10)
+    assert [type(error) for error in errors] == [tp.OutcomeUnknown] * 3
+
+
+async def test_a_call_of_a_thread_says_that_the_client_was_closed(address: str, service: FaultService) -> None:
+    service.faults.append(HANGS)
+    client = tp.Client(address)
+    calling = asyncio.ensure_future(asyncio.to_thread(client.get, TOPIC))
+    await begun(service)
+    await asyncio.to_thread(client.close)
+    with pytest.raises(tp.TopicPoliciesError, match="The client was closed"):
+        await asyncio.wait_for(calling, 10)
+
+
+def test_a_channel_that_is_closed_between_looking_and_calling_is_a_closed_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a call gRPC refuses with ValueError: in a call, in a stream of changes, in a watch, and in a cache's thread."""
+    escaped: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", escaped.append)
+    stub = Line.stub
+
+    def overtaken(line: Line, address: str) -> Any:
+        found = stub(line, address)
+        line.closed.set()
+        line.close()
+        return found
+
+    monkeypatch.setattr(Line, "stub", overtaken)
+    for begin in (
+        lambda client: client.get(TOPIC),
+        lambda client: client.update(TOPIC, max_producer_per_topic=1),
+        lambda client: list(client.update_many([tp.Update(TOPIC, max_producer_per_topic=1)])),
+        lambda client: next(client.watch(namespaces=[NAMESPACE])),
+        lambda client: client.cache(namespaces=[NAMESPACE]).wait_synced(5),
+    ):
+        with pytest.raises(tp.TopicPoliciesError, match="The client was closed") as caught:
+            begin(tp.Client("127.0.0.1:1"))
+        assert type(caught.value) is tp.TopicPoliciesError
+    assert not escaped
+
+
+def test_a_change_that_can_not_be_sent_again_is_as_unknown_as_its_last_attempt() -> None:
+    error = tp.TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)
+    attempts = Attempts(RetryPolicy(), 100.0, "6b8f")
+    assert attempts.unsent(error) is error
+    attempts.failed(tp.Unavailable("Socket closed", code=grpc.StatusCode.UNAVAILABLE), 0.0, 0.5)
+    assert isinstance(attempts.unsent(error), tp.OutcomeUnknown)

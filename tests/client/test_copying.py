@@ -1,0 +1,49 @@
+"""A watch of the history (mode ENTRIES) over several logs, message by message: where it goes on, and what counts as told already."""
+
+from __future__ import annotations
+
+from topicpolicies import Entry, ResumeToken, WatchMode, WatchToken
+from topicpolicies.v1 import service_pb2
+from topicpolicies.watching import WatchSession
+
+NAMESPACE = "acme/orders"
+
+
+def session(token: WatchToken | None = None) -> WatchSession:
+    resume = ResumeToken({NAMESPACE: token}) if token is not None else None
+    made = WatchSession(namespaces=[NAMESPACE], mode=WatchMode.ENTRIES, token=resume)
+    made.connect(0.0)
+    return made
+
+
+def take(made: WatchSession, *contents: service_pb2.Bookmark | service_pb2.HistoryEntry) -> list[str]:
+    """Receives them as one message. Returns the positions of the entries that are told."""
+    response = service_pb2.WatchPoliciesResponse()
+    for content in contents:
+        event = response.events.add(namespace=NAMESPACE)
+        if isinstance(content, service_pb2.Bookmark):
+            event.bookmark.CopyFrom(content)
+        else:
+            event.entry.CopyFrom(content)
+    made.received(response, 0.0)
+    return [event.entry.position for event in made.rest() if isinstance(event, Entry)]
+
+
+def another_log(name: str) -> service_pb2.Bookmark:
+    return service_pb2.Bookmark(kind=service_pb2.BOOKMARK_KIND_TIMER, token=service_pb2.WatchToken(log=name))
+
+
+def entry(position: str) -> service_pb2.HistoryEntry:
+    return service_pb2.HistoryEntry(position=position)
+
+
+def test_a_copy_that_breaks_off_before_it_is_synced_goes_on_where_it_was() -> None:
+    made = session()
+    assert take(made, another_log("one"), entry("b1"), entry("b2")) == ["b1", "b2"]
+    assert made.token == ResumeToken({NAMESPACE: WatchToken("one", ("b2",))})
+
+
+def test_positions_of_another_log_are_not_taken_for_those_that_were_told() -> None:
+    made = session(WatchToken("one", ("b7",)))
+    assert take(made, entry("b7"), entry("b8"), another_log("two"), entry("b1"), entry("b7")) == ["b8", "b1", "b7"]
+    assert made.token == ResumeToken({NAMESPACE: WatchToken("two", ("b7",))})

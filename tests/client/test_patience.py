@@ -1,0 +1,172 @@
+"""How long calls wait: never longer than they were told, whatever the service does, and for ever only if they were told so."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+import topicpolicies as tp
+from tests.client.fault_service import Fault, FaultService, serving
+from topicpolicies.patience import Watchdog
+from topicpolicies.pipelining import Pipeline
+from topicpolicies.retries import NO_RETRIES, RetryPolicy
+from topicpolicies.routes import Routes
+
+TOPIC = "persistent://public/default/orders"
+HANGS = Fault(None)
+
+
+@pytest.fixture
+def service() -> FaultService:
+    return FaultService("public/default")
+
+
+@pytest.fixture
+async def address(service: FaultService) -> AsyncIterator[str]:
+    async with serving(service) as address:
+        yield address
+
+
+def updates(count: int) -> list[tp.Update]:
+    return [tp.Update(TOPIC, max_producer_per_topic=value) for value in range(count)]
+
+
+async def changed(address: str, taken: list[tp.Settled], *, timeout: float) -> None:
+    async with tp.AsyncClient(address) as client:
+        async for settled in client.update_many(updates(3), timeout=timeout):
+            taken.append(settled)
+
+
+async def changed_in_a_thread(address: str, taken: list[tp.Settled], *, timeout: float) -> None:
+    def change() -> None:
+        with tp.Client(address) as client:
+            taken.extend(client.update_many(updates(3), timeout=timeout))
+
+    await asyncio.to_thread(change)
+
+
+@pytest.mark.parametrize("change", [changed, changed_in_a_thread])
+async def test_a_stream_that_stays_open_and_silent_is_given_up_when_patience_is_over(
+    address: str, service: FaultService, change: Callable[..., Awaitable[None]]
+) -> None:
+    service.faults.append(HANGS)
+    taken: list[tp.Settled] = []
+    began = time.monotonic()
+    with pytest.raises(tp.DeadlineExceeded, match="There was no answer"):
+        await asyncio.wait_for(change(address, taken, timeout=0.5), 15)
+    assert 0.4 < time.monotonic() - began < 10
+    assert [type(each.error) for each in taken] == [tp.OutcomeUnknown] * 3
+    assert all(isinstance(each.error, tp.OutcomeUnknown) and each.error.request_id == each.request_id for each in taken)
+
+
+async def test_the_silence_of_a_slow_caller_is_not_the_services(address: str) -> None:
+    taken = []
+    async with tp.AsyncClient(address) as client:
+        async for settled in client.update_many(updates(3), timeout=0.3):
+            taken.append(settled.unwrap())
+            await asyncio.sleep(0.4)
+    assert len(taken) == 3
+
+    def slowly() -> int:
+        count = 0
+        with tp.Client(address) as client:
+            for settled in client.update_many(updates(3), timeout=0.3):
+                settled.unwrap()
+                time.sleep(0.4)
+                count += 1
+        return count
+
+    assert await asyncio.to_thread(slowly) == 3
+
+
+async def test_a_source_that_is_slower_than_patience_ends_nothing(address: str) -> None:
+    async def source() -> AsyncIterator[tp.Update]:
+        for update in updates(2):
+            yield update
+            await asyncio.sleep(0.4)
+
+    service_answers_at_once = updates(1)  # every fifth change, beginning with the first, is answered at once
+    async with tp.AsyncClient(address) as client:
+        assert [each.sequence async for each in client.update_many(service_answers_at_once, timeout=0.3)] == [0]
+        slow = client.update_many((each async for each in source()), timeout=2)
+        assert [each.sequence async for each in slow] == [0, 1]
+
+
+def test_patience_counts_only_while_somebody_listens() -> None:
+    pipe = Pipeline(RetryPolicy(), Routes(("here",)), max_in_flight=4, patience_seconds=10, now=0.0)
+    pipe.add(updates(1)[0], 0.0)
+    assert pipe.patience_left(4.0) == 6
+    pipe.excuse(4.0, 9.0)
+    assert pipe.patience_left(9.0) == 6
+    pipe.add(updates(1)[0], 9.0)
+    assert pipe.patience_left(100.0) == 0
+
+
+def test_without_retries_and_with_endless_patience_a_broken_stream_is_given_up() -> None:
+    pipe = Pipeline(NO_RETRIES, Routes(("here",)), max_in_flight=4, patience_seconds=math.inf, now=0.0)
+    pipe.add(updates(1)[0], 0.0)
+    pipe.connect()
+    assert pipe.broke(tp.Unavailable("Socket closed"), 1.0, 0.5) is None
+
+
+def test_a_watchdog_barks_at_the_wait_that_is_too_long_and_at_no_other() -> None:
+    barked = threading.Event()
+    dog = Watchdog(barked.set)
+    for seconds in (20.0, math.inf, 1e12, 20.0):
+        dog.begin(seconds)
+        dog.end()
+    assert not barked.wait(0.05)
+    began = time.monotonic()
+    dog.begin(0.1)
+    assert barked.wait(10)
+    assert time.monotonic() - began >= 0.1
+    assert dog.barked
+    dog.close()
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e12])
+async def test_a_call_may_take_for_ever(address: str, timeout: float) -> None:
+    async with tp.AsyncClient(address, timeout=timeout) as client, client.cache(namespaces=["public/default"]) as cache:
+        assert (await client.get(TOPIC)).version == "v0"
+        assert (await client.update(TOPIC, max_producer_per_topic=1, timeout=timeout)).version == "v1"
+        assert [each.sequence async for each in client.update_many(updates(2), timeout=timeout)] == [0, 1]
+        assert await cache.wait_synced(timeout)
+
+    def synchronously() -> None:
+        with tp.Client(address) as client, client.cache(namespaces=["public/default"]) as cache:
+            assert client.get(TOPIC, timeout=timeout).policies is not None
+            assert client.update(TOPIC, max_producer_per_topic=5, timeout=timeout).document is not None
+            assert len(list(client.update_many(updates(2), timeout=timeout))) == 2
+            assert cache.wait_synced(timeout)
+
+    await asyncio.to_thread(synchronously)
+
+
+@pytest.mark.parametrize("timeout", [math.nan, "5"])
+async def test_a_time_that_is_no_number_is_refused(timeout: float) -> None:
+    with tp.Client("127.0.0.1:1") as client:
+        with pytest.raises(tp.InvalidArgument, match="timeout is a number of seconds"):
+            client.get(TOPIC, timeout=timeout)
+        with pytest.raises(tp.InvalidArgument):
+            client.update_many([], timeout=timeout)
+    async with tp.AsyncClient("127.0.0.1:1") as aclient:
+        with pytest.raises(tp.InvalidArgument):
+            await aclient.get(TOPIC, timeout=timeout)
+        with pytest.raises(tp.InvalidArgument):
+            aclient.update_many([], timeout=timeout)
+    with pytest.raises(tp.InvalidArgument):
+        tp.Client(timeout=timeout)
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5])
+async def test_no_change_in_flight_is_no_way_to_make_many(most: int) -> None:
+    with tp.Client("127.0.0.1:1") as client, pytest.raises(tp.InvalidArgument, match="max_in_flight"):
+        client.update_many(updates(1), max_in_flight=most)
+    async with tp.AsyncClient("127.0.0.1:1") as aclient:
+        with pytest.raises(tp.InvalidArgument, match="max_in_flight"):
+            aclient.update_many(updates(1), max_in_flight=most)

@@ -1,0 +1,91 @@
+"""What a client makes of a watch: events, tokens, documents, states and staleness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+import topicpolicies as tp
+from tests.client.statuses import Code, Refusal
+from tests.client.vectors import examples, name
+from topicpolicies.v1 import service_pb2
+from topicpolicies.watching import WatchSession
+
+BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
+
+
+class _Copy:
+    """A watch and what is kept of it, on a clock that examples set."""
+
+    def __init__(self, namespaces: list[str]) -> None:
+        self.now = 0.0
+        self._session = WatchSession(namespaces=namespaces)
+        self._mirror = tp.Mirror(namespaces, lambda: self.now)
+        self._told: list[list[str | None]] = []
+        self._mirror.listen(self._listen)
+        self._connected = False
+
+    def _listen(self, change: tp.Change) -> None:
+        versions = [document.version if document is not None else None for document in (change.before, change.after)]
+        self._told.append([f"{change.topic} {change.scope.name}", *versions])
+
+    def _take(self) -> None:
+        for event in self._session.rest():
+            self._mirror.apply(event)
+
+    def connect(self) -> dict[str, Any]:
+        """Opens a stream; gives the tokens that are sent."""
+        if self._connected:
+            self._session.broke(BROKEN.error, self.now, 0.5)
+            self._take()
+        self._connected = True
+        request = self._session.connect(self.now)
+        self._take()
+        return {namespace: _shown(token) for namespace, token in request.resume.items()}
+
+    def receive(self, events: list[dict[str, Any]]) -> None:
+        self._session.received(ParseDict({"events": events}, service_pb2.WatchPoliciesResponse()), self.now)
+        self._take()
+
+    def known(self, what: str, expected: Any, namespaces: list[str]) -> Any:
+        """What is known, in the form of an expectation."""
+        if what == "documents":
+            return {f"{document.topic} {document.scope.name}": document.version for document in self._mirror}
+        if what == "told":
+            told, self._told = self._told, []
+            return told
+        if what == "tokens":
+            return {namespace: _shown(token.message()) for namespace, token in self._session.token.namespaces.items()}
+        if what == "synced":
+            return sorted(filter(self._mirror.synced, namespaces))
+        if what == "states":
+            return {namespace: [status.state.name, status.reason or None] for namespace, status in self._mirror.states.items()}
+        assert what == "staleness"
+        ages = {namespace: self._mirror.staleness(namespace or None) for namespace in expected}
+        return {namespace: None if age == float("inf") else age for namespace, age in ages.items()}
+
+
+def _shown(token: service_pb2.WatchToken) -> dict[str, Any]:
+    return {"log": "", "positions": [], **MessageToDict(token)}
+
+
+@pytest.mark.parametrize("example", examples("watch.json"), ids=name)
+def test_a_copy_of_a_watch_is_what_is_promised(example: dict[str, Any]) -> None:
+    copy = _Copy(example["namespaces"])
+    for number, step in enumerate(example["steps"]):
+        copy.now = step.get("at", copy.now)
+        if "connect" in step:
+            sent = {namespace: {"log": "", "positions": [], **token} for namespace, token in step["connect"].items()}
+            assert copy.connect() == sent, number
+        if "receive" in step:
+            copy.receive(step["receive"])
+        for what, expected in step.get("expect", {}).items():
+            known = copy.known(what, expected, example["namespaces"])
+            assert known == expected, (number, what)
+
+
+def test_the_examples_expect_something_of_everything() -> None:
+    expected = {what for example in examples("watch.json") for step in example["steps"] for what in step.get("expect", {})}
+    assert expected == {"documents", "told", "tokens", "synced", "states", "staleness"}

@@ -1,0 +1,20 @@
+"""The examples that all clients run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+_DIRECTORY = Path(__file__).parents[2] / "clients" / "vectors"
+
+
+def examples(file: str) -> list[dict[str, Any]]:
+    """The examples of a file of ``clients/vectors``."""
+    found: list[dict[str, Any]] = json.loads((_DIRECTORY / file).read_text())
+    return found
+
+
+def name(example: dict[str, Any]) -> str:
+    """What pytest calls an example."""
+    return str(example["name"])

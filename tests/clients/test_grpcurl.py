@@ -1,0 +1,119 @@
+"""A client that is not ours and knows nothing but the server's reflection: grpcurl makes every call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from proto import tools
+from tests.promises.server_process import ServerProcess
+from topicpolicies.v1 import service_pb2
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+_GRPCURL = ("github.com/fullstorydev/grpcurl/cmd/grpcurl", "v1.9.3")
+_SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
+_NAMESPACE = "raw/calls"
+_TOPIC = f"persistent://{_NAMESPACE}/orders"
+
+
+class Refused(Exception):
+    """What a call that failed said."""
+
+
+class Raw:
+    """A server, as grpcurl calls it."""
+
+    def __init__(self, address: str, program: Path) -> None:
+        self._address = address
+        self._program = program
+        self.called: set[str] = set()
+
+    async def call(self, method: str, *messages: dict[str, Any]) -> list[dict[str, Any]]:
+        """Makes a call, and returns its answers.
+
+        Raises:
+            Refused: it failed.
+        """
+        self.called.add(method)
+        command = [str(self._program), "-plaintext", "-max-time", "20", "-d", "@", self._address, f"{_SERVICE.full_name}/{method}"]
+        asked = "\n".join(map(json.dumps, messages))
+        done = await asyncio.to_thread(subprocess.run, command, input=asked, capture_output=True, text=True, check=False, timeout=60)
+        if done.returncode != 0:
+            raise Refused(done.stderr)
+        return _documents(done.stdout)
+
+    async def one(self, method: str, message: dict[str, Any]) -> dict[str, Any]:
+        """The one answer of a call."""
+        (answer,) = await self.call(method, message)
+        return answer
+
+
+def _documents(text: str) -> list[dict[str, Any]]:
+    """JSON documents that follow each other."""
+    decoder, found, text = json.JSONDecoder(), [], text.lstrip()
+    while text:
+        document, end = decoder.raw_decode(text)
+        found.append(document)
+        text = text[end:].lstrip()
+    return found
+
+
+@pytest_asyncio.fixture
+async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
+    """A server with a history and a cluster file."""
+    cluster = tmp_path / "cluster.toml"
+    cluster.write_text(f'cluster = "us"\n[broker]\n[namespaces."{_NAMESPACE}"]\n')
+    process = ServerProcess(["--data", str(tmp_path / "policies.db"), "--cluster-file", str(cluster)], tmp_path / "server.log")
+    await process.start()
+    yield Raw(process.address, await asyncio.to_thread(tools.go_tool, *_GRPCURL))
+    process.kill()
+
+
+async def test_every_call_can_be_made_by_a_client_that_is_not_ours(raw: Raw) -> None:
+    info = await raw.one("GetServerInfo", {})
+    assert (info["log"], info["writer_mode"]) == ("LOG_KIND_EMBEDDED", "WRITER_MODE_SOLE")
+
+    first = await raw.one("UpdatePolicy", {"topic": _TOPIC, "policies": {"max_producer_per_topic": 5}, "actor": "ann", "reason": "why"})
+    assert (first["outcome"], first["document"]["policies"]) == ("UPDATE_OUTCOME_APPLIED", {"max_producer_per_topic": 5})
+    with pytest.raises(Refused, match="ETAG_MISMATCH") as refused:
+        await raw.call("UpdatePolicy", {"topic": _TOPIC, "policies": {"max_producer_per_topic": 6}, "etag": first["previous_version"]})
+    assert "Aborted" in str(refused.value)
+    with pytest.raises(Refused) as refused:
+        await raw.call("UpdatePolicy", {"topic": "nowhere", "update_mask": {"paths": ["nope"]}})
+    assert "MALFORMED_NAME" in str(refused.value) and "UNKNOWN_PATH" in str(refused.value), "every violation at once"
+
+    batch = [{"sequence": number, "update": {"topic": _TOPIC, "policies": {"max_consumer_per_topic": number}}} for number in range(1, 6)]
+    batch.append({"sequence": 6, "delete": {"topic": f"{_TOPIC}-absent"}})
+    answers = await raw.call("UpdatePolicies", {"changes": batch[:4]}, {"changes": batch[4:]})
+    results = {int(result["sequence"]): result for answer in answers for result in answer["results"]}
+    assert [results[number]["updated"]["outcome"] for number in range(1, 6)] == ["UPDATE_OUTCOME_APPLIED"] * 5
+    assert results[6]["deleted"]["outcome"] == "DELETE_OUTCOME_ABSENT"
+
+    local, global_ = (await raw.one("GetPolicy", {"topic": _TOPIC}))["documents"]
+    assert local["policies"] == {"max_producer_per_topic": 5, "max_consumer_per_topic": 5} and "policies" not in global_
+    (past,) = (await raw.one("GetPolicy", {"topic": _TOPIC, "scopes": ["SCOPE_LOCAL"], "as_of_version": first["version"]}))["documents"]
+    assert past["policies"] == {"max_producer_per_topic": 5}
+    effective = await raw.one("GetEffectivePolicy", {"topic": _TOPIC})
+    assert {"path": "max_producer_per_topic", "source": "POLICY_SOURCE_TOPIC_LOCAL"} in effective["sources"]
+
+    listed = await raw.one("ListPolicies", {"namespace": _NAMESPACE})
+    assert [document["topic"] for document in listed["documents"]] == [_TOPIC]
+    deleted = await raw.one("DeletePolicy", {"topic": _TOPIC, "etag": local["version"], "include_previous": True})
+    assert (deleted["outcome"], deleted["previous"]["policies"]) == ("DELETE_OUTCOME_DELETED", local["policies"])
+    history = await raw.one("ListHistory", {"topic": _TOPIC, "order": "HISTORY_ORDER_OLDEST_FIRST"})
+    assert (history["entries"][0]["origin"]["actor"], history["entries"][0]["origin"]["reason"]) == ("ann", "why")
+
+    since = {"namespaces": [_NAMESPACE], "end_when_synced": True, "resume": {_NAMESPACE: listed["token"]}}
+    events = [event for message in await raw.call("WatchPolicies", since) for event in message["events"]]
+    assert [event["change"]["document"].get("policies") for event in events if "change" in event] == [None], "the deletion"
+    assert events[-1]["bookmark"]["kind"] == "BOOKMARK_KIND_SYNCED"
+
+    assert raw.called == {method.name for method in _SERVICE.methods}

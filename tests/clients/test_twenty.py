@@ -1,0 +1,79 @@
+"""Clients in all languages do the same twenty things (``twenty.md``), against one server, and say the same."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests import java_build
+from tests.broker.jars import java
+from tests.clients.toolchains import go_program, run, typescript_program
+from tests.promises.server_process import ServerProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+_CLIENTS = Path(__file__).parents[2] / "clients"
+
+
+def _python(_: Path) -> list[str]:
+    return [sys.executable, str(_CLIENTS / "python" / "examples" / "twenty.py")]
+
+
+def _go(directory: Path) -> list[str]:
+    return [str(go_program("twenty", directory))]
+
+
+def _java(_: Path) -> list[str]:
+    return [str(java()), "-cp", str(java_build.example_jar()), "topicpolicies.example.Twenty"]
+
+
+def _typescript(_: Path) -> list[str]:
+    return typescript_program("example/twenty.js")
+
+
+def _rust(_: Path) -> list[str]:
+    cargo = shutil.which("cargo")
+    assert cargo is not None, "cargo is missing: install Rust 1.88 or later, with rustup"
+    return [cargo, "run", "--quiet", "--manifest-path", str(_CLIENTS / "rust" / "Cargo.toml"), "--example", "twenty"]
+
+
+PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
+    "python": _python,
+    "go": _go,
+    "java": _java,
+    "typescript": _typescript,
+    "rust": _rust,
+}
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ServerProcess]:
+    """A server on the embedded log with a history, which knows all namespaces and the brokers."""
+    cluster = tmp_path / "cluster.toml"
+    cluster.write_text("\n".join(['cluster = "us"', "[broker]", *(f'[namespaces."twenty/{name}"]' for name in PROGRAMS)]))
+    process = ServerProcess(["--data", str(tmp_path / "policies.db"), "--cluster-file", str(cluster)], tmp_path / "server.log")
+    await process.start()
+    yield process
+    process.kill()
+
+
+@pytest.mark.xdist_group("java")
+async def test_all_clients_say_the_same_of_the_same_twenty_things(server: ServerProcess, tmp_path: Path) -> None:
+    said: dict[str, list[str]] = {}
+    for name, program in PROGRAMS.items():
+        command = [*await asyncio.to_thread(program, tmp_path), server.address, f"twenty/{name}"]
+        said[name] = (await asyncio.to_thread(run, command, tmp_path, seconds=400)).splitlines()
+    table = (Path(__file__).parent / "twenty.md").read_text()
+    titles = re.findall(r"^\| `(\d\d [^`]+)` \|", table, re.MULTILINE)
+    assert len(titles) == 20
+    for name, lines in said.items():
+        assert [line.partition(":")[0] for line in lines] == titles, name
+        assert lines == said["python"], name
+    assert said["python"][-1] == "20 every change: 9, chained, tour, first, EMBEDDED"

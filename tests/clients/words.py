@@ -1,0 +1,162 @@
+"""The words of the clients: what ``docs/clients.md`` promises, and what each client's public API has."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from proto import coordinates
+from proto.tools import ROOT, TYPESCRIPT, go, node, node_modules
+from tests.broker.jars import java
+from tests.clients.toolchains import GO, run
+
+PAGE = ROOT / "docs" / "clients.md"
+LANGUAGES = ("Python", "Go", "Java", "TypeScript")
+_HERE = Path(__file__).parent
+_TOP = "-"
+"""Whose words those are that belong to the package itself."""
+_OF_CLIENTS = frozenset(
+    ("update", "edit", "update_many", "delete", "get", "get_both", "effective", "list", "history", "watch", "cache", "server_info", "stub")
+)
+"""Words, as Python has them, that are what a client does, and not merely a word somewhere."""
+_OF_CACHES = frozenset(("listen", "staleness"))
+"""Words that are what a cache does."""
+_CLIENTS: Mapping[str, tuple[str, ...]] = {
+    "Python": ("Client", "AsyncClient"),
+    "Go": ("Client",),
+    "Java": ("TopicPoliciesClient",),
+    "TypeScript": ("Client",),
+}
+
+Api: TypeAlias = dict[str, set[str]]
+"""Public words, by the type that they belong to: members, what these take, and, of some languages, the types that are named."""
+
+
+class Promise(NamedTuple):
+    """That a client has a word for a feature."""
+
+    language: str
+    feature: str
+    word: str
+    owners: tuple[str, ...]
+    """The types each of which has it; empty if any may."""
+
+    def __str__(self) -> str:
+        """In one line."""
+        where = f" of {' and '.join(self.owners)}" if self.owners else ""
+        return f"{self.language}: {self.feature}: {self.word}{where}"
+
+
+def promises(page: str) -> Iterator[Promise]:
+    """What the table of the page promises.
+
+    Raises:
+        ValueError: it has no table, or a cell without a word.
+    """
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    if not rows or rows[0] != ["feature", *LANGUAGES]:
+        raise ValueError("the page has no table of features by language")
+    for feature, *cells in rows[2:]:
+        words = [re.findall(r"`([^`]+)`", cell) for cell in cells]
+        if len(words) != len(LANGUAGES) or not all(words):
+            raise ValueError(f"the row of {feature!r} does not have a word for each language")
+        for language, named in zip(LANGUAGES, words, strict=True):
+            for index, word in enumerate(named):
+                # Rows have the same words in the same order in all languages, but for those that need fewer.
+                said = words[0][min(index, len(words[0]) - 1)]
+                owners = _CLIENTS[language] if said in _OF_CLIENTS else ("PolicyCache",) if said in _OF_CACHES else ()
+                yield Promise(language, feature, word, owners)
+
+
+def kept(promise: Promise, api: Api) -> bool:
+    """Whether a client's API has what is promised."""
+    owner, _, member = promise.word.rpartition(".")
+    if promise.word == "context.Context":
+        return any("context.Context" in words for words in api.values())
+    if owner:
+        return member in api.get(owner, ())
+    if promise.owners:
+        return all(promise.word in api.get(each, ()) for each in promise.owners)
+    return any(promise.word in words for words in api.values())
+
+
+def words(language: str) -> Api:
+    """A client's public words.
+
+    Raises:
+        ToolMissingError: a program is missing that reads its sources.
+        BrokerUnavailableError: Java is missing.
+        AssertionError: its sources can't be read.
+    """
+    if language == "Python":
+        return _python()
+    if language == "Go":
+        return go_words(run([go(), "doc", "-all", "./topicpolicies"], GO))
+    if language == "Java":
+        package = coordinates.wanted()["java.package"].replace(".", "/")
+        sources = ROOT / "clients" / "java" / "client" / "src" / "main" / "java" / package / "client"
+        return _listed(run([str(java()), str(_HERE / "java" / "Words.java"), str(sources)], ROOT))
+    program, index = _HERE / "typescript" / "words.mjs", TYPESCRIPT / "src" / "index.ts"
+    return _listed(run([node(), str(program), str(node_modules()), str(index)], ROOT))
+
+
+def _listed(said: str) -> Api:
+    api: Api = defaultdict(set)
+    for line in said.splitlines():
+        owner, _, word = line.partition(" ")
+        api[owner].add(word)
+    return api
+
+
+def _python() -> Api:
+    package = importlib.import_module("topicpolicies")
+    api: Api = defaultdict(set)
+    for name, shown in vars(package).items():
+        if name.startswith("_") or inspect.ismodule(shown) or hasattr(shown, "DESCRIPTOR"):
+            continue
+        api[_TOP].add(name)
+        if inspect.isfunction(shown):
+            api[_TOP] |= set(inspect.signature(shown).parameters)
+        elif inspect.isclass(shown):
+            api[name] |= set(_members(shown))
+    return api
+
+
+def _members(shown: type) -> Iterator[str]:
+    """The public attributes of a class, and what its methods take."""
+    if issubclass(shown, enum.Enum):
+        yield from shown.__members__
+        return
+    for each in shown.__mro__[:-1]:
+        for name, member in [*vars(each).items(), *((name, None) for name in inspect.get_annotations(each))]:
+            if not name.startswith("_"):
+                yield name
+            if inspect.isfunction(member) and (not name.startswith("_") or name == "__init__"):
+                yield from inspect.signature(member).parameters
+
+
+def go_words(documentation: str) -> Api:
+    """What ``go doc -all`` tells of a package."""
+    api: Api = defaultdict(set)
+    owner = ""
+    for line in documentation.splitlines():
+        code = line.partition("//")[0].rstrip()
+        if found := re.match(r"func (?:\(\w+ \*?(\w+)(?:\[[^\]]*\])?\) )?(\w+)(.*)", code):
+            of = found[1] or _TOP
+            api[of] |= {found[2], *re.findall(r"\bcontext\.Context\b|\w+", found[3])}
+        elif found := re.match(r"(?:type|const|var) (\w+)", code):
+            api[_TOP].add(found[1])
+            owner = found[1] if code.endswith("{") else ""
+        elif re.match(r"(?:const|var|type) \($", code):
+            owner = _TOP
+        elif code in {"}", ")"}:
+            owner = ""
+        elif owner and (found := re.match(r"\t(\w+(?:, \w+)*)", code)):
+            api[owner] |= set(found[1].split(", "))
+    return api

@@ -1,0 +1,157 @@
+"""The history as it grows: whoever goes on from where he was misses and repeats nothing, and is told where something is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.history import Bounds, History, file, open_history
+from topicpolicies_server.history.entries import Gap, GapReason
+from topicpolicies_server.history.following import Elsewhere, Place, Recorded, Stretch
+from topicpolicies_server.history.writer import trim
+
+from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, update
+
+BEGINNING = Place("", ())
+
+
+async def told(history: History, behind: Place = BEGINNING, most: int = 100) -> Stretch:
+    return await history.stretch(NAMESPACE, behind, most)
+
+
+async def everything(history: History, behind: Place = BEGINNING, most: int = 100) -> tuple[list[str], Place]:
+    """Positions and the reasons of gaps, to the end, and the place there."""
+    pieces: list[str] = []
+    while True:
+        stretch = await told(history, behind, most)
+        pieces += map(word, stretch.pieces)
+        behind = stretch.place
+        if not stretch.more:
+            return pieces, behind
+
+
+def word(piece: Recorded | Gap) -> str:
+    return piece.reason.name if isinstance(piece, Gap) else piece.entry.position
+
+
+def rows(*numbers: int) -> list[str]:
+    return list(map(position, numbers))
+
+
+async def test_what_is_recorded_late_with_an_early_time_is_not_missed(history: History) -> None:
+    reader = await reader_of(history, Log(partitions=2))
+    reader.read(update(1, 1, at=BEGIN + 5_000))
+    before = await told(history)
+    reader.read(update(1, 2, name="late", at=BEGIN + 1_000, partition=1), update(2, 3, at=BEGIN + 6_000))
+    after = await told(history, before.place)
+    assert list(map(word, before.pieces)) == rows(1) and before.place == Place("log", (position(1),))
+    entries = [piece for piece in after.pieces if isinstance(piece, Recorded)]
+    assert [(piece.partition, piece.entry.topic.rpartition("/")[2]) for piece in entries] == [(1, "late"), (0, "orders")]
+    assert after.place == Place("log", (position(2), position(1))) and after.whole and not after.more
+    assert not (await told(history, after.place)).pieces
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+async def test_stretches_of_any_length_tell_the_same(history: History, most: int) -> None:
+    reader = await reader_of(history, Log(partitions=2))
+    other = await history.scribe("public/other")
+    assert other is not None
+    Reader(other, Log("elsewhere")).read(update(1, 1))
+    reader.read(*(update(number, number, partition=number % 2) for number in range(1, 9)))
+    assert await everything(history, most=most) == (rows(*range(1, 9)), Place("log", (position(8), position(7))))
+    assert (await everything(history, Place("log", (position(4), position(3))), most))[0] == rows(5, 6, 7, 8)
+
+
+async def test_a_place_holds_at_another_server_that_recorded_the_same_log(history: History, tmp_path: Path, now: list[int]) -> None:
+    other = open_history(tmp_path / "other.db", BOUNDS, now=lambda: now[0])
+    for each in (history, other):
+        (await reader_of(each)).read(*(update(number, number) for number in range(1, 6)))
+    _, place = await everything(history, Place("log", (position(2),)))
+    assert await everything(other, Place("log", (position(2),))) == (rows(3, 4, 5), place)
+    with pytest.raises(Elsewhere):
+        await told(other, Place("another log", ("",)))
+    await other.close()
+
+
+async def test_events_that_were_dropped_are_a_gap_for_who_had_not_read_them_and_for_nobody_else(path: Path, history: History) -> None:
+    (await reader_of(history)).read(*(update(number, number) for number in range(1, 10)))
+    await told(history)
+    connection = file.connect(path)
+    trim(connection, Bounds(4.5, 1 << 30), BEGIN + 10_000)
+    connection.close()
+    early, late = Place("log", (position(2),)), Place("log", (position(5),))
+    lost, kept = await told(history, early), await told(history, late)
+    assert list(map(word, lost.pieces)) == ["TRIMMED", *rows(6, 7, 8, 9)] and not lost.whole
+    assert list(map(word, kept.pieces)) == rows(6, 7, 8, 9) and kept.whole
+
+
+async def test_a_place_stays_behind_everything_although_all_is_dropped(path: Path, now: list[int]) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    (await reader_of(history)).read(*(update(number, number) for number in range(1, 6)))
+    _, place = await everything(history)
+    connection = file.connect(path)
+    trim(connection, Bounds(1, 1 << 30), BEGIN + 10**6)
+    connection.close()
+    await history.close()
+    again = open_history(path, BOUNDS, now=lambda: now[0])
+    (await reader_of(again)).read(*(update(number, number) for number in range(1, 9)))
+    stretch = await told(again, place)
+    assert list(map(word, stretch.pieces)) == rows(6, 7, 8) and stretch.whole
+    await again.close()
+
+
+async def test_events_that_were_compacted_away_unread_are_a_gap_where_they_stood(path: Path, now: list[int]) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    first = await reader_of(history)
+    first.read(update(1, 1), update(2, 2))
+    first.scribe.caught_up()
+    first.scribe.closed()
+    _, place = await everything(history)
+    later = await reader_of(history, Log(complete=position(6)))
+    later.read(update(5, 5), update(7, 7), update(8, 8))
+    later.scribe.caught_up()
+    assert (await everything(history, place))[0] == [*rows(5), "COMPACTED", *rows(7, 8)]
+    assert not (await told(history, place)).whole
+    assert (await told(history, Place("log", (position(6),)))).whole
+    assert (await everything(history, Place("log", (position(7),))))[0] == rows(8)
+    await history.close()
+
+
+async def test_a_log_that_was_replaced_goes_on_with_the_other_behind_a_gap(history: History) -> None:
+    old = await reader_of(history)
+    old.read(update(1, 1), update(2, 2))
+    old.scribe.caught_up()
+    old.scribe.closed()
+    new = await reader_of(history, Log("new"))
+    new.read(update(1, 3))
+    new.scribe.caught_up()
+    assert await everything(history) == ([*rows(1, 2), "LOG_REPLACED", *rows(1)], Place("new", (position(1),)))
+    assert await everything(history, Place("log", (position(1),))) == ([*rows(2), "LOG_REPLACED", *rows(1)], Place("new", (position(1),)))
+    stretch = await told(history, Place("new", (position(1),)))
+    assert not stretch.pieces and stretch.whole and not stretch.more
+
+
+async def test_a_history_that_has_nothing_yet_is_whole(history: History) -> None:
+    assert await told(history) == Stretch([], BEGINNING, more=False, whole=True)
+
+
+async def test_who_listens_is_told_of_each_event_of_its_namespace_until_it_stops(history: History) -> None:
+    woken: list[int] = []
+
+    def wake() -> None:
+        woken.append(1)
+
+    reader = await reader_of(history)
+    history.listen(NAMESPACE, wake)
+    reader.read(update(1, 1), update(2, 2))
+    other = await history.scribe("public/other")
+    assert other is not None
+    Reader(other, Log("elsewhere")).read(update(1, 1))
+    history.unlisten(NAMESPACE, wake)
+    reader.read(update(3, 3))
+    assert len(woken) == 2
+
+
+def test_gap_reasons_have_the_names_of_the_definitions() -> None:
+    assert [reason.name for reason in GapReason] == ["COMPACTED", "LOG_REPLACED", "OVERRUN", "TRIMMED"]

@@ -1,0 +1,178 @@
+"""The reasons of errors: the definition, the server's enum and what the server's code says are the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from proto import descriptors
+from proto.documented import Enum, file
+from proto.reasons import PREFIX, Reason, reasons
+from topicpolicies.v1 import errors_pb2
+from topicpolicies_server.core import reasons as server_reasons
+from topicpolicies_server.core.errors import Kind
+
+_SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server"
+_COMMAND_LINE = _SERVER / "cli"
+"""It says reasons of its own about what it is given, which no call has."""
+_PATHS = _SERVER.parents[1] / "clients" / "python" / "topicpolicies" / "masks.py"
+"""Where the server has the reading of paths from, whose reasons are the server's."""
+_CLIENTS_ONLY = "Only clients say this"
+"""How the comment of a reason begins a sentence that no server says."""
+_STATUS = re.compile(r"[A-Z]+(?:_[A-Z]+)+|INTERNAL|UNAVAILABLE|ABORTED")
+_LOOKS_LIKE_A_REASON = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
+_IMPLIED = {"invalid": Kind.INVALID_ARGUMENT, "LogError": Kind.UNAVAILABLE}
+"""The kinds that calls have which name none."""
+_TAKES_REASONS = {"LogError", "NotLeader", "PathError", "PolicyError", "Reason", "Violation", "invalid", "refusal", "reset", "unavailable"}
+"""What is called with a reason; whatever is called with a ``Reason`` belongs here too, if it could be given a text."""
+
+
+class Said(NamedTuple):
+    """A place of the code that says a reason."""
+
+    place: str
+    reason: str
+    kinds: frozenset[str]
+    """Of which kind it says that the error is; empty if it does not."""
+    metadata: frozenset[str] | None
+    """Which metadata it gives; None if that is not plain."""
+
+
+@pytest.fixture(scope="module")
+def promised() -> dict[str, Reason]:
+    """What the comments of the definition promise, by reason."""
+    files = [file(each) for each in descriptors.ours(descriptors.read())]
+    (enum,) = [each for each_file in files for each in each_file.types if isinstance(each, Enum) and each.name == "ErrorReason"]
+    return {reason.name: reason for reason in reasons(enum)}
+
+
+@pytest.fixture(scope="module")
+def said() -> list[Said]:
+    """What the server's code says."""
+    return [each for path in _sources() for each in _said(path.name, ast.parse(path.read_text()))]
+
+
+def _sources() -> list[Path]:
+    paths = [path for path in _SERVER.rglob("*.py") if not path.is_relative_to(_COMMAND_LINE) and path.name != "reasons.py"]
+    return [*sorted(paths), _PATHS]
+
+
+def _said(place: str, tree: ast.AST) -> Iterator[Said]:
+    """Each ``Reason.X`` of a module, and each call that is given one, or a text in its place."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _names(node, "Reason"):
+            yield Said(f"{place}:{node.lineno}", node.attr, frozenset(), None)
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        kinds = frozenset(each.attr for each in given if isinstance(each, ast.Attribute) and _names(each, "Kind", "ErrorKind"))
+        if called in _IMPLIED and not kinds:
+            kinds = frozenset({_IMPLIED[called].name})
+        for each in given:
+            if isinstance(each, ast.Attribute) and _names(each, "Reason"):
+                # A violation's reason is the error's own only where all violations agree.
+                yield Said(f"{place}:{node.lineno}", each.attr, frozenset() if called == "refusal" else kinds, _metadata(node))
+            elif called in _TAKES_REASONS and (text := _text(each)) and _LOOKS_LIKE_A_REASON.fullmatch(text):
+                yield Said(f"{place}:{node.lineno}", text, kinds, None)
+
+
+def _names(node: ast.Attribute, *owners: str) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in owners and node.attr.isupper()
+
+
+def _text(node: ast.AST) -> str:
+    """What a literal text says; empty for anything else."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _metadata(call: ast.Call) -> frozenset[str] | None:
+    """The keys that a call gives, if it has them at hand."""
+    for keyword in call.keywords:
+        if keyword.arg == "metadata" and isinstance(keyword.value, ast.Dict):
+            return frozenset(_text(key) for key in keyword.value.keys if key is not None)
+    return None
+
+
+def _wrong_statuses(said: Iterable[Said], promised: dict[str, Reason]) -> list[str]:
+    """Where an error is of a kind that the comment of its reason does not name."""
+    return [
+        f"{each.place}: {each.reason} is {', '.join(sorted(each.kinds))}"
+        for each in said
+        if each.reason in promised and not each.kinds <= {promised[each.reason].status, *_STATUS.findall(promised[each.reason].what)}
+    ]
+
+
+def test_the_definition_and_the_server_have_the_same_reasons(promised: dict[str, Reason]) -> None:
+    names = [reason.value for reason in server_reasons.Reason]
+    assert names == [reason.name for reason in server_reasons.Reason]
+    assert names == list(promised)
+    assert names == [name.removeprefix(PREFIX) for name, number in errors_pb2.ErrorReason.items() if number]
+
+
+def test_what_the_code_says_is_in_the_definition(said: list[Said], promised: dict[str, Reason]) -> None:
+    assert [each for each in said if each.reason not in promised] == []
+
+
+def test_every_reason_is_said_by_the_server_or_by_clients_only(said: list[Said], promised: dict[str, Reason]) -> None:
+    told = {each.reason for each in said}
+    assert len(told) > 100
+    of_clients = {name for name, reason in promised.items() if _CLIENTS_ONLY in reason.what}
+    assert promised.keys() - told == of_clients
+
+
+def test_errors_are_of_the_kind_that_the_reason_names(said: list[Said], promised: dict[str, Reason]) -> None:
+    assert sum(bool(each.kinds) for each in said) > 100
+    assert _wrong_statuses(said, promised) == []
+
+
+def test_errors_have_the_metadata_that_the_reason_names(said: list[Said], promised: dict[str, Reason]) -> None:
+    given = [each for each in said if each.metadata is not None]
+    assert len(given) >= 10
+    assert [each for each in given if not (each.metadata or frozenset()) <= set(promised[each.reason].metadata)] == []
+
+
+def test_each_says_its_status_and_whether_to_repeat_but_for_those_of_watches(promised: dict[str, Reason]) -> None:
+    silent = [name for name, reason in promised.items() if not (reason.status and reason.repeat)]
+    assert silent == ["NAMESPACE_LOADING", "TOKEN_OUT_OF_RANGE", "TOPIC_POLICIES_SWITCHED", "EVENTS_GONE"]
+    assert {reason.status for reason in promised.values() if reason.status} <= {kind.value for kind in Kind}
+    sections = [reason.section for reason in promised.values() if reason.section]
+    assert any("No call has these as its status" in section for section in sections)
+
+
+def test_what_may_have_happened_is_repeated_with_the_same_id_only(promised: dict[str, Reason]) -> None:
+    assert [name for name, reason in promised.items() if reason.repeat == "same id"] == ["OUTCOME_UNKNOWN", "INTERNAL"]
+    assert "request_id" in promised["OUTCOME_UNKNOWN"].metadata
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('raise LogError("NO_SUCH_REASON", "Why.")', ["NO_SUCH_REASON"]),
+        ('invalid("NOPE", Violation("topic", Reason.BLANK, "Why."))', ["NOPE"]),
+        ('Violation("field", "NO_REASON", "A sentence.")', ["NO_REASON"]),
+        ("raise PolicyError(Kind.ABORTED, Reason.NO_SUCH_REASON, 'Why.')", ["NO_SUCH_REASON", "NO_SUCH_REASON"]),
+        ("reasons = {1: Reason.GONE}", ["GONE"]),
+        ('Violation("topic", Reason.BLANK, "It is EMPTY."); other("NOT_A_REASON")', []),
+    ],
+)
+def test_a_reason_that_the_definition_lacks_is_noticed(promised: dict[str, Reason], code: str, found: list[str]) -> None:
+    assert [each.reason for each in _said("planted.py", ast.parse(code)) if each.reason not in promised] == found
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('PolicyError(Kind.NOT_FOUND, Reason.ETAG_MISMATCH, "Why.")', ["planted.py:1: ETAG_MISMATCH is NOT_FOUND"]),
+        ('LogError(Reason.LOG_BUSY, "Why.")', ["planted.py:1: LOG_BUSY is UNAVAILABLE"]),
+        ('LogError(Reason.LOG_BUSY, "Why.", kind=Kind.RESOURCE_EXHAUSTED)', []),
+        ("invalid(Reason.CONTENTION)", ["planted.py:1: CONTENTION is INVALID_ARGUMENT"]),
+    ],
+)
+def test_an_error_of_another_kind_than_its_reasons_is_noticed(promised: dict[str, Reason], code: str, found: list[str]) -> None:
+    assert _wrong_statuses(_said("planted.py", ast.parse(code)), promised) == found

@@ -1,0 +1,38 @@
+"""A log that is deleted and created again, or wiped with its cluster: its positions begin anew, below those that were known."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from topicpolicies_server.core.events import ABSENT
+from topicpolicies_server.core.watch import Mode, Replaced, Selection
+
+from .bench import KEY, NAMESPACE, OTHER, Bench, simulate
+
+
+@pytest.mark.parametrize("mode", list(Mode)[:2])
+def test_what_was_known_of_the_old_log_counts_no_more_and_watchers_begin_anew(mode: Mode) -> None:
+    async def scenario(bench: Bench) -> None:
+        for value in range(1, 12):
+            await bench.set(value, key=OTHER)
+        old = await bench.set(1)
+        watcher = await bench.namespace.watch(Selection(None), mode, None, lambda: None)
+        assert watcher.take(100).synced
+        bench.storage.recreate(NAMESPACE)
+        bench.elsewhere(7)
+        await asyncio.sleep(30)
+        head, other = await bench.namespace.get(KEY), await bench.namespace.get(OTHER)
+        assert head is not None and head.version < old.version and await bench.value() == 7
+        assert other is None, "not even that it is absent is known"
+        with pytest.raises(Replaced):
+            watcher.take(1)
+        again = await bench.namespace.watch(Selection(None), mode, None, lambda: None)
+        assert [(change.key, change.version) for change in again.take(100).changes] == [(KEY, head.version)]
+        made = await bench.set(3, key=OTHER)
+        assert (made.previous, made.version > head.version) == (ABSENT, True)
+        (told,) = again.take(100).changes
+        assert (told.version, told.previous) == (made.version, ABSENT)
+
+    simulate(scenario, update_timeout_seconds=30.0)

@@ -1,0 +1,154 @@
+"""Readers that are behind, that go away, and whose history fails: nothing twice, nothing missing, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
+from topicpolicies.v1.service_pb2 import (
+    BOOKMARK_KIND_TIMER,
+    WATCH_MODE_ENTRIES,
+    WATCH_MODE_EVERY,
+    WATCH_MODE_LATEST,
+    PolicyChangeRequest,
+    UpdatePoliciesRequest,
+    UpdatePolicyRequest,
+    WatchEvent,
+    WatchMode,
+    WatchPoliciesRequest,
+    WatchToken,
+)
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC
+from .watching import PATIENCE, Told, changes, kinds, token_of
+
+NAMESPACE = "public/default"
+Serving = Callable[..., AbstractAsyncContextManager[tuple[Server, AsyncStub]]]
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Serving:
+    """Starts a server with a history and a ring of 16 changes."""
+
+    @asynccontextmanager
+    async def start(name: str = "one") -> AsyncIterator[tuple[Server, AsyncStub]]:
+        config = ServerConfig(
+            log=EmbeddedLogConfig(path=tmp_path / f"{name}.db"),
+            listen=parse_address("127.0.0.1:0"),
+            history=HistoryConfig(path=tmp_path / f"{name}.history.db"),
+            limits=replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0, max_every_backlog_changes=16),
+        )
+        async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+            yield server, async_stub(channel)
+
+    return start
+
+
+async def write(stub: AsyncStub, count: int, size: int = 0) -> None:
+    """Makes so many changes, each with so many bytes."""
+
+    async def batches() -> AsyncIterator[UpdatePoliciesRequest]:
+        for begin in range(0, count, 200):
+            batch = UpdatePoliciesRequest()
+            for number in range(begin, min(begin + 200, count)):
+                policies = TopicPolicies(max_producer_per_topic=number)
+                if size:
+                    policies.entry_filters.CopyFrom(EntryFilters(entry_filter_names=f"{number:06}" + "x" * size))
+                batch.changes.append(PolicyChangeRequest(update=UpdatePolicyRequest(topic=TOPIC, policies=policies)))
+            yield batch
+
+    async for message in stub.UpdatePolicies(batches()):
+        assert not [result for result in message.results if result.HasField("error")]
+
+
+def positions(events: list[WatchEvent]) -> list[str]:
+    """Where the events of the log stand."""
+    return [event.change.position or event.entry.position for event in events if event.HasField("change") or event.HasField("entry")]
+
+
+@pytest.mark.parametrize("mode", [WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
+async def test_bookmarks_never_stand_before_what_was_told_however_far_the_reader_is_behind(
+    serving: Serving, mode: WatchMode.ValueType
+) -> None:
+    async with serving() as (_, stub):
+        await write(stub, 1)
+        request = WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1), include_previous=True)
+        told = Told(stub, request)
+        await told.until_synced()
+        await write(stub, 600, 20_000)
+        seen: list[str] = []
+        read = told.messages
+        while len(seen) < 600:
+            event = await told.next()
+            seen += positions([event])
+            if event.HasField("bookmark"):
+                assert list(event.bookmark.token.positions) >= seen[-1:], "it goes back"
+            if told.messages > read:
+                read = told.messages
+                await asyncio.sleep(0.1)
+        last = (await told.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
+        told.cancel()
+    assert seen == sorted(set(seen)), "nothing twice"
+    assert list(last.token.positions) == seen[-1:]
+
+
+async def test_a_reader_from_the_beginning_whose_history_fails_in_between_is_told_every_change_once(
+    serving: Serving, tmp_path: Path
+) -> None:
+    async with serving() as (_, stub):
+        await write(stub, 41)
+        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
+        recorded = positions(await told.rest())
+        with closing(sqlite3.connect(tmp_path / "one.history.db")) as connection:
+            connection.execute("ALTER TABLE entries RENAME TO away")
+            told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, from_beginning=True)
+            failed = (await told.until(lambda event: event.HasField("status")))[-1].status
+            connection.execute("ALTER TABLE away RENAME TO entries")
+        events = await told.until_synced()
+        told.cancel()
+    assert failed.reason != 0
+    assert positions(events) == recorded and len(recorded) == 41
+
+
+@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
+async def test_a_place_that_is_ahead_of_the_log_begins_anew(serving: Serving, mode: WatchMode.ValueType) -> None:
+    async with serving() as (_, stub):
+        await write(stub, 3)
+        token = token_of(await Told(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True).rest())
+        for wrong in (["~"], [*token.positions, "", ""]):
+            ahead = WatchToken(log=token.log, positions=wrong)
+            told = Told(stub, namespaces=[NAMESPACE], mode=mode, resume={NAMESPACE: ahead}, end_when_synced=True)
+            events = await told.rest()
+            assert next(kind for kind in kinds(events) if kind != "status") == "reset"
+            assert token_of(events) == token and (changes(events) or positions(events))
+
+
+@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
+async def test_readers_that_go_away_when_they_are_synced_leave_nothing_behind(serving: Serving, mode: WatchMode.ValueType) -> None:
+    async with serving() as (server, stub):
+        await write(stub, 20)
+
+        async def come_and_go() -> None:
+            told = Told(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True)
+            await told.until_synced()
+            told.cancel()
+
+        for _ in range(10):
+            await asyncio.gather(*(come_and_go() for _ in range(30)))
+        namespace = server.registry.get(NAMESPACE)
+        async with asyncio.timeout(PATIENCE):
+            while namespace.watchers or any(task.get_name().startswith("watch of") for task in asyncio.all_tasks()):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert not namespace._watching and not server.registry.history._listeners.get(NAMESPACE)  # type: ignore[union-attr]

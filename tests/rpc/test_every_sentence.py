@@ -1,0 +1,106 @@
+"""What the definitions say, where it was not so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tests.stubs import AsyncStub
+from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
+from topicpolicies.v1.service_pb2 import (
+    LIST_OPERATION_UNION,
+    GetPolicyRequest,
+    ListHistoryRequest,
+    ListPoliciesRequest,
+    UpdatePolicyRequest,
+    WatchPoliciesRequest,
+)
+
+from .conftest import TOPIC, Refusal, refused
+
+NAMESPACE = "public/default"
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_listing_goes_on_behind_topics_with_the_longest_names(stub: AsyncStub) -> None:
+    stem = f"persistent://{NAMESPACE}/"
+    topics = [stem + "\N{GRINNING FACE}" * (1_023 - len(stem)) + letter for letter in "ab"]
+    for topic in topics:
+        await stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=1)))
+    first = await stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE, page_size=1))
+    second = await stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE, page_size=1, page_token=first.next_page_token))
+    assert [document.topic for page in (first, second) for document in page.documents] == topics
+
+
+@pytest.mark.parametrize("mask", [["subscription_types_enabled"], []])
+@pytest.mark.parametrize("union", [False, True])
+async def test_a_negative_number_in_a_list_of_enums_is_one_that_is_not_known(stub: AsyncStub, mask: list[str], union: bool) -> None:
+    request = UpdatePolicyRequest(topic=TOPIC, update_mask=FieldMask(paths=mask))
+    request.policies.subscription_types_enabled.extend([1, -1, -2147483648])  # type: ignore[list-item]
+    if union:
+        request.list_operations["subscription_types_enabled"] = LIST_OPERATION_UNION
+    refusal = await refused(stub.UpdatePolicy(request))
+    assert (refusal.code, refusal.info.reason) == (INVALID, "UNKNOWN_ENUM_VALUE")
+
+
+@pytest.mark.parametrize("name", ["t\n/n/x", "t/n\n/x", "persistent://t/n\n/x"])
+async def test_a_name_with_a_newline_at_its_end_is_malformed(stub: AsyncStub, name: str) -> None:
+    assert (await refused(stub.GetPolicy(GetPolicyRequest(topic=name)))).violations == {"topic": "MALFORMED_NAME"}
+    namespace = name.removeprefix("persistent://").rpartition("/")[0]
+    assert (await refused(stub.ListPolicies(ListPoliciesRequest(namespace=namespace)))).violations == {"namespace": "MALFORMED_NAME"}
+
+
+async def test_every_violation_is_told_at_once_whoever_reads_it(stub: AsyncStub) -> None:
+    past = GetPolicyRequest(topic="nowhere", as_of_time=Timestamp(seconds=-1), scopes=[7])  # type: ignore[list-item]
+    assert set((await refused(stub.GetPolicy(past))).violations) == {"topic", "as_of_time", "scopes[0]"}
+    update = UpdatePolicyRequest(topic="nowhere", policies=TopicPolicies(max_producer_per_topic=1))
+    metadata = (("topicpolicies-actor", "x" * 257),)
+    assert set((await refused(stub.UpdatePolicy(update, metadata=metadata))).violations) == {"topic", "topicpolicies-actor"}
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        async for _ in stub.WatchPolicies(WatchPoliciesRequest(mode=9, bookmark_interval=Duration(seconds=-1, nanos=2_100_000_000))):  # type: ignore[arg-type]
+            pass
+    assert set(Refusal(caught.value).violations) == {"topics", "mode", "bookmark_interval"}
+    masked = UpdatePolicyRequest(topic=TOPIC, update_mask=FieldMask(paths=["nope"]))
+    for name in ("a", "b", "c", "d"):
+        masked.list_operations[name] = LIST_OPERATION_UNION
+    assert set((await refused(stub.UpdatePolicy(masked))).violations) == {"list_operations", "update_mask.paths[0]"}
+
+
+async def test_an_actor_of_the_requests_own_counts_whatever_the_metadata_say(stub: AsyncStub) -> None:
+    request = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), actor="ann")
+    assert (await stub.UpdatePolicy(request, metadata=(("topicpolicies-actor", "x" * 257),))).document.version
+
+
+@pytest.mark.parametrize("scopes", [[7, SCOPE_LOCAL], [7, 8], [9, 9]])
+async def test_a_number_that_is_no_scope_is_not_called_another_one(stub: AsyncStub, scopes: list[int]) -> None:
+    refusal = await refused(stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE, scopes=scopes)))  # type: ignore[arg-type]
+    assert set(refusal.violations.values()) == {"UNKNOWN_SCOPE"}
+
+
+async def test_several_violations_of_an_update_have_one_reason_however_it_is_masked(stub: AsyncStub) -> None:
+    policies = TopicPolicies(max_producer_per_topic=-1)
+    policies.retention_policies.retention_time_in_minutes = 1
+    for paths in (["max_producer_per_topic", "retention_policies"], []):
+        refusal = await refused(stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies, update_mask=FieldMask(paths=paths))))
+        assert (set(refusal.violations.values()), refusal.info.reason) == ({"NEGATIVE", "HALF_OBJECT"}, "INVALID_UPDATE")
+
+
+@pytest.mark.parametrize("paths", [["subscription_policies"], []])
+async def test_what_has_very_many_entries_is_refused_before_anything_is_built(stub: AsyncStub, paths: list[str]) -> None:
+    request = UpdatePolicyRequest(topic=TOPIC, update_mask=FieldMask(paths=paths))
+    for number in range(30_000):
+        request.policies.subscription_policies[f"{number:x}"].dispatch_rate.dispatch_throttling_rate_in_msg = 1
+    waiting = asyncio.ensure_future(stub.UpdatePolicy(request))
+    refusal = await refused(waiting)
+    assert (refusal.code, refusal.info.reason) == (INVALID, "TOO_MANY_ELEMENTS")
+    assert refusal.violations == {"policies.subscription_policies": "TOO_MANY_ELEMENTS"}
+
+
+async def test_topic_and_namespace_exclude_each_other(stub: AsyncStub) -> None:
+    refusal = await refused(stub.ListHistory(ListHistoryRequest(topic=TOPIC, namespace=NAMESPACE)))
+    assert refusal.violations == {"topic": "CONTRADICTION"}

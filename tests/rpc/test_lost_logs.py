@@ -1,0 +1,79 @@
+"""What a watch tells while the log of one of its namespaces can't be followed, on simulated time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from google.protobuf.duration_pb2 import Duration
+
+from tests.namespaces.bench import NAMESPACE, Bench, simulate
+from topicpolicies.v1 import errors_pb2, service_pb2
+from topicpolicies_server.core import documents
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.rpc.part import Desk
+from topicpolicies_server.rpc.watches import read_watch
+from topicpolicies_server.rpc.watching import WatchStream
+
+OTHER = "acme/other"
+UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
+
+
+class Reader:
+    """Reads a watch of two namespaces, and notes when it was told what."""
+
+    def __init__(self, bench: Bench) -> None:
+        request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
+        self._loop = bench.loop
+        self._stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 10, 10.0), asyncio.Event())
+        self._told: list[tuple[float, service_pb2.WatchEvent]] = []
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Reads meanwhile."""
+        task = self._loop.create_task(self._read())
+        yield
+        assert not task.done(), "the stream goes on"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._stream.close()
+
+    def told(self, namespace: str, kind: str, since: float) -> list[service_pb2.WatchEvent]:
+        """The events of one kind since then."""
+        return [event for at, event in self._told if at >= since and event.namespace == namespace and event.WhichOneof("content") == kind]
+
+    async def _read(self) -> None:
+        async with contextlib.aclosing(self._stream.messages()) as messages:
+            async for message in messages:
+                self._told += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
+
+
+def test_a_namespace_whose_log_is_lost_falls_silent_and_says_why_and_the_others_do_not() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        reader = Reader(bench)
+        async with reader.reading():
+            await asyncio.sleep(5.5)
+            assert len(reader.told(NAMESPACE, "bookmark", 2)) >= 3 <= len(reader.told(OTHER, "bookmark", 2))
+            bench.log.refusals = [UNREACHABLE] * 1_000
+            bench.opened.lose(UNREACHABLE)
+            lost = bench.loop.time()
+            await asyncio.sleep(120)
+            assert reader.told(NAMESPACE, "bookmark", lost) == []
+            assert len(reader.told(OTHER, "bookmark", lost)) >= 110
+            states = [event.status for event in reader.told(NAMESPACE, "status", lost)]
+            assert states[-1].state == service_pb2.NAMESPACE_STATE_FAILED
+            assert {state.reason for state in states} == {errors_pb2.ERROR_REASON_LOG_UNREACHABLE}, "each says why"
+            bench.log.refusals.clear()
+            found = bench.loop.time()
+            await asyncio.sleep(60)
+            (ready,) = reader.told(NAMESPACE, "status", found)[-1:]
+            assert (ready.status.state, ready.status.reason) == (service_pb2.NAMESPACE_STATE_READY, errors_pb2.ERROR_REASON_UNSPECIFIED)
+            confirmed = [event.bookmark.confirmed_time.ToMilliseconds() for event in reader.told(NAMESPACE, "bookmark", found)]
+            assert confirmed == sorted(confirmed) and len(confirmed) > 10
+            assert bench.loop.milliseconds() - confirmed[-1] <= 2_000
+            assert not reader.told(NAMESPACE, "reset", 0), "it is the same log"
+
+    simulate(scenario)

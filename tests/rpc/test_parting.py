@@ -1,0 +1,28 @@
+"""What a watch is told of its places when the server stops."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from topicpolicies_server.core.documents import wire
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.watch import Mode, Token
+from topicpolicies_server.rpc.part import Desk, Part
+from topicpolicies_server.rpc.watches import Watch
+
+
+class Registry:
+    """What a part asks while it has no namespace."""
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return 1_000
+
+
+async def test_a_part_with_something_left_to_tell_names_no_place_behind_it() -> None:
+    watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.ENTRIES, {}, True, False, False, 10.0)
+    part = Part(Desk(cast("Any", Registry()), wire), "acme/orders", watch, lambda: None)
+    part._sync(Token("log", ("b1",)))
+    assert part.parting() is None, "its SYNCED waits"
+    assert len(list(part.take())) == 1
+    assert part.parting() is not None

@@ -1,0 +1,353 @@
+"""Watches over real gRPC: snapshots, changes, places to resume from, resets, and what is told while a log is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import errors_pb2, service_pb2
+from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
+from topicpolicies.v1.service_pb2 import (
+    WATCH_MODE_ENTRIES,
+    WATCH_MODE_EVERY,
+    WATCH_MODE_LATEST,
+    DeletePolicyRequest,
+    UpdatePolicyRequest,
+    UpdatePolicyResponse,
+    WatchToken,
+)
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.history import file
+from topicpolicies_server.history.entries import Gap, GapReason, Stream
+from topicpolicies_server.rpc.part import Part
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, Refusal
+from .watching import Told, changes, kinds, token_of
+
+NAMESPACE = "public/default"
+MODES = (WATCH_MODE_LATEST, WATCH_MODE_EVERY)
+QUIET = f"{TOPIC}-quiet"
+
+
+async def update(stub: AsyncStub, value: int, topic: str = TOPIC, **more: object) -> UpdatePolicyResponse:
+    policies = TopicPolicies(max_producer_per_topic=value)
+    return await stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=policies, **more))  # type: ignore[arg-type]
+
+
+Serving = Callable[..., AbstractAsyncContextManager[AsyncStub]]
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Serving:
+    """Starts a server with a history and a ring of 16 changes, each time on the same files."""
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
+        listen=parse_address("127.0.0.1:0"),
+        history=HistoryConfig(path=tmp_path / "history.db"),
+        limits=replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0, max_every_backlog_changes=16),
+    )
+
+    @asynccontextmanager
+    async def start(history: bool = True) -> AsyncIterator[AsyncStub]:
+        chosen = config if history else replace(config, history=None)
+        async with Server(chosen) as server, grpc.aio.insecure_channel(server.address) as channel:
+            yield async_stub(channel)
+
+    return start
+
+
+# What is told
+
+
+async def test_a_watch_gives_snapshot_synced_and_changes_and_says_absent(stub: AsyncStub) -> None:
+    first = await update(stub, 1)
+    told = Told(stub, topics=[TOPIC, f"{TOPIC}-absent"], scopes=[SCOPE_LOCAL])
+    events = [event for event in await told.until_synced() if not event.HasField("status")]
+    found = [(change.document.topic, change.document.HasField("policies"), change.position) for change in changes(events)]
+    assert found == [(TOPIC, True, first.document.version), (f"{TOPIC}-absent", False, "")]
+    assert token_of(events).positions == [first.document.version] and {event.namespace for event in events} == {NAMESPACE}
+    second = await update(stub, 2, actor="alice", reason="more are coming")
+    change = await told.change()
+    assert (change.document, change.previous_version) == (second.document, first.document.version)
+    assert (change.origin.actor, change.origin.reason) == ("alice", "more are coming")
+    assert list(change.origin.update_mask.paths) == ["max_producer_per_topic"] and not change.HasField("previous")
+    assert change.origin.event.topic_policies_event.topic == "orders"
+    gone = await stub.DeletePolicy(DeletePolicyRequest(topic=TOPIC))
+    assert (await told.change()).document == gone.document
+    told.cancel()
+
+
+async def test_changes_have_the_document_before_where_that_is_asked_for(stub: AsyncStub) -> None:
+    told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, include_previous=True)
+    plain = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY)
+    await asyncio.gather(told.until_synced(), plain.until_synced())
+    first, second = await update(stub, 1), await update(stub, 2)
+    made = [await told.change() for _ in range(2)]
+    assert [change.previous.HasField("policies") for change in made] == [False, True]
+    assert (made[1].previous, made[1].document) == (first.document, second.document)
+    assert [(await plain.change()).HasField("previous") for _ in range(2)] == [False, False]
+    told.cancel()
+    plain.cancel()
+
+
+async def test_a_snapshot_comes_in_few_messages(stub: AsyncStub) -> None:
+    await asyncio.gather(*(update(stub, 1, f"{TOPIC}-{number}") for number in range(500)))
+    told = Told(stub, namespaces=[NAMESPACE], end_when_synced=True)
+    events = await told.rest()
+    assert len(changes(events)) == 500 and kinds(events)[-1] == "bookmark"
+    assert told.messages < 20
+
+
+async def test_a_watch_resumes_where_it_stood_without_gap_or_repetition(stub: AsyncStub) -> None:
+    await update(stub, 1)
+    for mode in MODES:
+        synced = await Told(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True).rest()
+        made = [(await update(stub, value + 10 * mode)).document for value in range(2, 6)]
+        expected = made if mode == WATCH_MODE_EVERY else made[-1:]
+        events = await Told(stub, namespaces=[NAMESPACE], mode=mode, resume={NAMESPACE: token_of(synced)}, end_when_synced=True).rest()
+        assert [change.document for change in changes(events)] == expected and "reset" not in kinds(events)
+
+
+async def test_bookmarks_come_on_a_timer_without_traffic_and_say_as_of_when(stub: AsyncStub) -> None:
+    await update(stub, 1)
+    told = Told(stub, topics=[QUIET], bookmark_interval=Duration(seconds=1))
+    synced = (await told.until_synced())[-1].bookmark
+    other = await update(stub, 2)
+    events = await told.until(lambda event: list(event.bookmark.token.positions) == [other.document.version])
+    assert events[-1].bookmark.kind == service_pb2.BOOKMARK_KIND_TIMER
+    assert events[-1].bookmark.confirmed_time.ToMilliseconds() > synced.confirmed_time.ToMilliseconds()
+    told.cancel()
+
+
+async def test_a_watcher_that_never_reads_delays_nobody(stub: AsyncStub) -> None:
+    stuck = [stub.WatchPolicies(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode)) for mode in MODES]
+    told = Told(stub, namespaces=[NAMESPACE])
+    await told.until_synced()
+    for value in range(1, 301):
+        await update(stub, value)
+    while (await told.change()).document.policies.max_producer_per_topic != 300:
+        pass
+    told.cancel()
+    for call in stuck:
+        call.cancel()
+
+
+# Resets
+
+
+async def test_a_token_that_does_not_serve_resets_its_namespace_and_no_other(stub: AsyncStub) -> None:
+    other = "public/other"
+    here, there = await update(stub, 1), await update(stub, 2, f"persistent://{other}/orders")
+    good = token_of(await Told(stub, namespaces=[other], end_when_synced=True).rest())
+    resume = {NAMESPACE: WatchToken(log="another", positions=["21"]), other: good}
+    events = await Told(stub, namespaces=[NAMESPACE, other], resume=resume, end_when_synced=True).rest()
+    mine = [event for event in events if event.namespace == NAMESPACE]
+    assert kinds(mine) == ["reset", "change", "bookmark"]
+    assert mine[0].reset.reason == errors_pb2.ERROR_REASON_TOKEN_OUT_OF_RANGE and "snapshot" in mine[0].reset.message
+    assert mine[1].change.document == here.document
+    assert kinds([event for event in events if event.namespace == other]) == ["bookmark"]
+    assert there.document.version in good.positions
+
+
+async def test_an_empty_token_begins_with_a_snapshot_and_no_reset(stub: AsyncStub) -> None:
+    await update(stub, 1)
+    events = await Told(stub, namespaces=[NAMESPACE], resume={NAMESPACE: WatchToken()}, end_when_synced=True).rest()
+    assert kinds(events) == ["change", "bookmark"]
+
+
+async def test_a_watch_goes_on_after_a_restart_of_the_server_from_its_token(serving: Serving) -> None:
+    async with serving() as stub:
+        await update(stub, 1)
+        token = token_of(await Told(stub, namespaces=[NAMESPACE], end_when_synced=True).rest())
+        await update(stub, 2)
+    async with serving() as stub:
+        third = await update(stub, 3)
+        for mode in MODES:
+            events = await Told(stub, namespaces=[NAMESPACE], mode=mode, resume={NAMESPACE: token}, end_when_synced=True).rest()
+            expected = [3] if mode == WATCH_MODE_LATEST else [2, 3]
+            assert [change.document.policies.max_producer_per_topic for change in changes(events)] == expected
+            assert "reset" not in kinds(events) and token_of(events).positions == [third.document.version]
+
+
+# Every change, however far behind
+
+
+async def test_every_change_is_told_from_the_history_where_the_ring_has_passed(serving: Serving) -> None:
+    async with serving() as stub:
+        await update(stub, 0)
+        token = token_of(await Told(stub, namespaces=[NAMESPACE], end_when_synced=True).rest())
+        for value in range(1, 51):
+            await update(stub, value)
+        told = Told(stub, topics=[TOPIC], mode=WATCH_MODE_EVERY, resume={NAMESPACE: token}, include_previous=True)
+        events = await told.until_synced()
+        values = [
+            (change.previous.policies.max_producer_per_topic, change.document.policies.max_producer_per_topic) for change in changes(events)
+        ]
+        assert values == [(value - 1, value) for value in range(1, 51)] and "reset" not in kinds(events)
+        await update(stub, 51)
+        assert (await told.change()).document.policies.max_producer_per_topic == 51
+        told.cancel()
+
+
+async def test_a_reader_of_every_change_that_stops_reading_for_a_while_misses_nothing(serving: Serving) -> None:
+    async with serving() as stub:
+        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY)
+        await told.until_synced()
+        big = "x" * 20_000
+        for value in range(1, 401):
+            policies = TopicPolicies(max_producer_per_topic=value)
+            policies.entry_filters.entry_filter_names = big
+            await stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies))
+        await update(stub, 401)
+        events = await told.until(lambda event: event.change.document.policies.max_producer_per_topic == 401)
+        assert [change.document.policies.max_producer_per_topic for change in changes(events)] == list(range(1, 402))
+        assert "reset" not in kinds(events)
+        told.cancel()
+
+
+async def test_changes_of_other_topics_never_leave_a_watch_of_every_change_behind(serving: Serving) -> None:
+    async with serving(history=False) as stub:
+        told = Told(stub, topics=[QUIET], mode=WATCH_MODE_EVERY)
+        await told.until_synced()
+        for value in range(100):
+            await update(stub, value)
+        quiet = await update(stub, 1, QUIET)
+        events = await told.until(lambda event: event.HasField("change"))
+        assert events[-1].change.document == quiet.document and "reset" not in kinds(events)
+        told.cancel()
+
+
+async def test_where_events_are_gone_it_is_said(serving: Serving) -> None:
+    async with serving(history=False) as stub:
+        await update(stub, 0)
+        token = token_of(await Told(stub, namespaces=[NAMESPACE], end_when_synced=True).rest())
+        for value in range(1, 51):
+            await update(stub, value)
+        events = await Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, resume={NAMESPACE: token}, end_when_synced=True).rest()
+        assert kinds(events) == ["reset", "change", "bookmark"]
+        assert events[0].reset.reason == errors_pb2.ERROR_REASON_EVENTS_GONE
+
+
+async def test_the_history_is_a_stream_from_the_beginning_or_from_a_token_with_following_or_without(serving: Serving) -> None:
+    async with serving() as stub:
+        for value in range(1, 31):
+            await update(stub, value)
+        everything = await Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, end_when_synced=True).rest()
+        entries = [event.entry for event in everything if event.HasField("entry")]
+        assert [entry.document.policies.max_producer_per_topic for entry in entries] == list(range(1, 31))
+        assert [entry.previous.policies.max_producer_per_topic for entry in entries] == list(range(30))
+        assert kinds(everything)[-1] == "bookmark" and token_of(everything).positions == [entries[-1].position]
+        middle = WatchToken(log=token_of(everything).log, positions=[entries[14].position])
+        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, resume={NAMESPACE: middle})
+        assert len(await told.until_synced()) == 16
+        gone = await stub.DeletePolicy(DeletePolicyRequest(topic=TOPIC))
+        event = (await told.until(lambda event: event.HasField("entry")))[-1]
+        assert event.entry.document == gone.document and event.entry.kind == service_pb2.HISTORY_KIND_DELETE
+        told.cancel()
+
+
+async def test_a_bookmark_stands_where_the_history_goes_on_with_another_log(serving: Serving, tmp_path: Path) -> None:
+    async with serving() as stub:
+        first = [await update(stub, value) for value in (1, 2, 3)]
+    (tmp_path / "policies.db").unlink()
+    async with serving() as stub:
+        await update(stub, 4)
+        events = await Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, end_when_synced=True).rest()
+        assert kinds(events) == ["bookmark", "entry", "entry", "entry", "bookmark", "gap", "entry", "bookmark"]
+        old, new = (events[index].bookmark for index in (0, 4))
+        assert old.kind == new.kind == service_pb2.BOOKMARK_KIND_TIMER and not old.token.positions and not new.token.positions
+        assert old.token.log != new.token.log == token_of(events).log
+        assert old.confirmed_time.ToSeconds() == new.confirmed_time.ToSeconds() == 0
+        last = WatchToken(log=old.token.log, positions=[first[-1].version])
+        for token, rest in ((last, kinds(events)[4:]), (new.token, kinds(events)[5:])):
+            told = await Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, resume={NAMESPACE: token}, end_when_synced=True).rest()
+            assert kinds(told) == rest, "as if it had not been interrupted"
+
+
+async def test_the_history_goes_on_from_a_listing_of_a_log_that_it_has_nothing_of(serving: Serving) -> None:
+    async with serving() as stub:
+        token = (await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE))).token
+        assert token.log
+        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, resume={NAMESPACE: token})
+        assert kinds(await told.until_synced()) == ["bookmark"]
+        await update(stub, 1)
+        assert (await told.next()).entry.document.policies.max_producer_per_topic == 1
+        told.cancel()
+
+
+async def test_a_gap_behind_all_events_is_told_once(serving: Serving, tmp_path: Path) -> None:
+    async with serving() as stub:
+        await update(stub, 1)
+    connection = file.connect(tmp_path / "history.db")
+    (log,) = {log for log, _ in file.marks(connection, NAMESPACE).streams}
+    hole = Stream(NAMESPACE, log, 0), "~"
+    file.add_gap(connection, file.namespace_id(connection, NAMESPACE), Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,)))
+    connection.close()
+    async with serving() as stub:
+        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES)
+        events = [event for event in await told.until_synced() if not event.HasField("status")]
+        assert kinds(events) == ["bookmark", "entry", "gap", "bookmark"]
+        for value in (2, 3):
+            await update(stub, value)
+            events = await told.until(lambda event: event.HasField("entry"))
+            assert not [event for event in events if event.HasField("gap")]
+        told.cancel()
+
+
+async def test_every_change_from_the_beginning(serving: Serving) -> None:
+    async with serving() as stub:
+        for value in range(1, 31):
+            await update(stub, value)
+        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, from_beginning=True)
+        events = await told.until_synced()
+        assert [change.document.policies.max_producer_per_topic for change in changes(events)] == list(range(1, 31))
+        last = await update(stub, 31)
+        assert (await told.change()).document == last.document
+        told.cancel()
+
+
+@pytest.mark.parametrize("mode", [WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
+async def test_the_beginning_of_a_namespace_without_events_is_its_end(serving: Serving, mode: service_pb2.WatchMode.ValueType) -> None:
+    async with serving() as stub:
+        told = Told(stub, namespaces=[NAMESPACE], mode=mode, from_beginning=True)
+        assert kinds(await told.until_synced())[-1] == "bookmark"
+        first = await update(stub, 1)
+        event = (await told.until(lambda event: event.HasField("change") or event.HasField("entry")))[-1]
+        assert first.document in (event.change.document, event.entry.document)
+        told.cancel()
+
+
+async def test_a_reset_says_what_follows_in_its_mode(serving: Serving) -> None:
+    async with serving() as stub:
+        await update(stub, 1)
+        elsewhere = {NAMESPACE: WatchToken(log="elsewhere", positions=[""])}
+        for mode, follows in ((WATCH_MODE_EVERY, "A snapshot follows."), (WATCH_MODE_ENTRIES, "What the history has follows.")):
+            events = await Told(stub, namespaces=[NAMESPACE], mode=mode, resume=elsewhere, end_when_synced=True).rest()
+            assert kinds(events)[0] == "reset" and events[0].reset.message.endswith(follows)
+
+
+async def test_a_watch_that_fails_in_a_way_that_nobody_thought_of_ends(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_: object) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(Part, "_follow", fail)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await Told(stub, namespaces=[NAMESPACE]).rest()
+    assert Refusal(caught.value).info.reason == "INTERNAL"
+
+
+async def test_without_a_history_entries_are_refused(serving: Serving) -> None:
+    async with serving(history=False) as stub:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES).rest()
+        refusal = Refusal(caught.value)
+        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "HISTORY_OFF")

@@ -1,0 +1,74 @@
+"""What a watch tells, taken out of its batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from tests.stubs import AsyncStub
+from topicpolicies.v1.service_pb2 import BOOKMARK_KIND_SYNCED, PolicyChange, WatchEvent, WatchPoliciesRequest, WatchToken
+
+PATIENCE = 30.0
+
+
+class Told:
+    """One stream, event by event."""
+
+    def __init__(self, stub: AsyncStub, request: WatchPoliciesRequest | None = None, **selection: Any) -> None:
+        """Watches what a request says, or what these fields of one do."""
+        self.call = stub.WatchPolicies(request if request is not None else WatchPoliciesRequest(**selection))
+        self.messages = 0
+        """Batches that were read."""
+        self._events = self._each()
+
+    async def next(self) -> WatchEvent:
+        """The next event."""
+        async with asyncio.timeout(PATIENCE):
+            return await anext(self._events)
+
+    async def until(self, holds: Callable[[WatchEvent], bool]) -> list[WatchEvent]:
+        """The events up to and including the first for which this holds."""
+        found = []
+        while True:
+            found.append(await self.next())
+            if holds(found[-1]):
+                return found
+
+    async def until_synced(self) -> list[WatchEvent]:
+        """The events up to and including SYNCED."""
+        return await self.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_SYNCED)
+
+    async def change(self) -> PolicyChange:
+        """The next change, past all else."""
+        return (await self.until(lambda event: event.HasField("change")))[-1].change
+
+    async def rest(self) -> list[WatchEvent]:
+        """The events up to the end of the stream."""
+        async with asyncio.timeout(PATIENCE):
+            return [event async for event in self._events]
+
+    def cancel(self) -> None:
+        """Ends it."""
+        self.call.cancel()
+
+    async def _each(self) -> AsyncIterator[WatchEvent]:
+        async for message in self.call:
+            self.messages += 1
+            for event in message.events:
+                yield event
+
+
+def changes(events: list[WatchEvent]) -> list[PolicyChange]:
+    """The changes among events."""
+    return [event.change for event in events if event.HasField("change")]
+
+
+def kinds(events: list[WatchEvent]) -> list[str]:
+    """What events are, by the names of their contents."""
+    return [event.WhichOneof("content") or "" for event in events]
+
+
+def token_of(events: list[WatchEvent]) -> WatchToken:
+    """The token of the last event, a bookmark."""
+    return events[-1].bookmark.token
