@@ -1,0 +1,44 @@
+"""The examples of what an update does to a document, which all clients run against a server, are what the core does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import ParseDict
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import ListOperation
+from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.documents import Settings, join, split
+from topicpolicies_server.core.errors import PolicyError, Violation
+
+EXAMPLES = json.loads((Path(__file__).parents[2] / "clients" / "vectors" / "apply.json").read_text())
+
+
+def policies(form: dict[str, Any] | None) -> TopicPolicies | None:
+    return None if form is None else ParseDict(form, TopicPolicies())
+
+
+def updated(before: Settings | None, example: dict[str, Any]) -> tuple[Settings | None, set[str]]:
+    """The document after an update, and the reasons why it is refused."""
+    operations = {path: ListOperation.Value(name) for path, name in example.get("listOperations", {}).items()}
+    try:
+        change = compile_change(policies(example["policies"]), example.get("mask", []), operations)
+    except PolicyError as error:
+        return before, {violation.reason for violation in error.violations}
+    violations: list[Violation] = []
+    after = change.applied(before, violations)
+    return (None if before is None and not after else after), {violation.reason for violation in violations}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["name"])
+def test_an_update_does_what_the_examples_say(example: dict[str, Any]) -> None:
+    document = policies(example["document"])
+    after, reasons = updated(None if document is None else split(document), example)
+    if "reason" in example:
+        assert reasons == {example["reason"]}
+    else:
+        assert (None if after is None else join(after), reasons) == (policies(example["after"]), set())
