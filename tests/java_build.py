@@ -84,13 +84,14 @@ def _run(command: list[str], environment: Mapping[str, str] | None) -> subproces
 
 
 def _built(module: str) -> Path:
-    stamp = _home() / "built"
+    stamp = SOURCES / "target" / "built"
     jar = SOURCES / module / "target" / f"topicpolicies-{module}-0.1.0.jar"
     with _alone():
         wanted = _fingerprint()
         if not (jar.is_file() and stamp.is_file() and stamp.read_text() == wanted):
             stamp.unlink(missing_ok=True)
             _maven("--quiet", "-DskipTests", "clean", "package")
+            stamp.parent.mkdir(exist_ok=True)
             stamp.write_text(wanted)
     return jar
 
