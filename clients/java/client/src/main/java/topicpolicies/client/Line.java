@@ -1,6 +1,7 @@
 package topicpolicies.client;
 
 import io.grpc.Channel;
+import io.grpc.ClientInterceptors;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
@@ -156,7 +157,7 @@ final class Line implements AutoCloseable {
     }
 
     private TopicPoliciesServiceStub stubOn(Channel channel) {
-        TopicPoliciesServiceStub made = TopicPoliciesServiceGrpc.newStub(channel);
+        TopicPoliciesServiceStub made = TopicPoliciesServiceGrpc.newStub(ClientInterceptors.intercept(channel, new CancelAfterStart()));
         Metadata metadata = new Metadata();
         if (!options.actor().isEmpty()) {
             metadata.put(Connection.ACTOR, options.actor());

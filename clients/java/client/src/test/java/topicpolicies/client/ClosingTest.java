@@ -14,11 +14,14 @@ import io.grpc.ClientInterceptors;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -32,6 +35,9 @@ import org.junit.jupiter.api.Timeout;
 import topicpolicies.v1.GetPolicyRequest;
 import topicpolicies.v1.GetPolicyResponse;
 import topicpolicies.v1.TopicPolicies;
+import topicpolicies.v1.TopicPoliciesServiceGrpc;
+import topicpolicies.v1.WatchPoliciesRequest;
+import topicpolicies.v1.WatchPoliciesResponse;
 
 /** What becomes of calls that are under way when their client is closed. */
 @Timeout(60)
@@ -154,6 +160,60 @@ final class ClosingTest extends ClosedAfterwards {
             watching.join();
             assertTrue(begun.get() == null || begun.get().isEnded(), "in turn " + turn);
         }
+    }
+
+    @Test
+    void aCallThatIsCancelledWhileItIsStartedIsCancelledOnceItWasStarted() throws Exception {
+        List<String> happened = new CopyOnWriteArrayList<>();
+        CountDownLatch starting = new CountDownLatch(1);
+        CountDownLatch cancelled = new CountDownLatch(1);
+        Channel slow = new Channel() {
+            @Override
+            public <Q, A> ClientCall<Q, A> newCall(MethodDescriptor<Q, A> method, CallOptions options) {
+                return new ClientCall<>() {
+                    @Override
+                    public void start(Listener<A> listener, Metadata headers) {
+                        starting.countDown();
+                        try {
+                            cancelled.await();
+                        } catch (InterruptedException stopped) {
+                            Thread.currentThread().interrupt();
+                        }
+                        happened.add("started");
+                    }
+
+                    @Override
+                    public void cancel(String message, Throwable cause) {
+                        happened.add(message);
+                    }
+
+                    @Override
+                    public void request(int messages) { }
+
+                    @Override
+                    public void halfClose() { }
+
+                    @Override
+                    public void sendMessage(Q message) { }
+                };
+            }
+
+            @Override
+            public String authority() {
+                return "nobody";
+            }
+        };
+        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = ClientInterceptors.intercept(slow, new CancelAfterStart())
+                .newCall(TopicPoliciesServiceGrpc.getWatchPoliciesMethod(), CallOptions.DEFAULT);
+        Thread starter = new Thread(() -> call.start(new ClientCall.Listener<>() { }, new Metadata()));
+        starter.start();
+        starting.await();
+        call.cancel("once", null);
+        call.cancel("twice", null);
+        cancelled.countDown();
+        starter.join();
+        call.cancel("later", null);
+        assertEquals(List.of("started", "once", "later"), happened);
     }
 
     @Test
