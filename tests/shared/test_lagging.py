@@ -173,16 +173,19 @@ async def test_an_end_that_a_broker_keeps_from_readers_is_come_to(place: Place) 
     await place.lagging.set(topic, None)
     await asyncio.to_thread(place.admin.compact_change_events, place.namespace)
     await asyncio.to_thread(place.admin.call, "PUT", f"namespaces/{place.namespace}/unload")
-    deadline = time.monotonic() + 60
-    answer: Result | None = None
-    while answer is None:
+    assert (await once_back(place.lagging, topic, None)).outcome is Outcome.UNCHANGED
+    assert (await once_back(place.other, topic, 5)).outcome is Outcome.APPLIED
+
+
+async def once_back(sidecar: Sidecar, topic: str, value: int | None) -> Result:
+    """The answer to an update by a sidecar whose log may be on its way back after an unload; within 60 s there is one."""
+    deadline, request_id = time.monotonic() + 60, uuid.uuid4().hex
+    while True:
         try:
-            answer = await place.lagging.set(topic, None)
-        except PolicyError as error:  # the log is on its way back
-            assert error.kind is Kind.UNAVAILABLE and time.monotonic() < deadline
+            return await sidecar.set(topic, value, request_id=request_id)
+        except PolicyError as error:
+            assert error.kind is Kind.UNAVAILABLE and time.monotonic() < deadline, error.message
             await asyncio.sleep(0.2)
-    assert answer.outcome is Outcome.UNCHANGED
-    assert (await place.other.set(topic, 5)).outcome is Outcome.APPLIED
 
 
 async def test_what_was_known_of_a_log_that_was_deleted_is_no_answer_any_more(place: Place) -> None:
