@@ -47,6 +47,10 @@ class Token(NamedTuple):
     left_out: str = ""
     """Names the topics that were left out because their policies are disabled; empty: none were."""
 
+    def widened(self, partitions: int) -> Token:
+        """The same place in a log that has so many partitions, or more, by now."""
+        return self._replace(positions=(*self.positions, *[""] * (partitions - len(self.positions))))
+
 
 class Selection(NamedTuple):
     """What a watcher wants of a namespace."""
@@ -186,8 +190,7 @@ class WatchHub:
             OutOfRange: the token can't be resumed from.
         """
         if token is not None:
-            missing = len(self._token.positions) - len(token.positions)
-            token = token._replace(positions=(*token.positions, *[""] * missing))
+            token = token.widened(len(self._token.positions))
             self._check(token, mode)
         watcher = Watcher(self, selection, mode, token, wake)
         if selection.topics is None:
@@ -243,10 +246,9 @@ class WatchHub:
         """Whether a token of this log names more partitions than there are, or, where nobody else writes, a place behind its end."""
         if token.log != self._token.log:
             return False
-        missing = len(self._token.positions) - len(token.positions)
-        if missing < 0:
+        if len(token.positions) > len(self._token.positions):
             return True
-        return self.view.context.sole_writer and self.behind(token._replace(positions=(*token.positions, *[""] * missing)))
+        return self.view.context.sole_writer and self.behind(token.widened(len(self._token.positions)))
 
     def behind(self, token: Token) -> bool:
         """Whether the view has yet to reach a token (of a faster sidecar on the same log)."""

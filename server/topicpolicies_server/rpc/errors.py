@@ -34,17 +34,13 @@ def code(error: PolicyError) -> grpc.StatusCode:
 
 def status(error: PolicyError) -> Status:
     """The error as a message inside an answer."""
-    return Status(code=_number(error), message=error.message, details=_details(error))
+    number: int = code(error).value[0]
+    return Status(code=number, message=error.message, details=_details(error))
 
 
 def trailing_metadata(error: PolicyError) -> tuple[tuple[str, bytes], ...]:
     """The error's details as the trailing metadata of a call."""
-    return ((DETAILS_KEY, Status(code=_number(error), message=error.message, details=_details(error)).SerializeToString()),)
-
-
-def _number(error: PolicyError) -> int:
-    number: int = _CODES[error.kind].value[0]
-    return number
+    return ((DETAILS_KEY, status(error).SerializeToString()),)
 
 
 def _details(error: PolicyError) -> list[Any]:

@@ -30,16 +30,15 @@ from typing import NamedTuple
 
 from topicpolicies.v1 import service_pb2
 
-from ..core.errors import Kind, PolicyError
+from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.reasons import Reason
 from ..core.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher
 from ..history.entries import Gap
 from ..history.following import Elsewhere, Place, Recorded, Stretch
-from ..history.history import History
 from ..namespaces.namespace import Namespace, Phase
 from ..namespaces.registry import Registry
-from . import answers, recorded
+from . import answers, histories, recorded
 from .answers import number
 from .switches import Board, Switchboard
 from .watches import Watch
@@ -360,7 +359,7 @@ class Part:
         Raises:
             PolicyError: the history can't be read.
         """
-        history = self._history()
+        history = histories.of(self._desk.registry)
         place = Place(self._token.log, self._token.positions) if self._token is not None else Place("", ())
         log = place.log
         """Of which the reader takes what it is told."""
@@ -435,13 +434,7 @@ class Part:
             self._tell(answers.watched(self.name, _ENTRY, recorded.entry(entry, piece.partition)))
 
     async def _stretch(self, place: Place) -> Stretch:
-        return await self._history().stretch(self.name, place, _STRETCH)
-
-    def _history(self) -> History:
-        if self._desk.registry.history is None:
-            problem = "This server keeps no history: start it with --history FILE, or ask one that does."
-            raise PolicyError(Kind.FAILED_PRECONDITION, Reason.HISTORY_OFF, problem)
-        return self._desk.registry.history
+        return await histories.of(self._desk.registry).stretch(self.name, place, _STRETCH)
 
     # --- what it tells --------------------------------------------------------------------------------------------
 

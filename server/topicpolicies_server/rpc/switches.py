@@ -1,7 +1,7 @@
 """Which topics of the watched namespaces have their policies disabled (``cluster/disabling``): watches leave them out, and so do listings.
 
-What a stream has told holds for one set of such topics. When a topic leaves or enters it, streams that tell of the topic end, and begin
-again with a snapshot; and tokens name the set (``Board.mark``), so that nobody resumes where another one held.
+What a watch has told of a namespace holds for one set of such topics. When a topic leaves or enters it, what was told of the topic's
+namespace is reset, and a snapshot follows; and tokens name the set (``Board.mark``), so that nobody resumes where another one held.
 
 Nobody tells when the property changes, so it is looked at again and again while somebody watches: as often as its facts are refreshed,
 but at no more than ``_PER_SECOND`` topics a second in all namespaces together. A topic is told of only when it was looked at. Where there
