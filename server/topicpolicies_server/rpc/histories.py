@@ -5,9 +5,6 @@ The documents of an entry go into its answer as the bytes that the history keeps
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import time
 from typing import NamedTuple
 
@@ -25,9 +22,9 @@ from ..history.entries import MOST_MS
 from ..history.history import History
 from ..history.questions import LAST, Place, Question
 from ..namespaces.registry import Registry
-from . import recorded
+from . import page_tokens, recorded
 from .answers import document, number
-from .problems import MOST_ACTOR, MOST_TOKEN, Problems, read_scopes, read_topic
+from .problems import MOST_ACTOR, Problems, read_scopes, read_topic
 
 _FUTURE_MS = 60_000
 """So much later than the present a time may be, because clocks differ; it means the present then."""
@@ -87,7 +84,7 @@ def read_question(message: service_pb2.ListHistoryRequest) -> Question:
         None,
         most,
     )
-    after = _place(question, message.page_token, problems) if message.page_token else None
+    after = page_tokens.read(_asked(question), message.page_token, _place, problems)
     problems.check()
     return question._replace(after=after)
 
@@ -124,7 +121,8 @@ async def list_history(registry: Registry, question: Question, *, followed: bool
         except PolicyError:  # what is recorded can be told all the same
             followed = False
     page = await history.page(question)
-    token = _token(question, page.entries[-1].place) if page.more else ""
+    last = page.entries[-1].place if page.more else None
+    token = page_tokens.write(_asked(question), f"{last.at}.{last.id}") if last is not None else ""
     rest = service_pb2.ListHistoryResponse(next_page_token=token, gaps=map(recorded.gap, page.gaps), following=followed)
     entries = (record(_ENTRIES, recorded.entry(entry, page.partitions.get(entry.stream, 0))) for entry in page.entries)
     return b"".join(entries) + rest.SerializeToString()
@@ -158,29 +156,17 @@ def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: 
     return found
 
 
-def _token(question: Question, place: Place) -> str:
-    return base64.urlsafe_b64encode(f"{place.at}.{place.id}.{_digest(question)}".encode()).decode()
+def _asked(question: Question) -> object:
+    """What is asked, however it is written, whatever the page."""
+    return question._replace(after=None, most=0, scopes=frozenset()), sorted(question.scopes)
 
 
-def _place(question: Question, page_token: str, problems: Problems) -> Place | None:
-    token = problems.text(page_token, "page_token", MOST_TOKEN)
-    try:
-        at, entry_id, digest = base64.urlsafe_b64decode(token.encode()).decode().split(".")
-        place = Place(int(at), int(entry_id))
-    except (ValueError, binascii.Error):
-        place, digest = None, ""
-    if token and (place is None or digest != _digest(question) or not all(0 <= part <= LAST[0] for part in place)):
-        problems.add(
-            "page_token", Reason.MALFORMED_TOKEN, "The page token is not one of an answer to this question: begin with the first page."
-        )
-        return None
+def _place(text: str) -> Place:
+    at, entry_id = text.split(".")
+    place = Place(int(at), int(entry_id))
+    if not all(0 <= part <= LAST[0] for part in place):
+        raise ValueError(text)
     return place
-
-
-def _digest(question: Question) -> str:
-    """Of what is asked, however it is written, whatever the page."""
-    asked = question._replace(after=None, most=0, scopes=frozenset())
-    return hashlib.blake2b(repr((asked, sorted(question.scopes))).encode(), digest_size=8).hexdigest()
 
 
 _ENTRIES = number(service_pb2.ListHistoryResponse, "entries")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import re
 import uuid
@@ -18,7 +16,8 @@ from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.reasons import Reason
 from ..core.sequencer import Request
-from .problems import MOST_ACTOR, MOST_ELEMENTS, MOST_REASON, MOST_TOKEN, Problems, read_scope, read_scopes, read_topic
+from . import page_tokens
+from .problems import MOST_ACTOR, MOST_ELEMENTS, MOST_REASON, Problems, read_scope, read_scopes, read_topic
 
 _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
@@ -140,7 +139,16 @@ class Page(NamedTuple):
 
     def token(self, last: PolicyKey) -> str:
         """The token of the page behind ``last``."""
-        return base64.urlsafe_b64encode(f"{_question(self)}{int(last.scope)}{last.topic}".encode()).decode()
+        return page_tokens.write(self._question, f"{int(last.scope)}{last.topic}")
+
+    @property
+    def _question(self) -> object:
+        """What is asked, whatever the page and its size."""
+        return self.namespace, sorted(self.scopes)
+
+    def behind(self, token: str, problems: Problems) -> Page:
+        """The page that a token names."""
+        return self._replace(after=page_tokens.read(self._question, token, _key, problems))
 
 
 def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
@@ -153,34 +161,18 @@ def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
     namespace = problems.gather(parse_namespace, message.namespace, "namespace")
     scopes = read_scopes(message.scopes, problems)
     most = problems.page_size(message.page_size)
-    page_token = problems.text(message.page_token, "page_token", MOST_TOKEN)
-    problems.check()
+    page_token = page_tokens.bounded(message.page_token, problems)
+    problems.check()  # a token is of one namespace
     assert namespace is not None, "checked"
     page = Page(namespace, scopes, None, most)
     if page_token:
-        page = page._replace(after=_behind(page, page_token))
-        if page.after is None:
-            problem = "The page token is not one of an answer to this question: begin with the first page."
-            problems.add("page_token", Reason.MALFORMED_TOKEN, problem)
-            problems.check()
+        page = page.behind(page_token, problems)
+        problems.check()
     return page
 
 
-_QUESTION_DIGITS = 16
-
-
-def _question(page: Page) -> str:
-    """Names what is asked, whatever the page and its size."""
-    return hashlib.blake2b(repr((page.namespace, sorted(page.scopes))).encode(), digest_size=_QUESTION_DIGITS // 2).hexdigest()
-
-
-def _behind(page: Page, token: str) -> PolicyKey | None:
-    try:
-        text = base64.urlsafe_b64decode(token.encode()).decode()
-        question, scope, topic = text[:_QUESTION_DIGITS], text[_QUESTION_DIGITS : _QUESTION_DIGITS + 1], text[_QUESTION_DIGITS + 1 :]
-        return PolicyKey(topic, Scope(int(scope))) if question == _question(page) else None
-    except (ValueError, binascii.Error):
-        return None
+def _key(place: str) -> PolicyKey:
+    return PolicyKey(place[1:], Scope(int(place[:1])))
 
 
 def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:
