@@ -367,7 +367,6 @@ class Client:
         change: str | None = None,
     ) -> _Response:
         """One call with its repeats. ``change``: the request id of a change; None is a read."""
-        self._line.wait(0)
         clock, routes = self._clock, self._line.routes
         attempts = Attempts(self._retries, clock.now() + seconds_of(timeout, self._timeout), change)
         while True:
