@@ -211,10 +211,7 @@ class Pipeline:
         return delay
 
     def abandon(self, error: TopicPoliciesError) -> list[Settled]:
-        """The results of all that is outstanding, once there is no point in trying again."""
-        if ambiguous(error):
-            self._lost |= self._here
-        self._here.clear()
+        """The results of all that is outstanding, once the stream broke and there is no point in trying again."""
         abandoned = []
         for sequence, change in self._outstanding.items():
             request_id = _request_id(change)
