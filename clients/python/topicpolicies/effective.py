@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .enums import OpenEnum
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 
@@ -26,7 +27,7 @@ class EffectiveView(enum.IntEnum):
         return service_pb2.EffectiveView.ValueType(self.value)
 
 
-class PolicySource(enum.IntEnum):
+class PolicySource(OpenEnum):
     """Which level an effective value comes from. The numbers are those of ``topicpolicies.v1.PolicySource``."""
 
     UNSPECIFIED = 0
@@ -38,10 +39,6 @@ class PolicySource(enum.IntEnum):
     NAMESPACE = 3
     BROKER = 4
     """The brokers' configuration."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> PolicySource:
-        return cls.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from .documents import Document
+from .enums import OpenEnum
 from .errors import TopicPoliciesError
 from .history import HistoryEntry, HistoryGap
 from .origins import Origin
@@ -31,7 +32,7 @@ class WatchMode(enum.IntEnum):
         return service_pb2.WatchMode.ValueType(self.value)
 
 
-class NamespaceState(enum.IntEnum):
+class NamespaceState(OpenEnum):
     """The state of a namespace of a watch. The numbers are those of ``topicpolicies.v1.NamespaceState``."""
 
     UNSPECIFIED = 0
@@ -44,10 +45,6 @@ class NamespaceState(enum.IntEnum):
     """Its change log can't be read; the service tries again."""
     DISABLED = 4
     """Topic policies are disabled for all that is watched of it; the service looks again."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> NamespaceState:
-        return cls.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,11 +10,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from .building import building
 from .documents import Document, Scope, maybe
+from .enums import OpenEnum
 from .origins import Origin
 from .v1 import service_pb2
 
 
-class HistoryKind(enum.IntEnum):
+class HistoryKind(OpenEnum):
     """What kind of event it is. The numbers are those of ``topicpolicies.v1.HistoryKind``."""
 
     UNSPECIFIED = 0
@@ -33,12 +33,8 @@ class HistoryKind(enum.IntEnum):
     UNREADABLE = 6
     """An entry of the log that could not be read."""
 
-    @classmethod
-    def _missing_(cls, _value: object) -> HistoryKind:
-        return cls.UNSPECIFIED
 
-
-class HistoryOutcome(enum.IntEnum):
+class HistoryOutcome(OpenEnum):
     """What became of an event. The numbers are those of ``topicpolicies.v1.HistoryOutcome``."""
 
     UNSPECIFIED = 0
@@ -56,12 +52,8 @@ class HistoryOutcome(enum.IntEnum):
     IGNORED = 6
     """It says nothing, or nothing new."""
 
-    @classmethod
-    def _missing_(cls, _value: object) -> HistoryOutcome:
-        return cls.UNSPECIFIED
 
-
-class HistoryGapReason(enum.IntEnum):
+class HistoryGapReason(OpenEnum):
     """Why a history may miss events. The numbers are those of ``topicpolicies.v1.HistoryGapReason``."""
 
     UNSPECIFIED = 0
@@ -74,10 +66,6 @@ class HistoryGapReason(enum.IntEnum):
     """More events came than could be written."""
     TRIMMED = 4
     """The history is bounded in age and size, and what was older has been dropped."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> HistoryGapReason:
-        return cls.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True)

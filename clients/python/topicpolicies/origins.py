@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from .enums import OpenEnum
 from .v1 import service_pb2
 from .v1.events_pb2 import PulsarEvent
 
 
-class ActorStanding(enum.IntEnum):
+class ActorStanding(OpenEnum):
     """What is known of an actor. The numbers are those of ``topicpolicies.v1.ActorStanding``."""
 
     UNSPECIFIED = 0
@@ -19,10 +19,6 @@ class ActorStanding(enum.IntEnum):
     """Nobody said who it was."""
     UNAUTHENTICATED = 2
     """The caller gave this name, and nobody checked it."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> ActorStanding:
-        return cls.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from .documents import Document, maybe
+from .enums import OpenEnum
 from .errors import TopicPoliciesError
 from .v1 import service_pb2
 
@@ -26,7 +27,7 @@ class ListOperation(enum.IntEnum):
         return service_pb2.ListOperation.ValueType(self.value)
 
 
-class UpdateOutcome(enum.IntEnum):
+class UpdateOutcome(OpenEnum):
     """What became of an update. The numbers are those of ``topicpolicies.v1.UpdateOutcome``."""
 
     UNSPECIFIED = 0
@@ -40,12 +41,8 @@ class UpdateOutcome(enum.IntEnum):
     WOULD_APPLY = 4
     """``validate_only`` was set, and the change could be applied; nothing was written."""
 
-    @classmethod
-    def _missing_(cls, _value: object) -> UpdateOutcome:
-        return cls.UNSPECIFIED
 
-
-class DeleteOutcome(enum.IntEnum):
+class DeleteOutcome(OpenEnum):
     """What became of a deletion. The numbers are those of ``topicpolicies.v1.DeleteOutcome``."""
 
     UNSPECIFIED = 0
@@ -56,10 +53,6 @@ class DeleteOutcome(enum.IntEnum):
     """There was no document; nothing was written."""
     WOULD_DELETE = 3
     """``validate_only`` was set, and there is a document to delete; nothing was written."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> DeleteOutcome:
-        return cls.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from .enums import OpenEnum
 from .v1 import service_pb2
 
 
-class LogKind(enum.IntEnum):
+class LogKind(OpenEnum):
     """Where change logs are kept. The numbers are those of ``topicpolicies.v1.LogKind``."""
 
     UNSPECIFIED = 0
@@ -20,12 +21,8 @@ class LogKind(enum.IntEnum):
     MEMORY = 3
     """In memory: what is written is gone when the server ends."""
 
-    @classmethod
-    def _missing_(cls, _value: object) -> LogKind:
-        return cls.UNSPECIFIED
 
-
-class WriterMode(enum.IntEnum):
+class WriterMode(OpenEnum):
     """Who writes change logs beside the server. The numbers are those of ``topicpolicies.v1.WriterMode``."""
 
     UNSPECIFIED = 0
@@ -38,10 +35,6 @@ class WriterMode(enum.IntEnum):
     """One server at a time; the others name it."""
     READ_ONLY = 4
     """The server writes nothing."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> WriterMode:
-        return cls.UNSPECIFIED
 
 
 class ServerFeature(enum.IntEnum):
