@@ -35,6 +35,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from topicpolicies import Document, Scope, TopicPolicies, Violation
 from topicpolicies.masks import Path
+from topicpolicies.names import namespace_of
 from topicpolicies.values import ValueProblem, assign, enum_name, locate, map_value
 
 from ..core.errors import PolicyError
@@ -72,7 +73,7 @@ class Declaration(NamedTuple):
     @property
     def namespace(self) -> str:
         """``tenant/namespace``; patterns may not leave it open."""
-        return "/".join(self.topic.partition("://")[2].split("/")[:2])
+        return namespace_of(self.topic)
 
 
 class Declared(NamedTuple):
