@@ -47,7 +47,6 @@ _ANYWHERE = {
     "--tls-server-name": 1,
 }
 """The global options, and how many values each takes."""
-_TLS = "TLS"
 
 
 class Application(TyperGroup):
