@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -155,18 +155,16 @@ def _listed(path: Path | None) -> Iterator[str]:
                 raise wrong(error.reason, Violation(f"{name_of(path)}:{number}", error.reason, error.message)) from None
 
 
-def _show(planned: Iterable[Planned]) -> None:
-    count = 0
+def _show(planned: Sequence[Planned]) -> None:
     for each in planned:
-        count += 1
         style = "red" if each.step.deletes else "bold"
         console().print(Text(f"{'delete' if each.step.deletes else 'change'}  {_title(each.step)}", style=style))
-        if each.differences:
-            console().print(show(each.differences))
-    if not count:
+        if differences := each.differences:
+            console().print(show(differences))
+    if not planned:
         typer.echo("Everything is as declared.", err=True)
     else:
-        typer.echo(f"{count} document{' is' if count == 1 else 's are'} not as declared.", err=True)
+        typer.echo(f"{len(planned)} document{' is' if len(planned) == 1 else 's are'} not as declared.", err=True)
 
 
 def _tell_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:

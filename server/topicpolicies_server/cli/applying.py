@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from topicpolicies import (
@@ -67,9 +67,8 @@ class Applied(NamedTuple):
     failed: dict[Key, TopicPoliciesError]
 
 
-def validated(client: Client, todo: Iterable[Step]) -> Iterator[Planned | Invalid]:
+def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invalid]:
     """What the server says of each step; those that would change nothing are left out."""
-    todo = list(todo)
     answers = {settled.sequence: settled for settled in client.update_many(_change(step, validate_only=True) for step in todo)}
     for number, step in enumerate(todo):
         settled = answers[number]
@@ -80,7 +79,7 @@ def validated(client: Client, todo: Iterable[Step]) -> Iterator[Planned | Invali
 
 
 def make(
-    client: Client, planned: Iterable[Planned], *, actor: str, reason: str, tell: Callable[[Planned, str], object] = lambda *_: None
+    client: Client, planned: Sequence[Planned], *, actor: str, reason: str, tell: Callable[[Planned, str], object] = lambda *_: None
 ) -> Applied:
     """Makes the changes: updates first, then deletions. Once one has failed, nothing more is sent.
 
@@ -92,7 +91,6 @@ def make(
         tell: called with each step that was done and the version that it made.
     """
     applied = Applied({}, {})
-    planned = list(planned)
     for deletes in (False, True):
         _send(client, [each for each in planned if each.step.deletes is deletes], applied, actor, reason, tell)
     return applied
