@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import grpc
 from grpc import aio
@@ -18,23 +18,21 @@ from .lines import AsyncLine, Line
 from .tokens import ResumeToken
 from .watching import WatchSession
 
+_AnyLine = TypeVar("_AnyLine", bound=Line | AsyncLine)
 
-class Watch(Iterator[WatchEvent]):
-    """An open watch: an iterator over what it tells. It is for one thread; ``close`` may be called from any."""
 
-    def __init__(self, line: Line, session: WatchSession) -> None:
+class _Open(Generic[_AnyLine]):
+    """What both kinds of watches know."""
+
+    _closed: threading.Event | asyncio.Event
+
+    def __init__(self, line: _AnyLine, session: WatchSession) -> None:
         self._line = line
         self._session = session
-        self._call: Any = None  # grpc's stream: a call and an iterator at once
+        self._call: Any = None
+        """The stream; None: there is none."""
         self._address = ""
         self._pause = 0.0
-        self._closed = threading.Event()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     @property
     def token(self) -> ResumeToken:
@@ -45,6 +43,37 @@ class Watch(Iterator[WatchEvent]):
     def namespaces(self) -> tuple[str, ...]:
         """What is watched, or of what topics are."""
         return self._session.namespaces
+
+    def _over(self, error: TopicPoliciesError | None) -> None:
+        """The stream has ended; None: in order."""
+        self._call = None
+        now, chance = self._line.clock.now(), self._line.clock.random()
+        try:
+            pause = self._session.ended(now, chance) if error is None else self._session.broke(error, now, chance)
+        except TopicPoliciesError:
+            self._closed.set()
+            raise
+        if pause is None:
+            self._closed.set()
+            return
+        self._pause = pause
+        self._line.routes.failed(self._address, "", error or stream_ended())
+
+
+class Watch(_Open[Line], Iterator[WatchEvent]):
+    """An open watch: an iterator over what it tells. It is for one thread; ``close`` may be called from any."""
+
+    _closed: threading.Event
+
+    def __init__(self, line: Line, session: WatchSession) -> None:
+        super().__init__(line, session)
+        self._closed = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends the watch; whoever waits for its next event gets StopIteration."""
@@ -94,33 +123,16 @@ class Watch(Iterator[WatchEvent]):
         else:
             self._session.received(response, self._line.clock.now())
 
-    def _over(self, error: TopicPoliciesError | None) -> None:
-        """The stream has ended; None: in order."""
-        self._call = None
-        now, chance = self._line.clock.now(), self._line.clock.random()
-        try:
-            pause = self._session.ended(now, chance) if error is None else self._session.broke(error, now, chance)
-        except TopicPoliciesError:
-            self._closed.set()
-            raise
-        if pause is None:
-            self._closed.set()
-            return
-        self._pause = pause
-        self._line.routes.failed(self._address, "", error or stream_ended())
 
-
-class AsyncWatch(AsyncIterator[WatchEvent]):
+class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
     """An open watch: an async iterator over what it tells, for one task. Waiting for its next event may be cancelled without harm."""
 
+    _closed: asyncio.Event
+
     def __init__(self, line: AsyncLine, session: WatchSession) -> None:
-        self._line = line
-        self._session = session
-        self._call: Any = None
-        self._address = ""
-        self._pause = 0.0
+        super().__init__(line, session)
+        self._closed = asyncio.Event()
         self._step: asyncio.Task[None] | None = None
-        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -128,26 +140,16 @@ class AsyncWatch(AsyncIterator[WatchEvent]):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
 
-    @property
-    def token(self) -> ResumeToken:
-        """Where to go on after everything that the iterator has given so far. Save it once you have dealt with that."""
-        return self._session.token
-
-    @property
-    def namespaces(self) -> tuple[str, ...]:
-        """What is watched, or of what topics are."""
-        return self._session.namespaces
-
     async def close(self) -> None:
         """Ends the watch; whoever waits for its next event gets StopAsyncIteration."""
-        self._closed = True
+        self._closed.set()
         if self._call is not None:
             self._call.cancel()
         step, self._step = self._step, None
         await stop(step)
 
     async def __anext__(self) -> WatchEvent:
-        while not self._closed:
+        while not self._closed.is_set():
             event = self._session.next()
             if event is not None:
                 return event
@@ -181,18 +183,3 @@ class AsyncWatch(AsyncIterator[WatchEvent]):
                 self._over(None)
             else:
                 self._session.received(response, self._line.clock.now())
-
-    def _over(self, error: TopicPoliciesError | None) -> None:
-        """The stream has ended; None: in order."""
-        self._call = None
-        now, chance = self._line.clock.now(), self._line.clock.random()
-        try:
-            pause = self._session.ended(now, chance) if error is None else self._session.broke(error, now, chance)
-        except TopicPoliciesError:
-            self._closed = True
-            raise
-        if pause is None:
-            self._closed = True
-            return
-        self._pause = pause
-        self._line.routes.failed(self._address, "", error or stream_ended())
