@@ -30,6 +30,9 @@ class Fault(NamedTuple):
     """Messages of a stream that are sent before; of a unary call, 1 means that it is done before."""
 
 
+HANGS = Fault(None)
+
+
 class Refused(Exception):
     """A change is refused."""
 

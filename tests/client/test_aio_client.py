@@ -11,25 +11,18 @@ import pytest
 
 import topicpolicies as tp
 from tests.client.clocks import FakeClock
-from tests.client.fault_service import BROKEN, Fault, FaultService, serving
+from tests.client.fault_service import BROKEN, HANGS, Fault, FaultService
 from tests.client.statuses import Code, Refusal
 
 TOPIC = "persistent://public/default/orders"
 A, B = "public/a", "public/b"
 HASTY = tp.RetryPolicy(first_delay_seconds=0.001, longest_delay_seconds=0.01, attempt_timeout_seconds=0.3)
 LOST = Fault(BROKEN, after=1)
-HANGS = Fault(None)
 
 
 @pytest.fixture
 def service() -> FaultService:
     return FaultService(A, B)
-
-
-@pytest.fixture
-async def address(service: FaultService) -> AsyncIterator[str]:
-    async with serving(service) as address:
-        yield address
 
 
 @pytest.fixture

@@ -11,24 +11,12 @@ import grpc
 import pytest
 
 import topicpolicies as tp
-from tests.client.fault_service import Fault, FaultService, serving
+from tests.client.fault_service import HANGS, FaultService
 from topicpolicies.lines import Line
 from topicpolicies.retries import Attempts, RetryPolicy
 
 TOPIC = "persistent://public/default/orders"
 NAMESPACE = "public/default"
-HANGS = Fault(None)
-
-
-@pytest.fixture
-def service() -> FaultService:
-    return FaultService(NAMESPACE)
-
-
-@pytest.fixture
-async def address(service: FaultService) -> AsyncIterator[str]:
-    async with serving(service) as address:
-        yield address
 
 
 async def begun(service: FaultService) -> None:

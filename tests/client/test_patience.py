@@ -11,25 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 import topicpolicies as tp
-from tests.client.fault_service import Fault, FaultService, serving
+from tests.client.fault_service import HANGS, FaultService
 from topicpolicies.patience import Watchdog
 from topicpolicies.pipelining import Pipeline
 from topicpolicies.retries import NO_RETRIES, RetryPolicy
 from topicpolicies.routes import Routes
 
 TOPIC = "persistent://public/default/orders"
-HANGS = Fault(None)
-
-
-@pytest.fixture
-def service() -> FaultService:
-    return FaultService("public/default")
-
-
-@pytest.fixture
-async def address(service: FaultService) -> AsyncIterator[str]:
-    async with serving(service) as address:
-        yield address
 
 
 def updates(count: int) -> list[tp.Update]:

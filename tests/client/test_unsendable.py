@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import topicpolicies as tp
-from tests.client.fault_service import FaultService, serving
+from tests.client.fault_service import FaultService
 
 TOPIC = "persistent://public/default/orders"
 NAMESPACE = "public/default"
@@ -57,17 +57,6 @@ def test_what_no_message_can_have_is_the_callers_fault(what: str) -> None:
         assert caught.value.reason
         assert str(caught.value).encode()
         assert all(f"{violation}".encode() for violation in caught.value.violations)
-
-
-@pytest.fixture
-def service() -> FaultService:
-    return FaultService(NAMESPACE)
-
-
-@pytest.fixture
-async def address(service: FaultService) -> AsyncIterator[str]:
-    async with serving(service) as address:
-        yield address
 
 
 def changes() -> list[Any]:
