@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 from google.rpc import status_pb2
@@ -19,6 +19,7 @@ from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceServicer, add_
 from topicpolicies_server.core.masks import apply, populated, read
 
 BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
+T = TypeVar("T")
 
 
 class Fault(NamedTuple):
@@ -47,7 +48,7 @@ class FaultService(TopicPoliciesServiceServicer):
     def __init__(self, *namespaces: str) -> None:
         self.model = LogModel(*namespaces)
         self.faults: deque[Fault] = deque()
-        """The next calls' faults, in order; None is none."""
+        """The next calls' faults, in order."""
         self.met: Counter[str] = Counter()
         """Faults that happened, by the name of the call; and conflicts."""
         self.documents: dict[str, tuple[TopicPolicies, int]] = {}
@@ -75,21 +76,25 @@ class FaultService(TopicPoliciesServiceServicer):
             context.set_trailing_metadata(fault.refusal.trailing_metadata)
             await context.abort(fault.refusal.code, fault.refusal.message)
 
-    async def UpdatePolicy(  # noqa: N802
-        self, request: service_pb2.UpdatePolicyRequest, context: Any
-    ) -> service_pb2.UpdatePolicyResponse:
-        self.metadata = dict(context.invocation_metadata())
+    async def _make(self, call: str, change: Callable[[], T], context: Any) -> T:
+        """Makes a change, with the fault before it or after."""
         fault = self._fault()
         if fault is not None and not fault.after:
-            await self._happen(fault, context, "UpdatePolicy")
+            await self._happen(fault, context, call)
         try:
-            response = self._update(request)
+            response = change()
         except Refused as refused:
             await self._happen(Fault(refused.refusal), context, "refused")
             raise
         if fault is not None:
-            await self._happen(fault, context, "UpdatePolicy")
+            await self._happen(fault, context, call)
         return response
+
+    async def UpdatePolicy(  # noqa: N802
+        self, request: service_pb2.UpdatePolicyRequest, context: Any
+    ) -> service_pb2.UpdatePolicyResponse:
+        self.metadata = dict(context.invocation_metadata())
+        return await self._make("UpdatePolicy", lambda: self._update(request), context)
 
     def _check(self, topic: str, etag: str) -> None:
         version = self._version(topic)
@@ -173,17 +178,7 @@ class FaultService(TopicPoliciesServiceServicer):
     async def DeletePolicy(  # noqa: N802
         self, request: service_pb2.DeletePolicyRequest, context: Any
     ) -> service_pb2.DeletePolicyResponse:
-        fault = self._fault()
-        if fault is not None and not fault.after:
-            await self._happen(fault, context, "DeletePolicy")
-        try:
-            response = self._delete(request)
-        except Refused as refused:
-            await self._happen(Fault(refused.refusal), context, "refused")
-            raise
-        if fault is not None:
-            await self._happen(fault, context, "DeletePolicy")
-        return response
+        return await self._make("DeletePolicy", lambda: self._delete(request), context)
 
     async def ListPolicies(  # noqa: N802
         self, request: service_pb2.ListPoliciesRequest, context: Any
