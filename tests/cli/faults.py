@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from tests.client.statuses import Code, Refusal
+from tests.client.statuses import BROKEN, Refusal
 from topicpolicies.v1 import service_pb2
 
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
-BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 
 
 class Fault(NamedTuple):

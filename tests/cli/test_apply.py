@@ -12,9 +12,9 @@ from ruamel.yaml import YAML
 from typer.testing import Result
 
 from tests.cli.conftest import Terminal
-from tests.cli.faults import BROKEN, Fault, Proxy
+from tests.cli.faults import Fault, Proxy
 from tests.cli.real_server import running
-from tests.client.statuses import Code, Refusal
+from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies_server.cli import applying
 
 NAMESPACE = "public/a"

@@ -12,13 +12,12 @@ import grpc
 from google.rpc import status_pb2
 
 from tests.client.log_model import LogModel
-from tests.client.statuses import Code, Refusal
+from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceServicer, add_TopicPoliciesServiceServicer_to_server
 from topicpolicies_server.core.masks import apply, populated, read
 
-BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 T = TypeVar("T")
 
 

@@ -51,6 +51,10 @@ class Refusal(NamedTuple):
         return from_status(self.code.value[0], self.message, self.details)
 
 
+BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
+"""How a connection breaks."""
+
+
 def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest) -> AnyMessage:
     packed = AnyMessage()
     packed.Pack(message)

@@ -11,8 +11,8 @@ import pytest
 
 import topicpolicies as tp
 from tests.client.clocks import FakeClock
-from tests.client.fault_service import BROKEN, HANGS, Fault, FaultService
-from tests.client.statuses import Code, Refusal
+from tests.client.fault_service import HANGS, Fault, FaultService
+from tests.client.statuses import BROKEN, Code, Refusal
 
 TOPIC = "persistent://public/default/orders"
 A, B = "public/a", "public/b"

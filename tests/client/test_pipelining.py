@@ -10,7 +10,7 @@ import pytest
 from google.rpc import status_pb2
 
 import topicpolicies as tp
-from tests.client.statuses import Code, Refusal
+from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies.pipelining import BATCH_BYTES, BYTES_IN_FLIGHT, Outbox, Pipeline
 from topicpolicies.retries import RetryPolicy
 from topicpolicies.routes import Routes
@@ -18,7 +18,6 @@ from topicpolicies.v1 import policies_pb2, service_pb2
 
 TOPIC = "persistent://public/default/orders"
 OTHER = "persistent://public/other/orders"
-BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 
 
 def pipeline(most: int = 4, patience: float = 10.0) -> Pipeline:

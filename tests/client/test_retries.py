@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topicpolicies as tp
-from tests.client.statuses import Code, Refusal
+from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies.retries import NO_RETRIES, Attempts, RetryPolicy
 
 NEVER_SENT = Refusal(Code.UNAVAILABLE, "failed to connect to all addresses")
-BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 TOO_LATE = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "OUTCOME_UNKNOWN")
 REFUSED = Refusal(Code.UNAVAILABLE, "The log can't be reached.", "LOG_UNREACHABLE")
 CHANGE = "6b8f"

@@ -15,7 +15,7 @@ import pytest
 import topicpolicies as tp
 from tests.client.clocks import FakeClock
 from tests.client.log_model import LogModel
-from tests.client.statuses import Code, Refusal
+from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies.lines import Line
 from topicpolicies.routes import Routes
 from topicpolicies.v1 import policies_pb2, service_pb2
@@ -26,7 +26,6 @@ TOPIC = "persistent://public/default/orders"
 A = "public/a"
 GLOBAL = tp.Scope.GLOBAL.number
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
-BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 T = TypeVar("T")
 
 

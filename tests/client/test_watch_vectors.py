@@ -8,12 +8,10 @@ import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 import topicpolicies as tp
-from tests.client.statuses import Code, Refusal
+from tests.client.statuses import BROKEN
 from tests.client.vectors import examples, name
 from topicpolicies.v1 import service_pb2
 from topicpolicies.watching import WatchSession
-
-BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 
 
 class _Copy:

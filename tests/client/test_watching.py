@@ -11,12 +11,11 @@ import pytest
 
 import topicpolicies as tp
 from tests.client.log_model import LogModel, position
-from tests.client.statuses import Code, Refusal
+from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies.v1 import errors_pb2, policies_pb2, service_pb2
 from topicpolicies.watching import WatchSession
 
 A, B = "public/a", "public/b"
-BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 
 
 def take(stream: Iterator[service_pb2.WatchPoliciesResponse | None], session: WatchSession, count: int = 10**6) -> list[tp.WatchEvent]:
