@@ -160,7 +160,7 @@ def test_prune_clears_and_deletes_what_is_no_longer_declared(shop: Shop) -> None
     assert shop.run("plan", "--prune").exit_code == 0
 
 
-def test_what_is_exported_is_as_declared_and_rebuilds_what_was_there(shop: Shop, tmp_path: Path) -> None:
+def test_what_is_exported_is_as_declared_and_rebuilds_what_was_there(shop: Shop) -> None:
     shop.terminal.json("update", topic("one"), "max_producer_per_topic=1", "subscription_types_enabled=shared", "--scope", "global")
     shop.terminal.json("update", topic("two"), "subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
     shop.terminal.json("update", topic("two"), "offload_policies=" + json.dumps(YAML(typ="safe").load(OFFLOAD.format("hush"))))

@@ -133,23 +133,18 @@ async def test_a_closed_synchronous_client_begins_nothing(address: str, service:
 
 async def test_closing_settles_the_changes_of_a_thread(address: str, service: FaultService) -> None:
     service.faults.append(HANGS)
-    client, taken = tp.Client(address), []
+    client = tp.Client(address)
+    taken: list[tp.Settled] = []
 
     def change() -> None:
-        taken.extend(iter_into(client.update_many([tp.Update(TOPIC, max_producer_per_topic=value) for value in range(3)])))
+        taken.extend(client.update_many([tp.Update(TOPIC, max_producer_per_topic=value) for value in range(3)]))
 
-    def iter_into(results: Any) -> Any:
-        for settled in results:
-            errors.append(settled.error)
-            yield settled
-
-    errors: list[tp.TopicPoliciesError | None] = []
     changing = asyncio.ensure_future(asyncio.to_thread(change))
     await begun(service)
     await asyncio.to_thread(client.close)
     with pytest.raises(tp.TopicPoliciesError, match="The client was closed"):
         await asyncio.wait_for(changing, 10)
-    assert [type(error) for error in errors] == [tp.OutcomeUnknown] * 3
+    assert [type(each.error) for each in taken] == [tp.OutcomeUnknown] * 3
 
 
 async def test_a_call_of_a_thread_says_that_the_client_was_closed(address: str, service: FaultService) -> None:

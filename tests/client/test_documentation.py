@@ -52,7 +52,7 @@ def _ending(watch: Any) -> Any:
 
 
 @pytest.mark.parametrize(("page", "count"), [("docs/python.md", 7), ("README.md", 1)])
-async def test_the_examples_run(page: str, count: int, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_examples_run(page: str, count: int, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = _examples(page)
     assert len(examples) == count
     monkeypatch.setattr(tp.Client, "watch", _ending(tp.Client.watch))
