@@ -189,3 +189,16 @@ def test_a_change_that_can_not_be_sent_again_is_as_unknown_as_its_last_attempt()
     assert attempts.unsent(error) is error
     attempts.failed(tp.Unavailable("Socket closed", code=grpc.StatusCode.UNAVAILABLE), 0.0, 0.5)
     assert isinstance(attempts.unsent(error), tp.OutcomeUnknown)
+
+
+async def test_a_watch_of_a_closed_client_says_so_once_and_is_over(address: str) -> None:
+    asynchronous, synchronous = tp.AsyncClient(address), tp.Client(address)
+    await asynchronous.close()
+    synchronous.close()
+    watches = asynchronous.watch(namespaces=[NAMESPACE]), synchronous.watch(namespaces=[NAMESPACE])
+    with pytest.raises(tp.TopicPoliciesError, match="The client was closed"):
+        await anext(watches[0])
+    with pytest.raises(tp.TopicPoliciesError, match="The client was closed"):
+        next(watches[1])
+    assert await anext(watches[0], None) is None
+    assert next(watches[1], None) is None

@@ -396,7 +396,9 @@ class AsyncClient:
                 cut_off = self._line.cut_off()
                 if cut_off is None:
                     raise
-                raise attempts.given_up(cut_off) from None
+                if self._line.closed.is_set():
+                    raise attempts.given_up(cut_off) from None
+                failure = cut_off
             redirected = routes.failed(address, namespace, failure)
             if await self._line.wait(attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
                 raise attempts.given_up(failure)

@@ -204,6 +204,11 @@ def closed() -> TopicPoliciesError:
     return TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)
 
 
+def left() -> TopicPoliciesError:
+    """The error of a call whose connection was closed under it, to make room for another one."""
+    return TopicPoliciesError("The connection was closed, to make room for another leader's.", code=grpc.StatusCode.CANCELLED)
+
+
 def outcome_unknown(cause: TopicPoliciesError, request_id: str) -> OutcomeUnknown:
     """The exception for a change that was sent and not answered."""
     error = OutcomeUnknown(

@@ -12,7 +12,7 @@ from grpc import aio
 
 from .clocks import AsyncClock, Clock
 from .ending import stop
-from .errors import TopicPoliciesError, closed, from_rpc_error
+from .errors import TopicPoliciesError, closed, from_rpc_error, left
 from .routes import MOST_CONNECTIONS, Routes
 from .stubs import Metadata, TellingChannel
 from .v1.service_pb2_grpc import TopicPoliciesServiceStub
@@ -135,9 +135,11 @@ class AsyncLine:
         return self.closed.is_set()
 
     def cut_off(self) -> TopicPoliciesError | None:
-        """The error of a call that ended as cancelled; None: the task that waited for it was cancelled, and not the client closed."""
+        """The error of a call that ended as cancelled because its connection was closed; None: the task that waits for it is cancelled."""
         task = asyncio.current_task()
-        return None if not self.closed.is_set() or (task is not None and task.cancelling()) else closed()
+        if task is not None and task.cancelling():
+            return None
+        return closed() if self.closed.is_set() else left()
 
     async def close(self) -> None:
         """Closes the connections."""

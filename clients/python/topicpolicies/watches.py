@@ -171,7 +171,11 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
         await clock.sleep(self._pause)
         request = self._session.connect(clock.now())
         self._address = self._line.routes.address
-        self._call = self._line.stub(self._address).WatchPolicies(request)
+        try:
+            self._call = self._line.stub(self._address).WatchPolicies(request)
+        except TopicPoliciesError:
+            self._closed.set()
+            raise
 
     async def _receive(self) -> None:
         try:

@@ -1,0 +1,45 @@
+"""A client that knows more leaders than it keeps connections to: the oldest one is closed, whatever is under way over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+import topicpolicies as tp
+from tests.client.fault_service import HANGS, FaultService, serving
+from topicpolicies import lines
+
+NAMESPACE = "public/default"
+TOPIC = "persistent://public/default/orders"
+
+
+async def many(client: tp.AsyncClient) -> int:
+    updates = [tp.Update(TOPIC, max_producer_per_topic=7)]
+    return len([settled async for settled in client.update_many(updates) if settled.error is None])
+
+
+async def changed(client: tp.AsyncClient) -> int:
+    return len((await client.update(TOPIC, max_producer_per_topic=7)).version[:1])
+
+
+async def read(client: tp.AsyncClient) -> int:
+    return len((await client.get(TOPIC)).version[:1])
+
+
+@pytest.mark.parametrize("call", [read, changed, many])
+async def test_what_was_under_way_goes_on_elsewhere_and_nobody_is_cancelled(
+    address: str, monkeypatch: pytest.MonkeyPatch, call: Callable[[tp.AsyncClient], Awaitable[int]]
+) -> None:
+    monkeypatch.setattr(lines, "MOST_CONNECTIONS", 1)
+    leading = FaultService(NAMESPACE)
+    leading.faults.append(HANGS)
+    async with serving(leading) as leader, tp.AsyncClient(address, timeout=20) as client:
+        client._line.routes._leaders[NAMESPACE] = leader
+        calling = asyncio.ensure_future(call(client))
+        async with asyncio.timeout(20):
+            while not leading.met:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        client._line.stub("127.0.0.1:1")  # another leader
+        assert await asyncio.wait_for(asyncio.shield(calling), 20) == 1
