@@ -9,6 +9,8 @@ import pytest
 
 from proto import buf, descriptors, generate
 
+from .definitions import spoil
+
 _ROOT = Path(__file__).resolve().parents[2]
 _PROTO = _ROOT / "proto"
 _PYTHON = _ROOT / "clients" / "python"
@@ -19,19 +21,6 @@ _FOUND = 100
 def _judged(command: str, definitions: Path = _PROTO) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, str(_PROTO / "buf.py"), command, str(definitions)]
     return subprocess.run(program, capture_output=True, text=True, check=False, cwd=_ROOT)
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the definitions, to spoil."""
-    return shutil.copytree(_PROTO, tmp_path / "proto")
-
-
-def _spoil(definitions: Path, file: str, before: str, after: str) -> None:
-    path = definitions / "topicpolicies" / "v1" / file
-    text = path.read_text()
-    assert before in text
-    path.write_text(text.replace(before, after, 1))
 
 
 def test_the_definitions_pass_lint_and_format() -> None:
@@ -57,14 +46,14 @@ def test_the_definitions_are_compatible_with_the_last_release() -> None:
     ids=["an RPC renamed", "a field of another type", "a field renumbered"],
 )
 def test_an_incompatible_change_is_refused(copy: Path, file: str, before: str, after: str, complaint: str) -> None:
-    _spoil(copy, file, before, after)
+    spoil(copy, file, before, after)
     answer = _judged("breaking", copy)
     assert answer.returncode == _FOUND
     assert complaint in answer.stdout
 
 
 def test_a_definition_without_comments_is_refused(copy: Path) -> None:
-    _spoil(copy, "service.proto", "  // Reads the documents of one topic.\n", "")
+    spoil(copy, "service.proto", "  // Reads the documents of one topic.\n", "")
     answer = _judged("lint", copy)
     assert answer.returncode == _FOUND
     assert "GetPolicy" in answer.stdout
@@ -72,7 +61,7 @@ def test_a_definition_without_comments_is_refused(copy: Path) -> None:
 
 @pytest.mark.parametrize("command", ["lint", "breaking", "baseline"])
 def test_an_import_that_is_not_there_is_an_error_that_names_it(copy: Path, command: str) -> None:
-    _spoil(copy, "service.proto", "google/rpc/status.proto", "google/rpc/no_such.proto")
+    spoil(copy, "service.proto", "google/rpc/status.proto", "google/rpc/no_such.proto")
     before = buf.BASELINE.read_bytes()
     answer = _judged(command, copy)
     assert answer.returncode not in {0, _FOUND}
@@ -90,7 +79,7 @@ def test_what_is_imported_from_others_is_not_judged(copy: Path) -> None:
 
 
 def test_a_baseline_that_is_taken_anew_is_what_changes_are_compared_with(copy: Path, tmp_path: Path) -> None:
-    _spoil(copy, "service.proto", "rpc GetPolicy(", "rpc FetchPolicy(")
+    spoil(copy, "service.proto", "rpc GetPolicy(", "rpc FetchPolicy(")
     taken = tmp_path / "baseline.binpb"
     assert buf.baseline(copy, taken) == 0
     assert buf.breaking(copy, taken) == 0
@@ -103,7 +92,7 @@ def test_the_committed_code_is_what_the_definitions_generate(tmp_path: Path) -> 
 
 
 def test_a_definition_changed_without_generating_is_noticed(copy: Path, tmp_path: Path) -> None:
-    _spoil(copy, "service.proto", "rpc GetPolicy(", "rpc FetchPolicy(")
+    spoil(copy, "service.proto", "rpc GetPolicy(", "rpc FetchPolicy(")
     generate.generate(tmp_path, copy)
     changes = generate.differences(_PYTHON, tmp_path)
     assert any(line.startswith("+    def FetchPolicy(") for line in changes)

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from proto import descriptors
-from proto.documented import Enum, file
-from proto.reasons import PREFIX, Reason, reasons
+from proto.reasons import PREFIX, Reason
 from topicpolicies.v1 import errors_pb2
 from topicpolicies_server.core import reasons as server_reasons
 from topicpolicies_server.core.errors import Kind
@@ -41,14 +39,6 @@ class Said(NamedTuple):
     """Of which kind it says that the error is; empty if it does not."""
     metadata: frozenset[str] | None
     """Which metadata it gives; None if that is not plain."""
-
-
-@pytest.fixture(scope="module")
-def promised() -> dict[str, Reason]:
-    """What the comments of the definition promise, by reason."""
-    files = [file(each) for each in descriptors.ours(descriptors.read())]
-    (enum,) = [each for each_file in files for each in each_file.types if isinstance(each, Enum) and each.name == "ErrorReason"]
-    return {reason.name: reason for reason in reasons(enum)}
 
 
 @pytest.fixture(scope="module")

@@ -1,37 +1,20 @@
 """The API reference tells all that the definitions have, and nothing in them is without a comment."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from proto import descriptors, generate, generate_reference
-from proto.documented import Enum, File, Message, file, undocumented
-from proto.reasons import Reason, reasons
+from proto import generate, generate_reference
+from proto.documented import File, Message, undocumented
+from proto.reasons import Reason
+
+from .definitions import spoil
 
 _PROTO = Path(__file__).resolve().parents[2] / "proto"
 _PAGE = generate_reference.OUT / generate_reference.PATTERN
 _SAYS_WHAT_UNSET_MEANS = re.compile(r"Unset|Needed|Either this or|[Aa]s in |not named here")
-
-
-@pytest.fixture(scope="module")
-def files() -> list[File]:
-    return [file(each) for each in descriptors.ours(descriptors.read())]
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the definitions, to spoil."""
-    return shutil.copytree(_PROTO, tmp_path / "proto")
-
-
-def _spoil(definitions: Path, name: str, before: str, after: str) -> None:
-    path = definitions / "topicpolicies" / "v1" / name
-    text = path.read_text()
-    assert before in text
-    path.write_text(text.replace(before, after, 1))
 
 
 def _headings(page: str) -> list[str]:
@@ -44,7 +27,7 @@ def test_the_committed_page_is_what_the_definitions_say(tmp_path: Path) -> None:
 
 
 def test_a_comment_changed_without_generating_is_noticed(copy: Path, tmp_path: Path) -> None:
-    _spoil(copy, "service.proto", "// What happens to a list field.", "// What becomes of a list field.")
+    spoil(copy, "service.proto", "// What happens to a list field.", "// What becomes of a list field.")
     generate_reference.generate(tmp_path, copy)
     changes = generate.differences(generate_reference.OUT, tmp_path, generate_reference.PATTERN)
     assert [line for line in changes if line.startswith("+What")] == ["+What becomes of a list field.\n"]
@@ -74,7 +57,7 @@ def test_the_reference_is_generated_and_compared_with_the_code() -> None:
     ],
 )
 def test_whatever_has_no_comment_is_refused_by_name(copy: Path, tmp_path: Path, name: str, comment: str, blamed: str) -> None:
-    _spoil(copy, name, comment, comment[-1] if comment[-1] != "\n" else "")
+    spoil(copy, name, comment, comment[-1] if comment[-1] != "\n" else "")
     with pytest.raises(ValueError, match=rf"^no comment: {re.escape(blamed)}$"):
         generate_reference.generate(tmp_path, copy)
 
@@ -141,15 +124,8 @@ def test_no_line_begins_with_what_markdown_takes_for_a_list() -> None:
     assert generate_reference.wrapped(f"{word} -1.", "", "") == [word, "-1."]
 
 
-def test_the_comment_of_a_reason_is_read_in_its_parts(copy: Path) -> None:
-    (enum,) = [
-        each
-        for descriptor in descriptors.ours(descriptors.read(copy))
-        for each in file(descriptor).types
-        if isinstance(each, Enum) and each.name == "ErrorReason"
-    ]
-    found = {reason.name: reason for reason in reasons(enum)}
-    assert found["OUTCOME_UNKNOWN"] == Reason(
+def test_the_comment_of_a_reason_is_read_in_its_parts(promised: dict[str, Reason]) -> None:
+    assert promised["OUTCOME_UNKNOWN"] == Reason(
         "OUTCOME_UNKNOWN",
         "DEADLINE_EXCEEDED",
         "same id",
@@ -157,7 +133,7 @@ def test_the_comment_of_a_reason_is_read_in_its_parts(copy: Path) -> None:
         "The change may be in the log, or may yet come into it.",
         "Changes whose answer is late, elsewhere, or not known.",
     )
-    assert found["EVENTS_GONE"].status == ""
+    assert promised["EVENTS_GONE"].status == ""
 
 
 @pytest.mark.parametrize(
@@ -170,6 +146,6 @@ def test_the_comment_of_a_reason_is_read_in_its_parts(copy: Path) -> None:
     ],
 )
 def test_a_reason_whose_comment_has_another_form_is_refused(copy: Path, tmp_path: Path, comment: str) -> None:
-    _spoil(copy, "errors.proto", "// A scope is named twice. INVALID_ARGUMENT. Repeat: no.", f"// {comment}")
+    spoil(copy, "errors.proto", "// A scope is named twice. INVALID_ARGUMENT. Repeat: no.", f"// {comment}")
     with pytest.raises(ValueError, match="ERROR_REASON_REPEATED_SCOPE: its comment does not end with"):
         generate_reference.generate(tmp_path, copy)
