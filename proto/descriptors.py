@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
-from grpc_tools import protoc
 
 from proto import tools
 
@@ -21,12 +20,10 @@ def read(definitions: Path = PROTO) -> FileDescriptorSet:
     Raises:
         ValueError: they do not compile; protoc has said why on standard error.
     """
-    files = sorted(path.relative_to(definitions).as_posix() for path in (definitions / _OURS).rglob("*.proto"))
-    paths = [f"--proto_path={path}" for path in (definitions, *tools.imported())]
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "set.binpb"
         options = ["--include_imports", "--include_source_info", f"--descriptor_set_out={out}"]
-        if protoc.main(["protoc", *paths, *options, *files]) != 0:
+        if not tools.compiled(definitions, options, tools.definitions(definitions)):
             raise ValueError("the definitions did not compile")
         return FileDescriptorSet.FromString(out.read_bytes())
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from grpc_tools import protoc
-
 if not __package__:  # run as a script
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -23,7 +21,6 @@ from proto.tools import ToolMissingError
 
 _PROTO = Path(__file__).resolve().parent
 _PYTHON = _PROTO.parent / "clients" / "python"
-_PACKAGE = Path("topicpolicies/v1")
 _SERVICE = "service.proto"
 _PATTERN = "topicpolicies/v1/*_pb2*.py*"
 
@@ -46,7 +43,7 @@ def generate(out: Path, proto: Path = _PROTO) -> None:
     Raises:
         ValueError: the definitions do not compile; protoc has said why on standard error.
     """
-    files = sorted(path.relative_to(proto).as_posix() for path in (proto / _PACKAGE).glob("*.proto"))
+    files = tools.definitions(proto)
     service = [file for file in files if file.endswith(f"/{_SERVICE}")]
     _run(proto, [f"--python_out={out}", _plugin("mypy"), f"--mypy_out=quiet:{out}"], files)
     _run(proto, [f"--grpc_python_out={out}", _plugin("mypy_grpc"), f"--mypy_grpc_out=quiet:{out}"], service)
@@ -73,7 +70,7 @@ def write(language: Language, fresh: Path) -> None:
 
 
 def _run(proto: Path, options: list[str], files: list[str]) -> None:
-    if protoc.main(["protoc", *(f"--proto_path={path}" for path in (proto, *tools.imported())), *options, *files]) != 0:
+    if not tools.compiled(proto, options, files):
         raise ValueError(f"{', '.join(files)} did not compile")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grpc_tools import protoc
-
 from proto import coordinates, tools
 
 OUT = tools.ROOT / "clients" / "go"
@@ -30,6 +28,5 @@ def generate(out: Path, proto: Path) -> None:
     plugins = [f"--plugin=protoc-gen-{name}={tools.go_tool(*tool)}" for name, tool in (("go", _MESSAGES), ("go-grpc", _SERVICES))]
     module = coordinates.wanted()["go.module"]
     options = [f"--go_out={out}", f"--go_opt=module={module}", f"--go-grpc_out={out}", f"--go-grpc_opt=module={module}"]
-    files = sorted(path.relative_to(proto).as_posix() for path in proto.rglob("*.proto"))
-    if protoc.main(["protoc", *(f"--proto_path={path}" for path in (proto, *tools.imported())), *plugins, *options, *files]) != 0:
+    if not tools.compiled(proto, [*plugins, *options], tools.definitions(proto)):
         raise ValueError("the definitions did not compile for Go")

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from proto import coordinates
-from proto.tools import ROOT, ToolMissingError, imported
+from proto.tools import ROOT, ToolMissingError, definitions, imported
 
 _POM = ROOT / "clients" / "java" / "pom.xml"
 _TOOLS = ROOT / ".cache" / "java-tools"
@@ -39,11 +39,10 @@ def generate(out: Path, proto: Path) -> None:
         ValueError: the definitions do not compile; protoc has said why on standard error.
     """
     protoc, plugin = _tool("com.google.protobuf", "protoc", "protobuf"), _tool("io.grpc", "protoc-gen-grpc-java", "grpc")
-    files = sorted(path.relative_to(proto).as_posix() for path in proto.rglob("*.proto"))
     with tempfile.TemporaryDirectory() as well_known:
         _well_known(Path(well_known))
         command = [str(protoc), f"--proto_path={proto}", f"--proto_path={well_known}", f"--java_out={out}"]
-        command += [f"--plugin=protoc-gen-grpc-java={plugin}", f"--grpc-java_out=@generated=omit:{out}", *files]
+        command += [f"--plugin=protoc-gen-grpc-java={plugin}", f"--grpc-java_out=@generated=omit:{out}", *definitions(proto)]
         if subprocess.run(command, check=False).returncode != 0:  # noqa: S603 - a command of this file
             raise ValueError("the definitions did not compile for Java")
     for path in out.rglob("*.java"):

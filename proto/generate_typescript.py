@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grpc_tools import protoc
-
 from proto import tools
 
 OUT = tools.TYPESCRIPT / "src" / "generated"
@@ -29,6 +27,5 @@ def generate(out: Path, proto: Path) -> None:
     """
     plugin = tools.node_modules() / ".bin" / "protoc-gen-es"
     options = [f"--plugin=protoc-gen-es={plugin}", f"--es_out={out}", "--es_opt=target=ts,import_extension=js"]
-    files = sorted(path.relative_to(proto).as_posix() for path in proto.rglob("*.proto"))
-    if protoc.main(["protoc", *(f"--proto_path={path}" for path in (proto, *tools.imported())), *options, *files, *_DETAILS]) != 0:
+    if not tools.compiled(proto, options, [*tools.definitions(proto), *_DETAILS]):
         raise ValueError("the definitions did not compile for TypeScript")

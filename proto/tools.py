@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from grpc_tools import protoc
+
 ROOT = Path(__file__).resolve().parents[1]
 TYPESCRIPT = ROOT / "clients" / "typescript"
 _GO_TOOLS = ROOT / ".cache" / "go-tools"
@@ -23,9 +25,20 @@ class ToolMissingError(Exception):
     """A program is not to be had here; the message says what to do."""
 
 
+def definitions(root: Path) -> list[str]:
+    """The definitions below a root, by their paths from there, in order."""
+    return sorted(path.relative_to(root).as_posix() for path in (root / "topicpolicies").rglob("*.proto"))
+
+
 def imported() -> tuple[Path, ...]:
     """Where the definitions are that ours import: Protobuf's own, and ``google.rpc``."""
     return Path(str(resources.files("grpc_tools") / "_proto")), Path(str(resources.files("google.rpc") / "status.proto")).parents[2]
+
+
+def compiled(root: Path, options: Sequence[str], files: Sequence[str]) -> bool:
+    """Runs protoc on definitions below a root, or on those that they import; whether they compile. If not, standard error says why."""
+    paths = [f"--proto_path={path}" for path in (root, *imported())]
+    return bool(protoc.main(["protoc", *paths, *options, *files]) == 0)
 
 
 def go() -> str:
