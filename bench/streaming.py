@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.echo import STREAM
+from bench.framing import records
 from bench.harness.targets import Program, running, sqlite
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -57,18 +58,7 @@ class Round(NamedTuple):
 
 def records_in(message: bytes) -> int:
     """How many records a message consists of that has one repeated field of messages, and nothing else."""
-    count = at = 0
-    while at < len(message):
-        size = shift = 0
-        more = True
-        while more:
-            at += 1  # the tag is behind us, then each part of the length
-            size |= (message[at] & 0x7F) << shift
-            shift += 7
-            more = message[at] >= 0x80
-        at += 1 + size
-        count += 1
-    return count
+    return sum(1 for _ in records(message))
 
 
 def batches(namespace: str, topics: int, size: int) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
+from bench.framing import records
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import service_pb2
 
@@ -29,19 +30,7 @@ _PATIENCE_SECONDS = 60.0
 
 def events_of(message: bytes) -> Iterator[bytes]:
     """The events of a ``WatchPoliciesResponse``, serialized: it is nothing but records of its only field."""
-    at = 0
-    while at < len(message):
-        at += 1  # the tag
-        size = shift = 0
-        while True:
-            part = message[at]
-            at += 1
-            size |= (part & 0x7F) << shift
-            shift += 7
-            if part < 0x80:
-                break
-        yield message[at : at + size]
-        at += size
+    return (message[begin:end] for begin, end in records(message))
 
 
 @lru_cache(maxsize=4096)
