@@ -170,7 +170,7 @@ async def written_through_failovers(chance: random.Random) -> World:
     world = World(replace(PROFILES["exclusive"], lost_acknowledgement=0.0, vanished=0.0), chance)
     watching = []
     for sidecar in world.sidecars:
-        sidecar._limits = replace(sidecar._limits, max_every_backlog_changes=1_000)  # no watch is too slow
+        sidecar._limits = replace(sidecar._limits, max_every_backlog_changes=1_000)  # no watch falls behind
         sidecar.start()
         watching.append(asyncio.create_task(Steady(world, sidecar, random.Random(chance.getrandbits(64))).run()))
     await asyncio.sleep(1.0)  # all are synced
