@@ -69,11 +69,12 @@ def _documents(text: str) -> list[dict[str, Any]]:
 @pytest_asyncio.fixture
 async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
     """A server with a history and a cluster file."""
+    program = await asyncio.to_thread(tools.go_tool, *_GRPCURL)
     cluster = tmp_path / "cluster.toml"
     cluster.write_text(f'cluster = "us"\n[broker]\n[namespaces."{_NAMESPACE}"]\n')
     process = ServerProcess(["--data", str(tmp_path / "policies.db"), "--cluster-file", str(cluster)], tmp_path / "server.log")
     await process.start()
-    yield Raw(process.address, await asyncio.to_thread(tools.go_tool, *_GRPCURL))
+    yield Raw(process.address, program)
     process.kill()
 
 
