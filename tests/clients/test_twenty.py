@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest_asyncio
 
 from tests import java_build
 from tests.broker.jars import java
-from tests.clients.toolchains import go_program, run, typescript_program
+from tests.clients.toolchains import RUST, cargo, go_program, run, typescript_program
 from tests.promises.server_process import ServerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -39,9 +38,7 @@ def _typescript(_: Path) -> list[str]:
 
 
 def _rust(_: Path) -> list[str]:
-    cargo = shutil.which("cargo")
-    assert cargo is not None, "cargo is missing: install Rust 1.88 or later, with rustup"
-    return [cargo, "run", "--quiet", "--manifest-path", str(_CLIENTS / "rust" / "Cargo.toml"), "--example", "twenty"]
+    return [cargo(), "run", "--quiet", "--manifest-path", str(RUST / "Cargo.toml"), "--example", "twenty"]
 
 
 PROGRAMS: dict[str, Callable[[Path], list[str]]] = {

@@ -1,9 +1,10 @@
-"""The builds of the Go and TypeScript clients, each made once, with the errors that they end with if something is missing."""
+"""The builds of the Go and TypeScript clients, and Rust's cargo, with the errors that they end with if something is missing."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from proto.tools import ROOT, TYPESCRIPT, go, node, node_modules
 
 GO = ROOT / "clients" / "go"
+RUST = ROOT / "clients" / "rust"
 _TELLS = re.compile(r"FAIL|_test\.go:|DATA RACE|^panic|ERROR")
 """What a line has that tells what failed."""
 _TAP_FAILURE = re.compile(r"^not ok .*\n(?:  .*\n)*", re.MULTILINE)
@@ -39,6 +41,22 @@ def typescript_program(name: str) -> list[str]:
     """
     run([node(), str(node_modules() / "typescript" / "bin" / "tsc"), "--project", str(TYPESCRIPT / "tsconfig.json")], TYPESCRIPT)
     return [node(), str(TYPESCRIPT / "dist" / name)]
+
+
+def cargo() -> str:
+    """Rust's ``cargo``, with all crates at hand.
+
+    Raises:
+        AssertionError: it is missing, or crates are.
+    """
+    program = shutil.which("cargo")
+    assert program is not None, "cargo is missing: install Rust 1.88 or later, with rustup"
+    fetched = subprocess.run(
+        [program, "fetch"], cwd=RUST, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
+    )
+    why = f"crates are missing: run `cargo fetch` in clients/rust, where crates can be fetched\n{fetched.stderr[-2000:]}"
+    assert fetched.returncode == 0, why
+    return program
 
 
 def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str:
