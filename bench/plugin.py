@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.load import Calls, Sample, closed_loop
+from bench.verdicts import tell
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
 from tests.plugin.pair import KEEP_TOPICS, Pair
@@ -153,8 +154,8 @@ def main() -> int:
     else:
         console = Console()
         show(rows, console)
-        mark = "[green]reached[/]" if ratio >= _REACH else "[red]not reached[/]"
-        console.print(f"{mark}: sets of one topic with {HOT.in_flight} clients, against a stock broker: {ratio:.2f} (>= {_REACH:.0f})")
+        target = f"sets of one topic with {HOT.in_flight} clients, against a stock broker"
+        tell(console, target, ratio, f">= {_REACH:.0f}", reached=ratio >= _REACH)
     return 0 if ratio >= _REACH else 1
 
 

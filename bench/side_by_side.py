@@ -34,6 +34,7 @@ from rich.table import Table
 from bench import history
 from bench.load import Calls, Sample, closed_loop, echo_calls, rest_calls, update_calls
 from bench.stages import Stage, measure
+from bench.verdicts import tell
 from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
 
@@ -193,8 +194,7 @@ def show(report: Report, console: Console) -> None:
         history.show_pages(report.history, console)
     for verdict in report.verdicts:
         bound = f">= {verdict.target.at_least}" if verdict.target.at_least is not None else f"<= {verdict.target.at_most:.2f}"
-        mark = "[green]reached[/]" if verdict.reached else "[red]not reached[/]"
-        console.print(f"{mark}: {verdict.target.name}: {verdict.ratio:.2f} ({bound})")
+        tell(console, verdict.target.name, verdict.ratio, bound, reached=verdict.reached)
 
 
 def as_json(report: Report) -> str:

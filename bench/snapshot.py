@@ -27,6 +27,7 @@ from rich.table import Table
 from bench.embedded_log import NAMESPACE, Waiting, updates
 from bench.harness.broadcast import METHOD
 from bench.harness.targets import running
+from bench.verdicts import tell
 from topicpolicies import AsyncClient, Changed, Client
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
@@ -141,13 +142,12 @@ def show(rows: list[Row], documents: int, console: Console) -> bool:
     table = Table(title=f"The snapshot of {documents:,} documents, median over the rounds")
     for column in ("reader", "documents /s", "against one a message"):
         table.add_column(column, justify="left" if column == "reader" else "right")
-    for row in rows:
-        ratio = statistics.median(each / single for each, single in zip(row.per_second, singles, strict=True))
-        table.add_row(row.name, f"{statistics.median(row.per_second):,.0f}", f"{ratio:.2f}")
+    gains = [statistics.median(each / single for each, single in zip(row.per_second, singles, strict=True)) for row in rows]
+    for row, gain in zip(rows, gains, strict=True):
+        table.add_row(row.name, f"{statistics.median(row.per_second):,.0f}", f"{gain:.2f}")
     console.print(table)
-    gain = statistics.median(each / single for each, single in zip(rows[0].per_second, singles, strict=True))
-    mark = "[green]reached[/]" if gain >= _REACH else "[red]not reached[/]"
-    console.print(f"{mark}: {rows[0].name}, against one document a message: {gain:.2f} (>= {_REACH:.0f})")
+    gain = gains[0]
+    tell(console, f"{rows[0].name}, against one document a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
     console.print(f"Against the {BEFORE:,.0f} documents a second of before: {statistics.median(rows[0].per_second) / BEFORE:.2f}")
     return gain >= _REACH
 

@@ -28,6 +28,7 @@ from rich.table import Table
 from bench.echo import STREAM
 from bench.framing import records
 from bench.harness.targets import Program, running, sqlite
+from bench.verdicts import tell
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -168,8 +169,7 @@ def show(found: dict[int, list[Round]], console: Console) -> bool:
         )
     console.print(table)
     size, gain = max(gains.items(), key=lambda each: each[1])
-    mark = "[green]reached[/]" if gain >= _REACH else "[red]not reached[/]"
-    console.print(f"{mark}: {size} updates a message, against one a message: {gain:.2f} (>= {_REACH:.0f})")
+    tell(console, f"{size} updates a message, against one a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
     return gain >= _REACH
 
 
