@@ -29,6 +29,7 @@ from rich.table import Table
 
 from bench.harness.broadcast import METHOD
 from bench.harness.targets import Program, running, sqlite
+from bench.harness.watching import METHOD as WATCH_POLICIES
 from bench.harness.watching import events_of
 from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
 from topicpolicies.v1 import service_pb2
@@ -37,7 +38,6 @@ CHANGES = {1: 16_384, 100: 4_096, 1_000: 512}
 """How many changes a round makes, by the number of watchers."""
 _BATCH = 64
 _NAMESPACE = "public/default"
-_WATCH = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20),)
 
 
@@ -71,7 +71,7 @@ class _Watchers:
     def __init__(self, channel: grpc.aio.Channel, count: int) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[_NAMESPACE], mode=service_pb2.WATCH_MODE_EVERY)
         request.bookmark_interval.CopyFrom(Duration(seconds=3_600))
-        watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(_WATCH)
+        watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(WATCH_POLICIES)
         self._calls = [watch(request.SerializeToString()) for _ in range(count)]
         self.sizes: list[list[int]] = [[] for _ in range(count)]
         """Of the messages that tell changes, by watcher."""

@@ -27,6 +27,7 @@ from rich.table import Table
 from bench.embedded_log import NAMESPACE, Waiting, updates
 from bench.harness.broadcast import METHOD
 from bench.harness.targets import running
+from bench.harness.watching import METHOD as WATCH_POLICIES
 from bench.verdicts import tell
 from topicpolicies import AsyncClient, Changed, Client
 from topicpolicies.v1 import service_pb2
@@ -38,7 +39,6 @@ BEFORE = 8_300.0
 """Documents a second that reached a Python client before watches told in batches, on a quiet machine."""
 _REACH = 5.0
 """Against one document a message in the same run: the machine's speed drifts."""
-_WATCH = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20),)
 Reader = Callable[[], int]
 """Takes the snapshot; how many documents it was."""
@@ -91,7 +91,7 @@ def readers(address: str, limit: str, documents: int) -> dict[str, Reader]:
 
     def unread() -> int:
         with grpc.insecure_channel(address, _OPTIONS) as channel:
-            watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(_WATCH)
+            watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(WATCH_POLICIES)
             return documents if sum(len(message) for message in watch(request.SerializeToString())) else 0
 
     def one_a_message() -> int:

@@ -24,7 +24,7 @@ from .records import Record
 
 AUDITOR = "auditor"
 """Who follows every change: what it is told is the history that everything else is held against."""
-_METHOD = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
+METHOD = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
 _PATIENCE_SECONDS = 60.0
 
 
@@ -78,7 +78,7 @@ class Watcher:
     def __init__(self, desk: Desk, channel: grpc.aio.Channel, name: str, phase: str, chance: random.Random | None) -> None:
         """``chance``: decides when it cancels and resumes; None: never."""
         self._desk = desk
-        self._open: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(_METHOD)
+        self._open: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(METHOD)
         self._name = name
         self._phase = phase
         self._chance = chance
