@@ -27,10 +27,6 @@ public final class HistoryQuery {
         return new Builder(ListHistoryRequest.newBuilder().setNamespace(namespace));
     }
 
-    String namespace() {
-        return message.getNamespace().isEmpty() ? TopicNames.namespaceOf(message.getTopic()) : message.getNamespace();
-    }
-
     Optional<Duration> timeout() {
         return timeout;
     }

@@ -23,10 +23,6 @@ public final class Read {
         return new Builder(topic);
     }
 
-    String topic() {
-        return message.getTopic();
-    }
-
     Optional<Scope> scope() {
         return scope;
     }

@@ -69,11 +69,6 @@ public final class Watch implements AutoCloseable {
         return ended.isDone();
     }
 
-    /** Calls back when there is an end to it, at once and in whichever thread ends it. */
-    void onEnd(Runnable task) {
-        ended.whenComplete((nothing, error) -> task.run());
-    }
-
     private void connect() {
         if (isEnded()) {
             return;
