@@ -99,8 +99,7 @@ final class EditLoop {
             if (error == null) {
                 then.accept(value);
             } else {
-                failed.accept(error instanceof java.util.concurrent.CompletionException wrapped && wrapped.getCause() != null
-                        ? wrapped.getCause() : error);
+                failed.accept(error);
             }
         });
         if (result.isDone()) {
