@@ -46,8 +46,7 @@ public final class HistoryQuery {
 
         /** In some scopes only. */
         public Builder scopes(Collection<Scope> value) {
-            message.clearScopes();
-            value.stream().distinct().sorted().forEach(scope -> message.addScopes(scope.message()));
+            message.clearScopes().addAllScopes(Scope.messages(value));
             return this;
         }
 

@@ -32,7 +32,7 @@ public final class Read {
     }
 
     GetPolicyRequest message(List<Scope> scopes) {
-        return message.toBuilder().addAllScopes(scopes.stream().map(Scope::message).toList()).build();
+        return message.toBuilder().addAllScopes(Scope.messages(scopes)).build();
     }
 
     /** What a read is made of. */

@@ -1,5 +1,7 @@
 package topicpolicies.client;
 
+import java.util.Collection;
+import java.util.List;
 import java.util.Optional;
 
 /** In which clusters a document holds. */
@@ -17,6 +19,11 @@ public enum Scope {
 
     topicpolicies.v1.Scope message() {
         return message;
+    }
+
+    /** The scopes that a request names: each once, in their order. */
+    static List<topicpolicies.v1.Scope> messages(Collection<Scope> scopes) {
+        return scopes.stream().distinct().sorted().map(Scope::message).toList();
     }
 
     /** The scope of an answer; empty if a newer service has one that is not known here: what it is said of is passed over. */
