@@ -12,7 +12,11 @@ public final class Delete implements Change {
     private final Optional<Duration> timeout;
 
     private Delete(Builder builder) {
-        this.message = builder.message.build();
+        DeletePolicyRequest.Builder complete = builder.message.clone().setScope(builder.scope.message());
+        if (complete.getRequestId().isEmpty()) {
+            complete.setRequestId(Change.newRequestId());
+        }
+        this.message = complete.build();
         this.scope = builder.scope;
         this.timeout = builder.timeout;
     }
@@ -116,13 +120,7 @@ public final class Delete implements Change {
 
         /** The deletion. Each one that is built without a request id gets one of its own. */
         public Delete build() {
-            boolean given = !message.getRequestId().isEmpty();
-            message.setScope(scope.message()).setRequestId(given ? message.getRequestId() : Change.newRequestId());
-            Delete built = new Delete(this);
-            if (!given) {
-                message.clearRequestId();
-            }
-            return built;
+            return new Delete(this);
         }
     }
 }

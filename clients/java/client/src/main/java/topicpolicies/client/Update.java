@@ -15,7 +15,11 @@ public final class Update implements Change {
     private final Optional<Duration> timeout;
 
     private Update(Builder builder) {
-        this.message = builder.message.build();
+        UpdatePolicyRequest.Builder complete = builder.message.clone().setScope(builder.scope.message());
+        if (complete.getRequestId().isEmpty()) {
+            complete.setRequestId(Change.newRequestId());
+        }
+        this.message = complete.build();
         this.scope = builder.scope;
         this.timeout = builder.timeout;
     }
@@ -158,13 +162,7 @@ public final class Update implements Change {
 
         /** The update. Each one that is built without a request id gets one of its own. */
         public Update build() {
-            boolean given = !message.getRequestId().isEmpty();
-            message.setScope(scope.message()).setRequestId(given ? message.getRequestId() : Change.newRequestId());
-            Update built = new Update(this);
-            if (!given) {
-                message.clearRequestId();
-            }
-            return built;
+            return new Update(this);
         }
     }
 }
