@@ -15,9 +15,6 @@ import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 
 /** Unary calls as futures, each with its repeats, where {@link Routes} says. Whoever completes a future himself ends its call. */
 final class Calls {
-    /** How long a connection may take to be made where there is another address to try. */
-    private static final Duration CONNECTING = Duration.ofSeconds(5);
-
     private final Line line;
     private final RetryPolicy retries;
     private final Pauses pauses;
@@ -129,7 +126,7 @@ final class Calls {
                 return;
             }
             if (!line.alone(address) && !line.connected(address)) {
-                pauses.pause(CONNECTING).thenRun(attempt::abandonUnlessSent);
+                pauses.pause(Line.CONNECTING).thenRun(attempt::abandonUnlessSent);
             }
             attempt.answered().whenComplete((answer, error) -> {
                 if (error == null) {

@@ -7,6 +7,7 @@ import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.stub.MetadataUtils;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -18,6 +19,8 @@ import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 
 /** What calls are made with: a channel to each address that is in use, opened by the first call to it. */
 final class Line implements AutoCloseable {
+    /** How long a connection may take to be made where there is another address to try. */
+    static final Duration CONNECTING = Duration.ofSeconds(5);
     /** Addresses that a client has channels to at the same time, at most, beside those that it was given. */
     private static final int MOST_CHANNELS = 64;
     /** At most so often is gRPC told to connect now. */

@@ -10,9 +10,6 @@ import topicpolicies.v1.UpdatePoliciesResponse;
 
 /** One stream of changes. Results are taken one message at a time, when they are asked for. */
 final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest, UpdatePoliciesResponse> {
-    /** How long a connection may take to be made where there is another address to try. */
-    private static final Duration CONNECTING = Duration.ofSeconds(5);
-
     /** Whom a stream tells, on gRPC's threads. */
     interface Listener {
         /** More can be sent. */
@@ -47,7 +44,7 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
         TopicPoliciesServiceStub own = stub.withInterceptors(sent);
         (impatient ? own : own.withWaitForReady()).updatePolicies(this);
         if (impatient) {
-            pauses.pause(CONNECTING).thenRun(() -> {
+            pauses.pause(Line.CONNECTING).thenRun(() -> {
                 if (!sent.isSent()) {
                     end(new TopicPoliciesException(Status.Code.UNAVAILABLE, "There was no connection in time.", null));
                 }
