@@ -5,14 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.grpc.Status;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -22,22 +20,9 @@ import org.junit.jupiter.api.Timeout;
 final class CancellationTest extends ClosedAfterwards {
     private static final Update UPDATE = Update.of(TOPIC).mask("max_producer_per_topic").build();
 
-    private Member silent() throws IOException {
-        Member member = closing(new Member(attempt -> Member.SILENCE));
-        member.reading = attempt -> Member.SILENCE;
-        return member;
-    }
-
     private TopicPoliciesClient client(Member... members) {
         String target = String.join(",", List.of(members).stream().map(Member::address).toList());
         return closing(TopicPoliciesClient.open(ClientOptions.of(target).timeout(Duration.ofMinutes(5)).build(), QUICK));
-    }
-
-    private static void until(BooleanSupplier holds) throws InterruptedException {
-        for (int turn = 0; turn < 2000 && !holds.getAsBoolean(); turn++) {
-            Thread.sleep(10);
-        }
-        assertTrue(holds.getAsBoolean());
     }
 
     @Test
@@ -80,7 +65,7 @@ final class CancellationTest extends ClosedAfterwards {
 
     @Test
     void aCallThatWasGivenUpInABreakIsNotRepeated() throws Exception {
-        Member member = closing(new Member(attempt -> Member.refusal("")));
+        Member member = member(attempt -> Member.refusal(""));
         RetryPolicy slow = new RetryPolicy(5, new Backoff(Duration.ofMillis(500), Duration.ofMillis(500), 1), Duration.ofSeconds(10));
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).build(), slow));
         CompletableFuture<?> future = client.updateAsync(UPDATE);

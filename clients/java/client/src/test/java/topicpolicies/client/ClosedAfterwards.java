@@ -1,8 +1,17 @@
 package topicpolicies.client;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Grpc;
+import io.grpc.InsecureChannelCredentials;
+import io.grpc.ManagedChannel;
+import io.grpc.StatusRuntimeException;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.BooleanSupplier;
+import java.util.function.IntFunction;
 import org.junit.jupiter.api.AfterEach;
 
 /** Tests of a client beside services of their own: what they open is closed after each, the newest first. */
@@ -23,5 +32,35 @@ abstract class ClosedAfterwards {
     final <C extends AutoCloseable> C closing(C each) {
         open.add(each);
         return each;
+    }
+
+    final Member member(IntFunction<StatusRuntimeException> answering) throws IOException {
+        return closing(new Member(answering));
+    }
+
+    /** A sidecar that answers neither changes nor reads. */
+    final Member silent() throws IOException {
+        Member member = member(attempt -> Member.SILENCE);
+        member.reading = attempt -> Member.SILENCE;
+        return member;
+    }
+
+    final TopicPoliciesClient client(String target) {
+        return closing(TopicPoliciesClient.open(ClientOptions.of(target).build(), QUICK));
+    }
+
+    /** A channel of somebody's own. */
+    final ManagedChannel channelTo(Member member) {
+        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
+        AutoCloseable end = channel::shutdownNow;
+        closing(end);
+        return channel;
+    }
+
+    static void until(BooleanSupplier holds) throws InterruptedException {
+        for (int turn = 0; turn < 2000 && !holds.getAsBoolean(); turn++) {
+            Thread.sleep(10);
+        }
+        assertTrue(holds.getAsBoolean());
     }
 }

@@ -11,13 +11,10 @@ import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
-import io.grpc.Grpc;
-import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -29,7 +26,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import topicpolicies.v1.GetPolicyRequest;
@@ -46,19 +42,6 @@ final class ClosingTest extends ClosedAfterwards {
             .policies(TopicPolicies.newBuilder().setMaxProducerPerTopic(3).build()).mask("max_producer_per_topic").build();
     private static final String NOBODY = "127.0.0.1:1";
 
-    private Member silent() throws IOException {
-        Member member = closing(new Member(attempt -> Member.SILENCE));
-        member.reading = attempt -> Member.SILENCE;
-        return member;
-    }
-
-    private static void until(BooleanSupplier holds) throws InterruptedException {
-        for (int turn = 0; turn < 2000 && !holds.getAsBoolean(); turn++) {
-            Thread.sleep(10);
-        }
-        assertTrue(holds.getAsBoolean());
-    }
-
     private static Throwable failure(CompletableFuture<?> call) {
         assertTrue(call.isDone());
         return assertThrows(ExecutionException.class, call::get).getCause();
@@ -67,9 +50,7 @@ final class ClosingTest extends ClosedAfterwards {
     @Test
     void onAGivenChannelChangesAndReadsEndAtOnceAndTheServiceIsTold() throws Exception {
         Member member = silent();
-        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
-        AutoCloseable end = channel::shutdownNow;
-        closing(end);
+        ManagedChannel channel = channelTo(member);
         TopicPoliciesClient client = closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused").timeout(Duration.ofMinutes(5)).build()));
         CompletableFuture<?> update = client.updateAsync(CHANGE);
         CompletableFuture<?> deletion = client.deleteAsync(Delete.of(TOPIC).build());
@@ -241,7 +222,7 @@ final class ClosingTest extends ClosedAfterwards {
 
     @Test
     void theBreakOfAnEditEndsWithTheClient() throws Exception {
-        Member member = closing(new Member(attempt -> Member.said(Status.Code.ABORTED, "ETAG_MISMATCH")));
+        Member member = member(attempt -> Member.said(Status.Code.ABORTED, "ETAG_MISMATCH"));
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).timeout(Duration.ofMinutes(5)).build()));
         CompletableFuture<?> edit = client.editAsync(Edit.of(TOPIC, policies -> policies.setMaxProducerPerTopic(1)).build());
         until(() -> member.met() >= 8); // from here on each break takes from 250 to 500 ms
@@ -251,7 +232,7 @@ final class ClosingTest extends ClosedAfterwards {
 
     @Test
     void whatIsThrownAtARepeatEndsTheCall() throws Exception {
-        Member member = closing(new Member(attempt -> Member.LEADING.apply(attempt)));
+        Member member = member(Member.LEADING);
         member.reading = attempt -> Status.UNAVAILABLE.asRuntimeException();
         AtomicInteger calls = new AtomicInteger();
         ClientInterceptor throwing = new ClientInterceptor() {
@@ -263,9 +244,7 @@ final class ClosingTest extends ClosedAfterwards {
                 return next.newCall(method, options);
             }
         };
-        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
-        AutoCloseable end = channel::shutdownNow;
-        closing(end);
+        ManagedChannel channel = channelTo(member);
         TopicPoliciesClient client = closing(
                 TopicPoliciesClient.on(ClientInterceptors.intercept(channel, throwing), ClientOptions.of("unused").build()));
         CompletableFuture<Document> read = client.getAsync(Read.of(TOPIC).build());
@@ -275,10 +254,8 @@ final class ClosingTest extends ClosedAfterwards {
 
     @Test
     void aCallWhoseRepeatTheExecutorRejectsFailsWithWhatItMet() throws Exception {
-        Member member = closing(new Member(attempt -> Member.refusal("")));
-        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
-        AutoCloseable end = channel::shutdownNow;
-        closing(end);
+        Member member = member(attempt -> Member.refusal(""));
+        ManagedChannel channel = channelTo(member);
         ExecutorService executor = Executors.newSingleThreadExecutor();
         TopicPoliciesClient client = closing(TopicPoliciesClient.on(channel,
                 ClientOptions.of("unused").executor(executor).timeout(Duration.ofMinutes(5)).build()));
@@ -292,7 +269,7 @@ final class ClosingTest extends ClosedAfterwards {
     @Test
     void anAddressThatIsLeftEndsNoCallThere() throws Exception {
         CountDownLatch answer = new CountDownLatch(1);
-        Member member = closing(new Member(Member.LEADING));
+        Member member = member(Member.LEADING);
         member.reading = attempt -> {
             try {
                 answer.await();

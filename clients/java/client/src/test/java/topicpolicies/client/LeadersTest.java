@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.grpc.Metadata;
 import io.grpc.ServerCredentials;
 import io.grpc.Status;
-import io.grpc.StatusRuntimeException;
 import io.grpc.TlsServerCredentials;
 import java.io.IOException;
 import java.net.ServerSocket;
@@ -23,7 +22,6 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.IntFunction;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -31,16 +29,8 @@ import org.junit.jupiter.api.Timeout;
 /** Sidecars of which one writes a namespace, and the others name it. */
 @Timeout(60)
 final class LeadersTest extends ClosedAfterwards {
-    private Member member(IntFunction<StatusRuntimeException> answering) throws IOException {
-        return closing(new Member(answering));
-    }
-
     private Member follower(String leader) throws IOException {
         return member(attempt -> Member.refusal(leader));
-    }
-
-    private TopicPoliciesClient client(String target) {
-        return closing(TopicPoliciesClient.open(ClientOptions.of(target).build(), QUICK));
     }
 
     private TopicPoliciesClient client(String target, Duration timeout) {
@@ -299,9 +289,7 @@ final class LeadersTest extends ClosedAfterwards {
         ClientOptions options = ClientOptions.of(follower.address()).timeout(Duration.ofMinutes(5)).build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, slow));
         CompletableFuture<UpdateResult> waiting = client.updateAsync(update());
-        for (int turn = 0; turn < 2000 && follower.met() == 0; turn++) {
-            Thread.sleep(10);
-        }
+        until(() -> follower.met() > 0);
         client.close();
         ExecutionException failed = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
         assertEquals(1, follower.met());

@@ -25,7 +25,7 @@ final class PolicyCacheTest extends ClosedAfterwards {
 
     @BeforeEach
     void open() throws Exception {
-        Member member = closing(new Member(Member.LEADING));
+        Member member = member(Member.LEADING);
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(member.address()));
         cache = closing(new PolicyCache(client, Selection.ofNamespaces("t/n").build(), tasks::add));
         cache.whenSynced().get(20, TimeUnit.SECONDS);

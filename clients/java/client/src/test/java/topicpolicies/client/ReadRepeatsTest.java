@@ -5,8 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.grpc.Grpc;
-import io.grpc.InsecureChannelCredentials;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
@@ -36,7 +34,7 @@ import topicpolicies.v1.ListHistoryResponse;
 @Timeout(60)
 final class ReadRepeatsTest extends ClosedAfterwards {
     private Member reading(IntFunction<StatusRuntimeException> reading) throws IOException {
-        Member member = closing(new Member(Member.LEADING));
+        Member member = member(Member.LEADING);
         member.reading = reading;
         return member;
     }
@@ -137,7 +135,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         for (Consumer<TopicPoliciesClient> call : List.<Consumer<TopicPoliciesClient>>of(client -> client.update(update.build()),
                 client -> client.update(Update.of(TOPIC).mask("max_producer_per_topic").validateOnly().build()),
                 client -> client.delete(TOPIC, Scope.LOCAL))) {
-            Member member = closing(new Member(unavailable(2)));
+            Member member = member(unavailable(2));
             call.accept(client(QUICK, member.address()));
             assertEquals(Collections.nCopies(3, "0"), member.repeatedByGrpc());
         }
@@ -165,9 +163,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     @Test
     void onAGivenChannelTheClientItselfRepeatsReads() throws Exception {
         Member member = reading(unavailable(2));
-        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
-        AutoCloseable end = channel::shutdownNow;
-        closing(end);
+        ManagedChannel channel = channelTo(member);
         closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused").build())).get(TOPIC, Scope.LOCAL);
         assertEquals(List.of("0", "0", "0"), member.repeatedByGrpc());
     }
@@ -179,9 +175,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         ClientOptions options = ClientOptions.of(member.address()).timeout(Duration.ofMinutes(5)).build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, slow));
         CompletableFuture<Document> waiting = client.getAsync(Read.of(TOPIC).build());
-        for (int turn = 0; turn < 2000 && member.reads.get() == 0; turn++) {
-            Thread.sleep(10);
-        }
+        until(() -> member.reads.get() > 0);
         assertFalse(waiting.isDone());
         client.close();
         ExecutionException failed = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));

@@ -7,8 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.grpc.Status;
-import io.grpc.StatusRuntimeException;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -24,8 +22,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BooleanSupplier;
-import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
@@ -36,14 +32,6 @@ import topicpolicies.v1.UpdatePoliciesRequest;
 /** Many changes over streams, beside sidecars that answer as a test says. */
 @Timeout(60)
 final class UpdateManyTest extends ClosedAfterwards {
-    private Member member(IntFunction<StatusRuntimeException> answering) throws IOException {
-        return closing(new Member(answering));
-    }
-
-    private TopicPoliciesClient client(String target) {
-        return closing(TopicPoliciesClient.open(ClientOptions.of(target).build(), QUICK));
-    }
-
     private static Update update(int number) {
         return Update.of("t/n/x" + number % 10).policies(TopicPolicies.newBuilder().setMaxProducerPerTopic(number).build()).build();
     }
@@ -54,13 +42,6 @@ final class UpdateManyTest extends ClosedAfterwards {
 
     private static List<String> ids(List<? extends Change> changes) {
         return changes.stream().map(Change::requestId).toList();
-    }
-
-    private static void until(BooleanSupplier holds) throws InterruptedException {
-        for (int turn = 0; turn < 2000 && !holds.getAsBoolean(); turn++) {
-            Thread.sleep(10);
-        }
-        assertTrue(holds.getAsBoolean());
     }
 
     private static TopicPoliciesException failure(ChangeResult result) {
