@@ -6,37 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
-import org.junit.jupiter.api.io.TempDir;
 import topicpolicies.v1.TopicPolicies;
 
 /** What an update does to a document: the vectors of all clients, by this client's own calls. */
-final class ApplyVectorsTest {
-    @TempDir
-    static Path directory;
-    private static RunningServer server;
-    private static TopicPoliciesClient client;
-
-    @BeforeAll
-    static void start() throws Exception {
-        server = new RunningServer(directory);
-        server.start();
-        client = TopicPoliciesClient.open(server.target());
-    }
-
-    @AfterAll
-    static void stop() {
-        client.close();
-        server.close();
-    }
-
+final class ApplyVectorsTest extends WithAServer {
     @TestFactory
     Stream<DynamicTest> anUpdateDoesToADocumentWhatItsMaskSays() throws IOException {
         return Vectors.in("apply.json").map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"), () -> run(vector)));
