@@ -111,7 +111,8 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
         return said(code, ErrorInfo.newBuilder().setDomain("topicpolicies").setReason(reason).build());
     }
 
-    private static StatusRuntimeException said(Status.Code code, ErrorInfo info) {
+    /** What is said with these details. */
+    static StatusRuntimeException said(Status.Code code, ErrorInfo info) {
         return StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage("A sentence.")
                 .addDetails(Any.pack(info)).build());
     }

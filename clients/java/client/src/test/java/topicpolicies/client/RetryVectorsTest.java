@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
-import com.google.protobuf.Any;
 import com.google.rpc.ErrorInfo;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
@@ -43,9 +42,7 @@ final class RetryVectorsTest extends ClosedAfterwards {
         if (failure.has("metadata")) {
             failure.getAsJsonObject("metadata").entrySet().forEach(each -> info.putMetadata(each.getKey(), each.getValue().getAsString()));
         }
-        return StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder()
-                .setCode(Status.Code.valueOf(failure.get("code").getAsString()).value()).setMessage("A sentence.")
-                .addDetails(Any.pack(info.build())).build());
+        return Member.said(Status.Code.valueOf(failure.get("code").getAsString()), info.build());
     }
 
     @TestFactory

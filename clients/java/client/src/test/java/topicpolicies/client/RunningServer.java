@@ -13,8 +13,8 @@ import java.util.concurrent.ThreadLocalRandom;
 
 /**
  * The real server in a process of its own, on one port that it keeps from one life to the next. The command to start it, without its
- * address
- * and its data, is in the environment variable {@value #COMMAND}, one argument a line; without it the tests fail, and are not skipped.
+ * address and its data, is in the environment variable {@value #COMMAND}, one argument a line; without it the tests fail, and are not
+ * skipped.
  */
 final class RunningServer implements AutoCloseable {
     static final String COMMAND = "TOPICPOLICIES_SERVE";
