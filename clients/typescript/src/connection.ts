@@ -1,9 +1,11 @@
 import { isIP } from "node:net";
+import type { Readable } from "node:stream";
 
 import { fromBinary, type DescMessage, type DescMethod, type MessageShape } from "@bufbuild/protobuf";
 import * as grpc from "@grpc/grpc-js";
 
 import { fromServiceError, invalid, UnavailableError } from "./errors.js";
+import { whenAborted } from "./signals.js";
 
 /** Where the service listens unless it was told otherwise. */
 export const DEFAULT_TARGET = "localhost:6680";
@@ -121,31 +123,31 @@ export class Connection {
       const call = this.#client.makeUnaryRequest(
         pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), request, metadata, { deadline },
         (error, answer) => {
-          signal?.removeEventListener("abort", cancel);
+          forget();
           if (error !== null) reject(fromServiceError(error));
           else resolve(answer as MessageShape<O>); // grpc-js gives one of the two
         },
       );
-      const cancel = (): void => {
-        call.cancel();
-      };
-      if (signal?.aborted) cancel();
-      else signal?.addEventListener("abort", cancel, { once: true });
+      const forget = whenAborted([signal], () => { call.cancel(); });
     });
   }
 
-  /** A stream of answers, which ends with grpc-js's own errors. It does not wait for a connection: whoever reads it decides what to do. */
+  /**
+   * A stream of answers, which ends with the signal, and with grpc-js's own errors. It does not wait for a connection: whoever reads it
+   * decides what to do.
+   */
   async serverStream<O extends DescMessage>(method: DescMethod & { output: O }, request: Buffer, signal: AbortSignal): Promise<Answers<O>> {
     const metadata = await this.#metadata(false);
     await this.#connecting(Infinity, signal);
-    return this.#client.makeServerStreamRequest(pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), request, metadata);
+    const decoded = (bytes: Buffer): MessageShape<O> => fromBinary(method.output, bytes);
+    return endedBy(signal, this.#client.makeServerStreamRequest(pathOf(method), asIs, decoded, request, metadata));
   }
 
   /** The same with a stream of encoded requests. */
   async duplex<O extends DescMessage>(method: DescMethod & { output: O }, signal: AbortSignal): Promise<Duplex<O>> {
     const metadata = await this.#metadata(false);
     await this.#connecting(Infinity, signal);
-    return this.#client.makeBidiStreamRequest(pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), metadata);
+    return endedBy(signal, this.#client.makeBidiStreamRequest(pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), metadata));
   }
 
   /** Waits while the connection is being made, but not for long: there is another address to try. */
@@ -175,6 +177,13 @@ export class Connection {
     if (this.#token !== undefined) metadata.set("authorization", `Bearer ${await this.#token()}`);
     return metadata;
   }
+}
+
+/** Cancels a stream with the signal, until its status has come. */
+function endedBy<S extends grpc.Call & Readable>(signal: AbortSignal, stream: S): S {
+  stream.on("error", () => undefined); // it may come after the last read
+  stream.once("status", whenAborted([signal], () => { stream.cancel(); }));
+  return stream;
 }
 
 function asIs(request: Buffer): Buffer {

@@ -9,6 +9,7 @@ import { encoded } from "./encoding.js";
 import { CancelledError, FailedPreconditionError, OutcomeUnknownError, TopicPoliciesError } from "./errors.js";
 import { isRead, serviceConfig, type RetryPolicy } from "./retries.js";
 import { addressesOf, Routes } from "./routes.js";
+import { whenAborted } from "./signals.js";
 
 /** Addresses that a client has connections to at the same time, at most, beside those that it was given. */
 const MOST_CONNECTIONS = 64;
@@ -118,16 +119,13 @@ export class Line {
   /** Waits; gives false if the call or the client was ended meanwhile. */
   async #pause(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
     const ending = new AbortController();
-    const end = (): void => { ending.abort(); };
-    const signals = signal === undefined ? [this.#closing.signal] : [this.#closing.signal, signal];
-    for (const each of signals) each.addEventListener("abort", end);
-    if (signals.some((each) => each.aborted)) end();
+    const forget = whenAborted([this.#closing.signal, signal], () => { ending.abort(); });
     try {
       return await sleep(ms, true, { signal: ending.signal });
     } catch {
       return false;
     } finally {
-      for (const each of signals) each.removeEventListener("abort", end);
+      forget();
     }
   }
 

@@ -12,6 +12,7 @@ import { Pipeline } from "./pipeline.js";
 import type { Deletion, Update } from "./requests.js";
 import type { Settled } from "./results.js";
 import type { RetryPolicy } from "./retries.js";
+import { whenAborted } from "./signals.js";
 
 /** Of many changes. */
 export interface ManyOptions {
@@ -55,10 +56,7 @@ export class Many {
   /** The results, one for each change. */
   async *run(changes: Changes, signal: AbortSignal | undefined): AsyncGenerator<Settled, undefined> {
     signal?.throwIfAborted();
-    const end = (): void => { this.#end(); };
-    const signals = signal === undefined ? [this.#line.closing] : [this.#line.closing, signal];
-    for (const each of signals) each.addEventListener("abort", end, { once: true });
-    if (this.#line.closing.aborted) end();
+    const forget = whenAborted([this.#line.closing, signal], () => { this.#end(); });
     void this.#read(changes);
     try {
       const failure = yield* this.#made();
@@ -71,7 +69,7 @@ export class Many {
       if (this.#input?.failure !== undefined) throw this.#input.failure as Error; // as the changes themselves threw it
       return undefined;
     } finally {
-      for (const each of signals) each.removeEventListener("abort", end);
+      forget();
       this.#end();
     }
   }
@@ -103,21 +101,15 @@ export class Many {
     } catch (error) {
       return fromServiceError(error);
     }
-    const opened = stream;
-    const cancel = (): void => { opened.cancel(); };
-    this.#ending.signal.addEventListener("abort", cancel, { once: true });
-    opened.on("error", nothing); // it may come after the last read
-    if (this.#isEnded()) cancel();
-    this.#stream = opened;
-    this.#send(opened);
+    this.#stream = stream;
+    this.#send(stream);
     try {
-      return yield* this.#answered(opened[Symbol.asyncIterator]() as Answers);
+      return yield* this.#answered(stream[Symbol.asyncIterator]() as Answers);
     } catch (error) {
       return fromServiceError(error);
     } finally {
       this.#stream = undefined;
-      this.#ending.signal.removeEventListener("abort", cancel);
-      cancel();
+      stream.cancel();
     }
   }
 

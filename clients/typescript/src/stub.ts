@@ -9,6 +9,7 @@ import {
   TopicPoliciesService, UpdatePoliciesRequestSchema, type UpdatePoliciesResponseSchema,
 } from "./generated/topicpolicies/v1/service_pb.js";
 import type { Line } from "./line.js";
+import { whenAborted } from "./signals.js";
 
 type Methods = typeof TopicPoliciesService.method;
 type Call<M> = M extends { methodKind: "unary"; input: infer I extends DescMessage; output: infer O extends DescMessage }
@@ -58,22 +59,16 @@ async function* answers<O extends DescMessage>(
 ): AsyncGenerator<MessageShape<O>, void> {
   signal?.throwIfAborted();
   const ending = new AbortController();
-  const end = (): void => { ending.abort(); };
-  signal?.addEventListener("abort", end, { once: true });
-  line.closing.addEventListener("abort", end, { once: true });
+  const forget = whenAborted([line.closing, signal], () => { ending.abort(); });
   try {
     const stream = await open(ending.signal);
-    stream.on("error", () => undefined); // it may come after the last read
-    ending.signal.addEventListener("abort", () => { stream.cancel(); });
-    if (ending.signal.aborted) stream.cancel();
     yield* stream as AsyncIterable<MessageShape<O>>;
   } catch (error) {
     signal?.throwIfAborted();
     throw fromServiceError(error);
   } finally {
-    signal?.removeEventListener("abort", end);
-    line.closing.removeEventListener("abort", end);
-    end();
+    forget();
+    ending.abort();
   }
 }
 

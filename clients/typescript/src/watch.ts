@@ -7,6 +7,7 @@ import type { Interrupted, WatchEvent } from "./events.js";
 import { TopicPoliciesService, type WatchPoliciesRequest, type WatchPoliciesResponse } from "./generated/topicpolicies/v1/service_pb.js";
 import type { Line } from "./line.js";
 import type { WatchSession } from "./session.js";
+import { whenAborted } from "./signals.js";
 import type { ResumeToken } from "./tokens.js";
 
 /**
@@ -57,15 +58,14 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
   }
 
   async *#run(): AsyncGenerator<WatchEvent, undefined> {
-    const close = (): void => { this.close(); };
-    this.#signal?.addEventListener("abort", close, { once: true });
+    const forget = whenAborted([this.#signal], () => { this.close(); });
     try {
       this.#signal?.throwIfAborted();
       yield* this.#streams();
       this.#signal?.throwIfAborted();
       return undefined;
     } finally {
-      this.#signal?.removeEventListener("abort", close);
+      forget();
     }
   }
 
@@ -92,16 +92,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
     let call;
     try {
       call = await this.#line.serverStream(TopicPoliciesService.method.watchPolicies, request, address, signal);
-    } catch (error) {
-      return fromServiceError(error); // no token to be had, say
-    }
-    const opened = call;
-    const cancel = (): void => { opened.cancel(); };
-    opened.on("error", () => undefined); // it may come after the last read
-    signal.addEventListener("abort", cancel, { once: true });
-    if (signal.aborted) cancel();
-    try {
-      for await (const response of opened as AsyncIterable<WatchPoliciesResponse>) {
+      for await (const response of call as AsyncIterable<WatchPoliciesResponse>) {
         for (const event of this.#session.received(response, performance.now())) {
           yield event;
           if (signal.aborted) break;
@@ -111,8 +102,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
     } catch (error) {
       return fromServiceError(error);
     } finally {
-      signal.removeEventListener("abort", cancel);
-      cancel();
+      call?.cancel();
     }
   }
 

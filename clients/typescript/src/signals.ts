@@ -1,0 +1,9 @@
+/** Calls a function when one of the signals is aborted, at once if one is already. Gives what ends that. */
+export function whenAborted(signals: readonly (AbortSignal | undefined)[], act: () => void): () => void {
+  const given = signals.filter((each) => each !== undefined);
+  for (const each of given) each.addEventListener("abort", act, { once: true });
+  if (given.some((each) => each.aborted)) act();
+  return () => {
+    for (const each of given) each.removeEventListener("abort", act);
+  };
+}
