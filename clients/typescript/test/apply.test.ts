@@ -1,13 +1,11 @@
 /** What an update does to a document, as in every language, through the client and a server. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { equals, fromJson, toJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 
 import { Client, ListOperation, Scope, TopicPoliciesError, TopicPoliciesSchema, type MaskPath, type UpdateOptions } from "../src/index.js";
-import { ROOT, Sidecar } from "./sidecar.js";
+import { readVectors, Sidecar } from "./sidecar.js";
 
 interface Vector {
   name: string;
@@ -19,7 +17,7 @@ interface Vector {
   reason?: string;
 }
 
-const vectors = JSON.parse(readFileSync(join(ROOT, "clients", "vectors", "apply.json"), "utf8")) as Vector[];
+const vectors = readVectors("apply.json") as Vector[];
 const NAMES = { LIST_OPERATION_REPLACE: "REPLACE", LIST_OPERATION_UNION: "UNION", LIST_OPERATION_SUBTRACT: "SUBTRACT" } as const;
 
 let sidecar: Sidecar;

@@ -1,7 +1,5 @@
 /** Whether a call is made again, as in every language. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 
 import { status as Code } from "@grpc/grpc-js";
@@ -10,7 +8,7 @@ import { DEFAULT_RETRIES, OutcomeUnknownError, TopicPoliciesError } from "../src
 import { Attempts } from "../src/attempts.js";
 import { Routes } from "../src/routes.js";
 import { WatchSession } from "../src/session.js";
-import { ROOT } from "./sidecar.js";
+import { readVectors } from "./sidecar.js";
 
 interface Failure { code: keyof typeof Code; reason: string; service: boolean; metadata?: Record<string, string>; neverSent?: boolean }
 interface Vector {
@@ -22,7 +20,7 @@ interface Vector {
   code?: keyof typeof Code;
 }
 
-const vectors = JSON.parse(readFileSync(join(ROOT, "clients", "vectors", "retries.json"), "utf8")) as Vector[];
+const vectors = readVectors("retries.json") as Vector[];
 const HERE = "127.0.0.1:6680";
 const CHANGE = { namespace: "t/n", requestId: "0123456789abcdef0123456789abcdef" };
 

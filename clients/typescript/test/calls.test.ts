@@ -1,24 +1,17 @@
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
 import { Metadata, status as Code } from "@grpc/grpc-js";
 
 import {
   AlreadyExistsError, Client, ConflictError, DEFAULT_RETRIES, FailedPreconditionError, InvalidArgumentError, NO_RETRIES, NotFoundError,
-  OutcomeUnknownError, PermissionDeniedError, ResourceExhaustedError, TopicPoliciesError, UnavailableError, type ClientOptions, type RetryPolicy,
+  OutcomeUnknownError, PermissionDeniedError, ResourceExhaustedError, TopicPoliciesError, UnavailableError, type ClientOptions,
 } from "../src/index.js";
 import { isLocal } from "../src/connection.js";
 import { delayMs } from "../src/retries.js";
-import { answer, fromTheService, nobody, serve } from "./fake.js";
+import { answer, fromTheService, nobody, open, QUICK, serve } from "./fake.js";
 
-const QUICK: RetryPolicy = { maxAttempts: 5, initialBackoffMs: 1, maxBackoffMs: 10, multiplier: 2 };
 const TOPIC = "persistent://t/n/x";
-
-function open(t: TestContext, target: string, options: ClientOptions = { retries: QUICK }): Client {
-  const client = new Client(target, options);
-  t.after(() => { client.close(); });
-  return client;
-}
 
 test("an update is repeated with the same request id when the service is unavailable", async (t) => {
   const fake = await serve(t, (attempt) => (attempt < 4 ? { code: Code.UNAVAILABLE, details: "not now" } : answer({ version: "2" })));

@@ -1,4 +1,5 @@
 /** A service that answers updates and reads as a test says, and notes what came: for what a sound service can't be made to do. */
+import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { once } from "node:events";
 import type { TestContext } from "node:test";
@@ -9,6 +10,7 @@ import * as grpc from "@grpc/grpc-js";
 
 import { ErrorInfoSchema } from "../src/generated/google/rpc/error_details_pb.js";
 import { StatusSchema, type Status } from "../src/generated/google/rpc/status_pb.js";
+import { Client, TopicPoliciesError, type ClientOptions, type RetryPolicy } from "../src/index.js";
 import {
   BookmarkKind, DeletePolicyRequestSchema, DeletePolicyResponseSchema, GetPolicyRequestSchema, GetPolicyResponseSchema, ListHistoryRequestSchema,
   ListHistoryResponseSchema, ListPoliciesRequestSchema, ListPoliciesResponseSchema, Scope, UpdatePoliciesRequestSchema, UpdatePoliciesResponseSchema,
@@ -138,6 +140,23 @@ function method<I extends DescMessage, O extends DescMessage>(
     responseSerialize: (message) => Buffer.from(toBinary(output, message)),
     responseDeserialize: (bytes) => fromBinary(output, bytes),
   };
+}
+
+/** Repeats as often as may be, after short pauses. */
+export const QUICK: RetryPolicy = { maxAttempts: 5, initialBackoffMs: 1, maxBackoffMs: 10, multiplier: 2 };
+
+/** A client that is closed with the test. */
+export function open(t: TestContext, target: string, options: ClientOptions = { retries: QUICK }): Client {
+  const client = new Client(target, options);
+  t.after(() => { client.close(); });
+  return client;
+}
+
+/** What a promise fails with. */
+export async function failureOf(promise: Promise<unknown>): Promise<TopicPoliciesError> {
+  const error = await promise.then(() => undefined, (thrown: unknown) => thrown);
+  assert.ok(error instanceof TopicPoliciesError, String(error));
+  return error;
 }
 
 /** An address at which nobody listens. */

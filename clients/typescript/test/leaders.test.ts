@@ -1,25 +1,16 @@
 /** Sidecars of which one writes a namespace, and the others name it. */
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
 import { status as Code, type StatusObject } from "@grpc/grpc-js";
 
-import {
-  Client, DEFAULT_RETRIES, FailedPreconditionError, NO_RETRIES, TopicPoliciesError, UnavailableError, type ClientOptions, type RetryPolicy,
-} from "../src/index.js";
+import { DEFAULT_RETRIES, FailedPreconditionError, NO_RETRIES, UnavailableError } from "../src/index.js";
 import { MOST_HOPS } from "../src/attempts.js";
-import { answer, fromTheService, nobody, serve, type Answering, type Fake } from "./fake.js";
+import { answer, failureOf, fromTheService, nobody, open, QUICK, serve, type Answering, type Fake } from "./fake.js";
 import { only } from "./watching.js";
 
-const QUICK: RetryPolicy = { maxAttempts: 5, initialBackoffMs: 1, maxBackoffMs: 10, multiplier: 2 };
 const TOPIC = "persistent://t/n/x";
 const ONE = { maxProducerPerTopic: 1 };
-
-function open(t: TestContext, target: string, options: ClientOptions = { retries: QUICK }): Client {
-  const client = new Client(target, options);
-  t.after(() => { client.close(); });
-  return client;
-}
 
 /** What a follower answers; the leader may be unknown. */
 function refused(leader = ""): Partial<StatusObject> {
@@ -37,13 +28,6 @@ function met(...fakes: Fake[]): number[] {
   const ids = new Set(fakes.flatMap((fake) => fake.requests.map((request) => request.requestId)));
   assert.ok(ids.size === 1 && !ids.has(""), `request ids: ${[...ids].join(", ")}`);
   return fakes.map((fake) => fake.requests.length);
-}
-
-/** What a promise fails with. */
-async function failureOf(promise: Promise<unknown>): Promise<TopicPoliciesError> {
-  const error = await promise.then(() => undefined, (thrown: unknown) => thrown);
-  assert.ok(error instanceof TopicPoliciesError, String(error));
-  return error;
 }
 
 test("a change that a follower refuses goes to the leader, and so do the next ones at once over one connection", async (t) => {

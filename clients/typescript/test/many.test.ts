@@ -1,29 +1,22 @@
 /** Many changes over one stream. */
 import assert from "node:assert/strict";
-import { after, before, test, type TestContext } from "node:test";
+import { after, before, test } from "node:test";
 
 import { status as Code } from "@grpc/grpc-js";
 
 import {
-  Client, DEFAULT_RETRIES, DeleteOutcome, InvalidArgumentError, NO_RETRIES, OutcomeUnknownError, PermissionDeniedError,
-  UnavailableError, UpdateOutcome, type Changes, type ClientOptions, type Deletion, type ManyOptions, type RetryPolicy, type Settled, type Update,
+  Client, DeleteOutcome, InvalidArgumentError, NO_RETRIES, OutcomeUnknownError, PermissionDeniedError,
+  UnavailableError, UpdateOutcome, type Changes, type Deletion, type ManyOptions, type Settled, type Update,
 } from "../src/index.js";
 import { BATCH_BYTES, MOST_CHANGES } from "../src/pipeline.js";
-import { answer, fromTheService, nobody, serve, serviceStatus, type Settling } from "./fake.js";
+import { answer, fromTheService, nobody, open, serve, serviceStatus, type Settling } from "./fake.js";
 import { Sidecar, until } from "./sidecar.js";
 
-const QUICK: RetryPolicy = { ...DEFAULT_RETRIES, initialBackoffMs: 1, maxBackoffMs: 10 };
 const BROKEN = { code: Code.UNAVAILABLE, details: "not now" };
 
 let sidecar: Sidecar;
 before(async () => { sidecar = await Sidecar.start(); });
 after(() => sidecar.remove());
-
-function open(t: TestContext, target: string, options: ClientOptions = { retries: QUICK }): Client {
-  const client = new Client(target, options);
-  t.after(() => { client.close(); });
-  return client;
-}
 
 /** Updates of so many topics, one after the other. */
 function updates(count: number, topics: number, namespace = "t/n"): Update[] {

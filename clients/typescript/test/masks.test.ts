@@ -1,20 +1,18 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 
 import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 
 import { path, pathsBetween, TopicPoliciesSchema, type ListPath, type MaskPath } from "../src/index.js";
 import { written } from "../src/paths.js";
-import { ROOT } from "./sidecar.js";
+import { readVectors } from "./sidecar.js";
 
 interface Vectors {
   differences: { name: string; before: JsonValue; after: JsonValue; mask: string[] }[];
   paths: { segments: string[]; text: string }[];
 }
 
-const vectors = JSON.parse(readFileSync(join(ROOT, "clients", "vectors", "masks.json"), "utf8")) as Vectors;
+const vectors = readVectors("masks.json") as Vectors;
 
 test("the mask between two documents is the same as in every language", async (t) => {
   assert.ok(vectors.differences.length > 40);

@@ -4,33 +4,17 @@ import { test, type TestContext } from "node:test";
 
 import { status as Code, type Metadata } from "@grpc/grpc-js";
 
-import {
-  Client, DEFAULT_RETRIES, NO_RETRIES, NotFoundError, TopicPoliciesError, UnavailableError, type ClientOptions, type RetryPolicy,
-} from "../src/index.js";
-import { answer, fromTheService, nobody, serve } from "./fake.js";
+import { Client, DEFAULT_RETRIES, NO_RETRIES, NotFoundError, UnavailableError, type RetryPolicy } from "../src/index.js";
+import { answer, failureOf, fromTheService, nobody, open, QUICK, serve } from "./fake.js";
 import { until } from "./sidecar.js";
 
-const QUICK: RetryPolicy = { maxAttempts: 5, initialBackoffMs: 1, maxBackoffMs: 10, multiplier: 2 };
 const TOPIC = "persistent://t/n/x";
 const ONE = { maxProducerPerTopic: 1 };
 const BUSY = { code: Code.UNAVAILABLE, details: "not now" };
 
-function open(t: TestContext, target: string, options: ClientOptions = { retries: QUICK }): Client {
-  const client = new Client(target, options);
-  t.after(() => { client.close(); });
-  return client;
-}
-
 /** What gRPC says in each attempt about the ones before it; it says nothing in a first one. */
 function previous(metadata: readonly Metadata[]): unknown[] {
   return metadata.map((each) => each.get("grpc-previous-rpc-attempts")[0]);
-}
-
-/** What a promise fails with. */
-async function failureOf(promise: Promise<unknown>): Promise<TopicPoliciesError> {
-  const error = await promise.then(() => undefined, (thrown: unknown) => thrown);
-  assert.ok(error instanceof TopicPoliciesError, String(error));
-  return error;
 }
 
 const READS: Record<string, (t: TestContext, target: string) => Promise<unknown>> = {

@@ -1,7 +1,5 @@
 /** What is made of a watch, as in every language. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 
 import { create, fromJson, type JsonObject } from "@bufbuild/protobuf";
@@ -12,7 +10,7 @@ import { Copy } from "../src/copy.js";
 import { WatchSession } from "../src/session.js";
 import { tokenOf } from "../src/tokens.js";
 import { HistoryKind, WatchPoliciesResponseSchema, WatchTokenSchema, type WatchEvent as Message } from "../src/v1/index.js";
-import { ROOT } from "./sidecar.js";
+import { readVectors } from "./sidecar.js";
 
 interface Expected {
   documents?: Record<string, string>;
@@ -26,7 +24,7 @@ interface Step { connect?: Record<string, JsonObject>; receive?: JsonObject[]; a
 
 interface Vector { name: string; namespaces: string[]; steps: Step[] }
 
-const vectors = JSON.parse(readFileSync(join(ROOT, "clients", "vectors", "watch.json"), "utf8")) as Vector[];
+const vectors = readVectors("watch.json") as Vector[];
 
 /** A cache without a network. */
 class Player {

@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -15,7 +15,12 @@ import { Client, NO_RETRIES } from "../src/index.js";
 const READY_MS = 60_000;
 
 /** The directory that has the definitions and the server. */
-export const ROOT = repository();
+const ROOT = repository();
+
+/** What all clients must agree on. */
+export function readVectors(name: string): unknown {
+  return JSON.parse(readFileSync(join(ROOT, "clients", "vectors", name), "utf8"));
+}
 
 /** `topicpolicies serve` with an embedded log, on a loopback port that it keeps from one life to the next. */
 export class Sidecar {
