@@ -56,13 +56,11 @@ export interface Deletion extends ChangeOptions {
 
 export function updateRequest(topic: string, policies: PoliciesInit, options: UpdateFields): UpdatePolicyRequest {
   const { mask = [], mustNotExist = false, skipIfAbsent = false, listOperations = {} } = options;
-  const request = create(UpdatePolicyRequestSchema, {
-    topic, policies: create(TopicPoliciesSchema, policies), mustNotExist, skipIfAbsent, ...common(options),
+  return create(UpdatePolicyRequestSchema, {
+    topic, policies: create(TopicPoliciesSchema, policies), mustNotExist, skipIfAbsent, listOperations: { ...listOperations },
+    // What no mask means is for the service to say.
+    ...(mask.length > 0 && { updateMask: { paths: [...mask] } }), ...common(options),
   });
-  for (const [path, operation] of Object.entries(listOperations)) request.listOperations[path] = operation;
-  // What no mask means is for the service to say.
-  if (mask.length > 0) request.updateMask = create(UpdatePolicyRequestSchema, { updateMask: { paths: [...mask] } }).updateMask;
-  return request;
 }
 
 export function deleteRequest(topic: string, options: ChangeOptions): DeletePolicyRequest {
