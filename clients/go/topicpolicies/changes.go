@@ -59,8 +59,7 @@ type UpdateResult struct {
 
 // Update changes the masked fields of one document, and no others.
 func (c *Client) Update(ctx context.Context, update Update) (UpdateResult, error) {
-	request := update.request()
-	answer, err := invoke(ctx, c, changeID(request.GetRequestId(), request.GetValidateOnly()), request, c.stub.UpdatePolicy)
+	answer, err := invoke(ctx, c, update.request(), c.stub.UpdatePolicy)
 	if err != nil {
 		return UpdateResult{}, err
 	}
@@ -137,8 +136,7 @@ type DeleteResult struct {
 
 // Delete deletes one document. One that is not there is deleted already: DeleteOutcomeAbsent.
 func (c *Client) Delete(ctx context.Context, deletion Deletion) (DeleteResult, error) {
-	request := deletion.request()
-	answer, err := invoke(ctx, c, changeID(request.GetRequestId(), request.GetValidateOnly()), request, c.stub.DeletePolicy)
+	answer, err := invoke(ctx, c, deletion.request(), c.stub.DeletePolicy)
 	if err != nil {
 		return DeleteResult{}, err
 	}
@@ -168,14 +166,6 @@ func deleteResultOf(m *pb.DeletePolicyResponse) DeleteResult {
 		RequestID:       m.GetRequestId(),
 		Replayed:        m.GetReplayed(),
 	}
-}
-
-// changeID is the request id of what changes something; a dry run changes nothing, so its outcome is never in doubt.
-func changeID(requestID string, validateOnly bool) string {
-	if validateOnly {
-		return ""
-	}
-	return requestID
 }
 
 // orNew is a request id in the form in which the service tells it.

@@ -61,9 +61,9 @@ func (c *Client) Close() error { return c.line.close() }
 // where reads go.
 func (c *Client) Stub() pb.TopicPoliciesServiceClient { return c.stub }
 
-// invoke makes one call. requestID is that of a change, empty for what changes nothing.
+// invoke makes one call.
 func invoke[Request, Answer any](
-	ctx context.Context, c *Client, requestID string, request *Request,
+	ctx context.Context, c *Client, request *Request,
 	method func(context.Context, *Request, ...grpc.CallOption) (*Answer, error),
 ) (*Answer, error) {
 	noted := &call{}
@@ -71,6 +71,7 @@ func invoke[Request, Answer any](
 	if err == nil {
 		return answer, nil
 	}
+	_, requestID, _ := changeOf(request)
 	sent, ambiguous := noted.state()
 	return nil, verdict{requestID, sent, ambiguous, ctx.Err(), c.target}.of(fromError(err))
 }

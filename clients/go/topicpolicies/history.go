@@ -81,7 +81,7 @@ func (c *Client) History(ctx context.Context, query HistoryQuery) *History {
 func (h *History) All() iter.Seq2[HistoryEntry, error] {
 	return func(yield func(HistoryEntry, error) bool) {
 		for page := ""; ; {
-			answer, err := invoke(h.ctx, h.client, "", h.query.request(page), h.client.stub.ListHistory)
+			answer, err := invoke(h.ctx, h.client, h.query.request(page), h.client.stub.ListHistory)
 			if err != nil {
 				yield(HistoryEntry{}, err)
 				return

@@ -194,7 +194,8 @@ func (l *line) close() error {
 	return first
 }
 
-// changeOf tells whether a request changes something, and then of which namespace, and by which request id.
+// changeOf tells whether a request changes something, and then of which namespace, and by which request id. A dry run changes nothing, so
+// its outcome is never in doubt.
 func changeOf(request any) (namespace, requestID string, change bool) {
 	switch each := request.(type) {
 	case *pb.UpdatePolicyRequest:

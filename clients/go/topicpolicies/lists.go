@@ -25,7 +25,7 @@ func (l *List) All() iter.Seq2[PolicyDocument, error] {
 	return func(yield func(PolicyDocument, error) bool) {
 		for page := ""; ; {
 			request := &pb.ListPoliciesRequest{Namespace: l.request.GetNamespace(), Scopes: l.request.GetScopes(), PageToken: page}
-			answer, err := invoke(l.ctx, l.client, "", request, l.client.stub.ListPolicies)
+			answer, err := invoke(l.ctx, l.client, request, l.client.stub.ListPolicies)
 			if err != nil {
 				yield(PolicyDocument{}, err)
 				return

@@ -27,22 +27,17 @@ const framing = 16
 
 func (u Update) parcel() *parcel {
 	request := u.request()
-	return &parcel{
-		change:    &pb.PolicyChangeRequest{Change: &pb.PolicyChangeRequest_Update{Update: request}},
-		namespace: namespaceOf(u.Topic),
-		requestID: changeID(request.GetRequestId(), u.ValidateOnly),
-		size:      proto.Size(request) + framing,
-	}
+	return newParcel(u.Key, request, &pb.PolicyChangeRequest{Change: &pb.PolicyChangeRequest_Update{Update: request}})
 }
 
 func (d Deletion) parcel() *parcel {
 	request := d.request()
-	return &parcel{
-		change:    &pb.PolicyChangeRequest{Change: &pb.PolicyChangeRequest_Delete{Delete: request}},
-		namespace: namespaceOf(d.Topic),
-		requestID: changeID(request.GetRequestId(), d.ValidateOnly),
-		size:      proto.Size(request) + framing,
-	}
+	return newParcel(d.Key, request, &pb.PolicyChangeRequest{Change: &pb.PolicyChangeRequest_Delete{Delete: request}})
+}
+
+func newParcel(key Key, request proto.Message, change *pb.PolicyChangeRequest) *parcel {
+	_, requestID, _ := changeOf(request)
+	return &parcel{change: change, namespace: namespaceOf(key.Topic), requestID: requestID, size: proto.Size(request) + framing}
 }
 
 func (p *parcel) verdict(m *many) verdict {

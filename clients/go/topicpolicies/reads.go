@@ -63,7 +63,7 @@ func (c *Client) read(ctx context.Context, topic string, scopes []Scope, options
 	for _, option := range options {
 		option(request)
 	}
-	answer, err := invoke(ctx, c, "", request, c.stub.GetPolicy)
+	answer, err := invoke(ctx, c, request, c.stub.GetPolicy)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (c *Client) Effective(ctx context.Context, query EffectiveQuery) (Effective
 		AtLeastLocalVersion:  query.AtLeastLocalVersion,
 		AtLeastGlobalVersion: query.AtLeastGlobalVersion,
 	}
-	answer, err := invoke(ctx, c, "", request, c.stub.GetEffectivePolicy)
+	answer, err := invoke(ctx, c, request, c.stub.GetEffectivePolicy)
 	if err != nil {
 		return EffectivePolicy{}, err
 	}
@@ -145,5 +145,5 @@ func (c *Client) Effective(ctx context.Context, query EffectiveQuery) (Effective
 
 // ServerInfo tells what the server is, and what its limits are.
 func (c *Client) ServerInfo(ctx context.Context) (*ServerInfo, error) {
-	return invoke(ctx, c, "", &pb.GetServerInfoRequest{}, c.stub.GetServerInfo)
+	return invoke(ctx, c, &pb.GetServerInfoRequest{}, c.stub.GetServerInfo)
 }
