@@ -9,29 +9,30 @@ import (
 
 // List is the documents of a namespace, read page by page, for one goroutine.
 type List struct {
-	client  *Client
-	ctx     context.Context
-	request *pb.ListPoliciesRequest
-	token   *ResumeToken
+	client    *Client
+	ctx       context.Context
+	namespace string
+	scopes    []Scope
+	token     *ResumeToken
 }
 
 // List lists the documents of a namespace, tenant/namespace; no scopes are both. It reads nothing yet.
 func (c *Client) List(ctx context.Context, namespace string, scopes ...Scope) *List {
-	return &List{client: c, ctx: ctx, request: &pb.ListPoliciesRequest{Namespace: namespace, Scopes: scopes}}
+	return &List{client: c, ctx: ctx, namespace: namespace, scopes: scopes}
 }
 
 // All gives the documents, ordered by topic and scope. It ends with the first error.
 func (l *List) All() iter.Seq2[PolicyDocument, error] {
 	return func(yield func(PolicyDocument, error) bool) {
 		for page := ""; ; {
-			request := &pb.ListPoliciesRequest{Namespace: l.request.GetNamespace(), Scopes: l.request.GetScopes(), PageToken: page}
+			request := &pb.ListPoliciesRequest{Namespace: l.namespace, Scopes: l.scopes, PageToken: page}
 			answer, err := invoke(l.ctx, l.client, request, l.client.stub.ListPolicies)
 			if err != nil {
 				yield(PolicyDocument{}, err)
 				return
 			}
 			if page == "" && answer.GetToken() != nil {
-				l.token = &ResumeToken{map[string]WatchToken{l.request.GetNamespace(): *tokenOf(answer.GetToken())}}
+				l.token = &ResumeToken{map[string]WatchToken{l.namespace: *tokenOf(answer.GetToken())}}
 			}
 			for _, document := range answer.GetDocuments() {
 				if knownScope(document.GetScope()) && !yield(documentOf(document), nil) {
