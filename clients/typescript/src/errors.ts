@@ -72,7 +72,7 @@ export class ResourceExhaustedError extends TopicPoliciesError {}
 export class PermissionDeniedError extends TopicPoliciesError {}
 /** The service, or the change log behind it, can't be reached (UNAVAILABLE); nothing was done. */
 export class UnavailableError extends TopicPoliciesError {}
-/** A read was not answered in time (DEADLINE_EXCEEDED). */
+/** A read, or a stream of many changes, was not answered in time (DEADLINE_EXCEEDED). */
 export class DeadlineExceededError extends TopicPoliciesError {}
 /**
  * The client was closed, or somebody on the way cancelled the call (CANCELLED). What a caller's own signal ends fails with the signal's
