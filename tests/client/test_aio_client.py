@@ -204,12 +204,17 @@ async def test_many_updates_may_be_left_early(client: tp.AsyncClient) -> None:
 
 
 async def test_many_updates_without_a_service_each_get_their_error() -> None:
-    taken = []
-    async with tp.AsyncClient("127.0.0.1:1", retries=HASTY) as client:
-        with pytest.raises(tp.Unavailable):
-            async for each in client.update_many([tp.Update(TOPIC, {"max_producer_per_topic": 1})] * 3, timeout=0.2):
-                taken.append(each)
-    assert [type(each.error) for each in taken] == [tp.Unavailable] * 3
+    for _ in range(5):
+        taken = []
+        async with tp.AsyncClient("127.0.0.1:1", retries=HASTY) as client:
+            with pytest.raises((tp.Unavailable, tp.DeadlineExceeded)) as raised:
+                async for each in client.update_many([tp.Update(TOPIC, {"max_producer_per_topic": 1})] * 3, timeout=0.2):
+                    taken.append(each)
+        told = tp.Unavailable if raised.type is tp.Unavailable else tp.OutcomeUnknown  # patience ended in the middle of an attempt
+        assert [type(each.error) for each in taken] == [told] * 3
+        if told is tp.Unavailable:
+            return
+    raise AssertionError("no attempt of five was refused before patience was over")
 
 
 async def until(condition: Callable[[], bool]) -> None:
