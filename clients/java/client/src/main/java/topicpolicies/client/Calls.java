@@ -73,6 +73,9 @@ final class Calls {
             if (failure.getCause() instanceof RuntimeException cause) {
                 throw cause;
             }
+            if (failure.getCause() instanceof Error cause) {
+                throw cause;
+            }
             throw TopicPoliciesException.of(failure);
         }
     }

@@ -36,7 +36,7 @@ final class SerialExecutor implements Executor {
                 if (task != null) {
                     task.run();
                 }
-            } catch (RuntimeException error) {
+            } catch (Throwable error) {
                 Thread thread = Thread.currentThread();
                 thread.getUncaughtExceptionHandler().uncaughtException(thread, error);
             }

@@ -97,10 +97,13 @@ final class UpdateMany {
             }
             exhausted = true;
             wake();
-        } catch (RuntimeException error) {
-            done.completeExceptionally(error);
         } catch (InterruptedException ended) {
             Thread.currentThread().interrupt();
+        } catch (RuntimeException error) {
+            done.completeExceptionally(error);
+        } catch (Throwable error) {
+            done.completeExceptionally(error);
+            throw error; // to the thread's handler
         }
     }
 
@@ -113,9 +116,17 @@ final class UpdateMany {
         }
     }
 
+    /** Brings a task to the loop. One that fails as nobody foresaw ends it all. */
     private void run(Runnable task) {
         try {
-            loop.execute(task);
+            loop.execute(() -> {
+                try {
+                    task.run();
+                } catch (Throwable error) {
+                    done.completeExceptionally(error);
+                    throw error; // to the thread's handler
+                }
+            });
         } catch (RejectedExecutionException gone) {
             String message = "The client's executor takes nothing any more.";
             done.completeExceptionally(new TopicPoliciesException(Status.Code.CANCELLED, message, gone));
@@ -199,7 +210,7 @@ final class UpdateMany {
             return;
         }
         pipeline.broke(address, error, sent).forEach(this::tell);
-        send();
+        wake(); // later: where no stream can be opened, sending comes back here at once
     }
 
     private void tell(ChangeResult result) {

@@ -6,12 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ClientInterceptors;
+import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -24,6 +32,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import topicpolicies.v1.TopicPolicies;
@@ -239,6 +248,76 @@ final class UpdateManyTest extends ClosedAfterwards {
             throw new IllegalStateException("not that");
         });
         assertInstanceOf(IllegalStateException.class, assertThrows(ExecutionException.class, () -> done.get(20, TimeUnit.SECONDS)).getCause());
+    }
+
+    @Test
+    void anErrorOfTheSourceTheListenerOrAnInterceptorEndsItAndIsToldToTheThreadsHandler() throws Exception {
+        Member member = member(Member.LEADING);
+        TopicPoliciesClient client = client(member.address());
+        TopicPoliciesClient throwing = client(member, new AssertionError("not a stream"));
+        Iterable<Update> broken = () -> IntStream.range(0, 10).mapToObj(number -> {
+            if (number == 5) {
+                throw new AssertionError("not a change");
+            }
+            return update(number);
+        }).iterator();
+        List<String> handled = new CopyOnWriteArrayList<>();
+        Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> handled.add(error.getMessage()));
+        try {
+            CompletableFuture<Void> taken = client.updateManyAsync(broken, result -> { });
+            CompletableFuture<Void> told = client.updateManyAsync(updates(10), result -> {
+                throw new AssertionError("not a result");
+            });
+            CompletableFuture<Void> opened = throwing.updateManyAsync(updates(10), result -> { });
+            for (CompletableFuture<Void> done : List.of(taken, told, opened)) {
+                ExecutionException failed = assertThrows(ExecutionException.class, () -> done.get(20, TimeUnit.SECONDS));
+                assertInstanceOf(AssertionError.class, failed.getCause());
+            }
+            until(() -> handled.containsAll(List.of("not a change", "not a result", "not a stream")));
+            assertEquals(3, handled.size(), handled.toString());
+            assertThrows(AssertionError.class, () -> client.updateMany(broken));
+        } finally {
+            Thread.setDefaultUncaughtExceptionHandler(before);
+        }
+    }
+
+    @Test
+    void whereNoStreamCanBeOpenedAllFailAndTheStackStaysAsItIs() throws Exception {
+        Member member = member(Member.LEADING);
+        TopicPoliciesClient client = client(member, new UnsupportedOperationException("an interceptor of somebody's"));
+        AtomicInteger taken = new AtomicInteger();
+        Iterable<Update> source = () -> IntStream.range(0, 20_000).mapToObj(number -> {
+            taken.incrementAndGet();
+            return update(number);
+        }).iterator();
+        List<String> messages = new ArrayList<>();
+        Set<Long> depths = new HashSet<>();
+        client.updateManyAsync(source, result -> {
+            messages.add(failure(result).getMessage());
+            while (taken.get() < Math.min(20_000, messages.size() + 3000)) { // there is always another batch at hand
+                Thread.onSpinWait();
+            }
+            depths.add(StackWalker.getInstance().walk(Stream::count));
+        }).get(50, TimeUnit.SECONDS);
+        assertEquals(20_000, messages.size());
+        assertTrue(messages.stream().allMatch(message -> message.contains("an interceptor of somebody's")), messages.get(0));
+        assertEquals(1, depths.size(), depths.toString());
+    }
+
+    /** On a channel whose interceptor throws at each call. */
+    private TopicPoliciesClient client(Member member, Throwable error) {
+        ClientInterceptor throwing = new ClientInterceptor() {
+            @Override
+            public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+                if (error instanceof Error fatal) {
+                    throw fatal;
+                }
+                throw (RuntimeException) error;
+            }
+        };
+        Channel channel = ClientInterceptors.intercept(channelTo(member), throwing);
+        return closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused").build()));
     }
 
     @Test
