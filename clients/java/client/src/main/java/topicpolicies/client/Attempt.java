@@ -10,6 +10,7 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
     private final CompletableFuture<A> answered = new CompletableFuture<>();
     private final Sent sent = new Sent();
     private volatile boolean abandoned;
+    private volatile boolean ended;
     private volatile ClientCallStreamObserver<Q> call;
     private A answer;
 
@@ -33,10 +34,16 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
 
     /** Ends it, once it was started, because nobody waits for it any more; nor does anybody for gRPC to tell so. */
     void end(TopicPoliciesException why) {
+        ended = true;
         answered.completeExceptionally(why);
         if (call != null) {
             call.cancel(why.getMessage(), null);
         }
+    }
+
+    /** Whether it was ended so, perhaps before its request was handed over: gRPC throws then. */
+    boolean isEnded() {
+        return ended;
     }
 
     @Override

@@ -123,10 +123,12 @@ final class Calls {
             try {
                 question.method().call(ready(line.stub(address), address, attempt), question.message(), attempt);
             } catch (RuntimeException error) { // the client's, or that of an interceptor of a channel that it was given
-                attempts.remove(attempt);
-                line.routes().forget(address, namespace);
-                fail(TopicPoliciesException.of(error), true);
-                return;
+                if (!attempt.isEnded()) {
+                    attempts.remove(attempt);
+                    line.routes().forget(address, namespace);
+                    fail(TopicPoliciesException.of(error), true);
+                    return;
+                }
             }
             if (!line.alone(address) && !line.connected(address)) {
                 pauses.pause(Line.CONNECTING).thenRun(attempt::abandonUnlessSent);

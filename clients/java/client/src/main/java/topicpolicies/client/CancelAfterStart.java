@@ -10,7 +10,7 @@ import io.grpc.MethodDescriptor;
 
 /**
  * Lets a cancellation wait until its call has been started. {@code cancel} may come from any thread, but a {@code RetriableStream} that is
- * cancelled while another thread starts it has no listener to tell so yet, and fails.
+ * cancelled while another thread starts it has no listener to tell so yet, and fails; and a call that was cancelled before cannot start.
  */
 final class CancelAfterStart implements ClientInterceptor {
     @Override
@@ -21,7 +21,8 @@ final class CancelAfterStart implements ClientInterceptor {
     private record Cancellation(String message, Throwable cause) {}
 
     private static final class Call<Q, A> extends SimpleForwardingClientCall<Q, A> {
-        private boolean starting;
+        /** Whether starting it is over, be it in vain. */
+        private boolean started;
         private Cancellation waiting;
 
         Call(ClientCall<Q, A> call) {
@@ -30,27 +31,24 @@ final class CancelAfterStart implements ClientInterceptor {
 
         @Override
         public void start(Listener<A> listener, Metadata headers) {
-            synchronized (this) {
-                starting = true;
-            }
-            Cancellation cancellation;
             try {
                 super.start(listener, headers);
             } finally {
+                Cancellation cancellation;
                 synchronized (this) {
-                    starting = false;
+                    started = true;
                     cancellation = waiting;
                 }
-            }
-            if (cancellation != null) {
-                super.cancel(cancellation.message, cancellation.cause);
+                if (cancellation != null) {
+                    super.cancel(cancellation.message, cancellation.cause); // in vain too: nothing of it stays in the channel
+                }
             }
         }
 
         @Override
         public void cancel(String message, Throwable cause) {
             synchronized (this) {
-                if (starting) {
+                if (!started) {
                     waiting = waiting == null ? new Cancellation(message, cause) : waiting;
                     return;
                 }

@@ -11,11 +11,13 @@ import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
+import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -148,18 +150,58 @@ final class ClosingTest extends ClosedAfterwards {
         List<String> happened = new CopyOnWriteArrayList<>();
         CountDownLatch starting = new CountDownLatch(1);
         CountDownLatch cancelled = new CountDownLatch(1);
-        Channel slow = new Channel() {
+        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = noting(happened, () -> {
+            starting.countDown();
+            try {
+                cancelled.await();
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        Thread starter = new Thread(() -> call.start(new ClientCall.Listener<>() { }, new Metadata()));
+        starter.start();
+        starting.await();
+        call.cancel("once", null);
+        call.cancel("twice", null);
+        cancelled.countDown();
+        starter.join();
+        call.cancel("later", null);
+        assertEquals(List.of("started", "once", "later"), happened);
+    }
+
+    @Test
+    void aCallThatIsCancelledBeforeItIsStartedIsCancelledOnceItWasStarted() {
+        List<String> happened = new ArrayList<>();
+        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = noting(happened, () -> { });
+        call.cancel("once", null);
+        call.cancel("twice", null);
+        assertEquals(List.of(), happened);
+        call.start(new ClientCall.Listener<>() { }, new Metadata());
+        call.cancel("later", null);
+        assertEquals(List.of("started", "once", "later"), happened);
+    }
+
+    @Test
+    void aCallThatIsCancelledAndCannotBeStartedIsCancelledToo() {
+        List<String> happened = new ArrayList<>();
+        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = noting(happened, () -> {
+            throw new UnsupportedOperationException("an interceptor of somebody's");
+        });
+        call.cancel("once", null);
+        assertThrows(UnsupportedOperationException.class, () -> call.start(new ClientCall.Listener<>() { }, new Metadata()));
+        call.cancel("later", null);
+        assertEquals(List.of("once", "later"), happened);
+    }
+
+    /** A call that waits with cancellations, and notes what reaches the channel. */
+    private static ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> noting(List<String> happened, Runnable starting) {
+        Channel channel = new Channel() {
             @Override
             public <Q, A> ClientCall<Q, A> newCall(MethodDescriptor<Q, A> method, CallOptions options) {
                 return new ClientCall<>() {
                     @Override
                     public void start(Listener<A> listener, Metadata headers) {
-                        starting.countDown();
-                        try {
-                            cancelled.await();
-                        } catch (InterruptedException stopped) {
-                            Thread.currentThread().interrupt();
-                        }
+                        starting.run();
                         happened.add("started");
                     }
 
@@ -184,17 +226,38 @@ final class ClosingTest extends ClosedAfterwards {
                 return "nobody";
             }
         };
-        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = ClientInterceptors.intercept(slow, new CancelAfterStart())
+        return ClientInterceptors.intercept(channel, new CancelAfterStart())
                 .newCall(TopicPoliciesServiceGrpc.getWatchPoliciesMethod(), CallOptions.DEFAULT);
-        Thread starter = new Thread(() -> call.start(new ClientCall.Listener<>() { }, new Metadata()));
-        starter.start();
-        starting.await();
-        call.cancel("once", null);
-        call.cancel("twice", null);
-        cancelled.countDown();
-        starter.join();
-        call.cancel("later", null);
-        assertEquals(List.of("started", "once", "later"), happened);
+    }
+
+    @Test
+    void aCallWhoseClientIsClosedBeforeItIsStartedSaysSo() throws Exception {
+        Member member = silent();
+        Line line = closing(Line.to(ClientOptions.of(member.address()).build(), QUICK));
+        line.stub(member.address()).getPolicy(GetPolicyRequest.getDefaultInstance(), new Attempt<>());
+        until(() -> member.reads.get() == 1); // from here on calls go to a connection at once
+        Pauses pauses = new Pauses(Runnable::run);
+        Calls calls = new Calls(line, QUICK, pauses);
+        ClientInterceptor closing = new ClientInterceptor() { // as another thread may do in this moment
+            @Override
+            public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+                return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
+                    @Override
+                    public void start(Listener<A> listener, Metadata headers) {
+                        line.close();
+                        calls.close();
+                        pauses.close();
+                        super.start(listener, headers);
+                    }
+                };
+            }
+        };
+        Calls.Method<GetPolicyRequest, GetPolicyResponse> method = (stub, request, answer) ->
+                stub.withInterceptors(closing).getPolicy(request, answer);
+        CompletableFuture<GetPolicyResponse> read = calls.read(new Calls.Question<>(method, GetPolicyRequest.getDefaultInstance(),
+                answer -> answer, Duration.ofMinutes(5)));
+        Throwable error = assertThrows(ExecutionException.class, () -> read.get(20, TimeUnit.SECONDS)).getCause();
+        assertEquals(TopicPoliciesException.clientClosed().toString(), error.toString());
     }
 
     @Test
