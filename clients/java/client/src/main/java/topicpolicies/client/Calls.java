@@ -130,7 +130,7 @@ final class Calls {
                     return;
                 }
             }
-            if (!line.alone(address) && !line.connected(address)) {
+            if (line.hurries(address)) {
                 pauses.pause(Line.CONNECTING).thenRun(attempt::abandonUnlessSent);
             }
             attempt.answered().whenComplete((answer, error) -> {

@@ -79,12 +79,17 @@ final class Line implements AutoCloseable {
     }
 
     /** Whether there is no other address to try than this one. */
-    boolean alone(String address) {
+    private boolean alone(String address) {
         return routes.addresses().size() == 1 && routes.addresses().contains(address);
     }
 
+    /** Whether a connection to an address may take {@link #CONNECTING} only: there is none yet, and another address to try. */
+    boolean hurries(String address) {
+        return !alone(address) && !connected(address);
+    }
+
     /** Whether there is a connection to an address. */
-    synchronized boolean connected(String address) {
+    private synchronized boolean connected(String address) {
         Open open = opened.get(address);
         return open != null && open.channel.getState(false) == ConnectivityState.READY;
     }

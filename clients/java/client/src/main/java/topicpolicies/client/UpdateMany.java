@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import topicpolicies.v1.PolicyChangeRequest;
 import topicpolicies.v1.PolicyChangeResult;
+import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 import topicpolicies.v1.UpdatePoliciesRequest;
 import topicpolicies.v1.UpdatePoliciesResponse;
 
@@ -159,7 +160,9 @@ final class UpdateMany {
         UpdateStream stream = streams.get(address);
         try {
             if (stream == null) {
-                stream = new UpdateStream(line.stub(address), !line.waits(address), pauses, new Events(address));
+                TopicPoliciesServiceStub stub = line.stub(address);
+                stream = new UpdateStream(line.waits(address) ? stub.withWaitForReady() : stub, line.hurries(address), pauses,
+                        new Events(address));
                 streams.put(address, stream);
                 stream.open();
                 if (done.isDone()) {

@@ -23,7 +23,7 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
     }
 
     private final TopicPoliciesServiceStub stub;
-    private final boolean impatient;
+    private final boolean hurries;
     private final Pauses pauses;
     private final Listener listener;
     private final Sent sent = new Sent();
@@ -32,18 +32,17 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
     private volatile long heardNanos = System.nanoTime();
     private boolean first = true;
 
-    /** {@code impatient}: whether there is another address to try if a connection takes too long. */
-    UpdateStream(TopicPoliciesServiceStub stub, boolean impatient, Pauses pauses, Listener listener) {
+    /** {@code hurries}: whether there is another address to try if a connection takes too long. */
+    UpdateStream(TopicPoliciesServiceStub stub, boolean hurries, Pauses pauses, Listener listener) {
         this.stub = stub;
-        this.impatient = impatient;
+        this.hurries = hurries;
         this.pauses = pauses;
         this.listener = listener;
     }
 
     void open() {
-        TopicPoliciesServiceStub own = stub.withInterceptors(sent);
-        (impatient ? own : own.withWaitForReady()).updatePolicies(this);
-        if (impatient) {
+        stub.withInterceptors(sent).updatePolicies(this);
+        if (hurries) {
             pauses.pause(Line.CONNECTING).thenRun(() -> {
                 if (!sent.isSent()) {
                     end(new TopicPoliciesException(Status.Code.UNAVAILABLE, "There was no connection in time.", null));

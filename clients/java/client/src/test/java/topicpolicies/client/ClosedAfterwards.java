@@ -51,7 +51,11 @@ abstract class ClosedAfterwards {
 
     /** A channel of somebody's own. */
     final ManagedChannel channelTo(Member member) {
-        ManagedChannel channel = Grpc.newChannelBuilder(member.address(), InsecureChannelCredentials.create()).build();
+        return channelTo(member.address());
+    }
+
+    final ManagedChannel channelTo(String address) {
+        ManagedChannel channel = Grpc.newChannelBuilder(address, InsecureChannelCredentials.create()).build();
         AutoCloseable end = channel::shutdownNow;
         closing(end);
         return channel;

@@ -118,7 +118,11 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
     }
 
     String address() {
-        return "localhost:" + server.getPort();
+        return "localhost:" + port();
+    }
+
+    int port() {
+        return server.getPort();
     }
 
     /** How many changes came. */

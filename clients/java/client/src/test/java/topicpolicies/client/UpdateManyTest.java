@@ -13,6 +13,9 @@ import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.net.Socket;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -205,6 +208,53 @@ final class UpdateManyTest extends ClosedAfterwards {
                     List.of(failure(result).code(), failure(result).getClass()));
         }
         assertEquals(3, results.size());
+    }
+
+    @Test
+    void aConnectionMayTakeLongUnlessThereIsAnotherAddress() throws Exception {
+        Member member = member(Member.LEADING);
+        Member other = member(Member.LEADING);
+        Duration longer = Line.CONNECTING.plusSeconds(1);
+        TopicPoliciesClient once = closing(TopicPoliciesClient.open(ClientOptions.of(slowly(member, longer)).withoutRetries().build()));
+        TopicPoliciesClient given = closing(TopicPoliciesClient.on(channelTo(slowly(member, longer)),
+                ClientOptions.of("unused").withoutRetries().build()));
+        TopicPoliciesClient two = client(slowly(member, Duration.ofMinutes(1)) + "," + other.address());
+        List<Update> changes = updates(3);
+        List<ChangeResult> results = new CopyOnWriteArrayList<>();
+        CompletableFuture<Void> all = CompletableFuture.allOf(once.updateManyAsync(changes.subList(0, 1), results::add),
+                given.updateManyAsync(changes.subList(1, 2), results::add), two.updateManyAsync(changes.subList(2, 3), results::add),
+                once.updateAsync(update(0)), given.updateAsync(update(1)));
+        all.get(30, TimeUnit.SECONDS);
+        assertEquals(List.of(), results.stream().filter(ChangeResult.Failed.class::isInstance).toList());
+        assertEquals(List.of(3, 4), List.of(results.size(), member.met()));
+        assertEquals(ids(changes.subList(2, 3)), other.requestIds);
+    }
+
+    /** An address of a member at which a connection takes a while. */
+    private String slowly(Member member, Duration pause) throws IOException {
+        ServerSocket listening = closing(new ServerSocket(0));
+        Thread serving = new Thread(() -> {
+            try (Socket near = listening.accept(); Socket far = new Socket("localhost", member.port())) {
+                Thread.sleep(pause.toMillis());
+                Thread there = new Thread(() -> copy(near, far));
+                there.setDaemon(true);
+                there.start();
+                copy(far, near);
+            } catch (IOException | InterruptedException ended) {
+                // the test is over
+            }
+        });
+        serving.setDaemon(true);
+        serving.start();
+        return "localhost:" + listening.getLocalPort();
+    }
+
+    private static void copy(Socket from, Socket to) {
+        try (from; to) {
+            from.getInputStream().transferTo(to.getOutputStream());
+        } catch (IOException ended) {
+            // the other one is closed too
+        }
     }
 
     @Test
