@@ -182,7 +182,7 @@ final class UpdateMany {
             if (stream != null) {
                 stream.cancel();
             }
-            broke(address, stream, TopicPoliciesException.of(error), false);
+            broke(address, stream, TopicPoliciesException.of(error), stream != null && stream.isSent());
         }
     }
 

@@ -51,9 +51,17 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
         }
     }
 
-    /** Whether a batch can be sent: the first one at once, so that something depends on the connection, and others as it takes them. */
+    /**
+     * Whether a batch can be sent: the first one at once, so that something depends on the connection, and others as it takes them. None
+     * when it was ended here, which it is about to tell.
+     */
     boolean isReady() {
-        return first || call.isReady();
+        return ownEnd == null && (first || call.isReady());
+    }
+
+    /** Whether there was a connection that took it. */
+    boolean isSent() {
+        return sent.isSent();
     }
 
     void send(UpdatePoliciesRequest batch) {

@@ -11,6 +11,7 @@ import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
+import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import java.io.IOException;
@@ -353,6 +354,38 @@ final class UpdateManyTest extends ClosedAfterwards {
         assertEquals(20_000, messages.size());
         assertTrue(messages.stream().allMatch(message -> message.contains("an interceptor of somebody's")), messages.get(0));
         assertEquals(1, depths.size(), depths.toString());
+    }
+
+    @Test
+    void whatWasSentBeforeSomethingWasThrownAtItsStreamIsUnknown() throws Exception {
+        Member member = member(attempt -> Member.SILENCE);
+        ClientInterceptor throwing = new ClientInterceptor() {
+            @Override
+            public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+                return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
+                    @Override
+                    public void sendMessage(Q message) {
+                        if (member.met() > 0) {
+                            throw new UnsupportedOperationException("an interceptor of somebody's");
+                        }
+                        super.sendMessage(message);
+                    }
+                };
+            }
+        };
+        Channel channel = ClientInterceptors.intercept(channelTo(member), throwing);
+        TopicPoliciesClient client = closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused").build()));
+        List<Update> changes = updates(2);
+        Iterable<Update> source = () -> changes.stream().peek(change -> {
+            try {
+                until(() -> change == changes.get(0) || member.met() == 1);
+            } catch (InterruptedException stopped) {
+                throw new IllegalStateException(stopped);
+            }
+        }).iterator();
+        List<ChangeResult> results = client.updateMany(source);
+        assertEquals(changes.get(0).requestId(), assertInstanceOf(OutcomeUnknownException.class, failure(results.get(0))).requestId());
+        assertEquals(List.of(2, 1), List.of(results.size(), member.met()));
     }
 
     /** On a channel whose interceptor throws at each call. */
