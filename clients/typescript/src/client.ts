@@ -135,7 +135,8 @@ export class Client implements AsyncDisposable {
       const mask = pathsBetween(before, edited);
       if (mask.length === 0) {
         const previous = options.includePrevious === true ? document : undefined;
-        return { document, previousVersion: document.version, previous, outcome: UpdateOutcome.UNCHANGED, requestId: "", replayed: false };
+        const { version } = document;
+        return { document, version, previousVersion: version, previous, outcome: UpdateOutcome.UNCHANGED, requestId: "", replayed: false };
       }
       try {
         return await this.update(document.topic, edited, { ...within(), mask, etag: document.version });

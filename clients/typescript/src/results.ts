@@ -9,6 +9,8 @@ interface ChangeResult {
    * whose own event is no longer known.
    */
   readonly document: Document | undefined;
+  /** The version after the change; of a dry run the present one. Empty only if this answers a repeat of which it is no longer known. */
+  readonly version: string;
   /**
    * The version that the change was applied to. Along all changes of a document each version is the next one's previous one. Empty: not
    * known any more.
@@ -59,8 +61,8 @@ export function deleteResult({ outcome, ...rest }: DeletePolicyResponse): Delete
   return { outcome, ...common(rest) };
 }
 
-type Answer = Pick<UpdatePolicyResponse, "document" | "previousVersion" | "previous" | "requestId" | "replayed">;
+type Answer = Pick<UpdatePolicyResponse, "document" | "version" | "previousVersion" | "previous" | "requestId" | "replayed">;
 
-function common({ document, previousVersion, previous, requestId, replayed }: Answer): ChangeResult {
-  return { document: maybeDocument(document), previousVersion, previous: maybeDocument(previous), requestId, replayed };
+function common({ document, version, previousVersion, previous, requestId, replayed }: Answer): ChangeResult {
+  return { document: maybeDocument(document), version, previousVersion, previous: maybeDocument(previous), requestId, replayed };
 }

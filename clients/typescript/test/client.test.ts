@@ -76,6 +76,19 @@ test("a repeated request is applied once", async () => {
   assert.deepEqual([again.replayed, versionOf(again)], [true, versionOf(first)]);
 });
 
+test("the answer to a repeat has the version also where a later change has replaced the document", async () => {
+  const topic = "persistent://ts/replaced/x";
+  const updated = await client.update(topic, { maxProducerPerTopic: 1 });
+  const deleted = await client.delete(topic);
+  await client.update(topic, { maxProducerPerTopic: 2 });
+  const again = await client.update(topic, { maxProducerPerTopic: 1 }, { requestId: updated.requestId });
+  assert.deepEqual([again.replayed, again.document, again.version], [true, undefined, versionOf(updated)]);
+  const gone = await client.delete(topic, { requestId: deleted.requestId });
+  assert.deepEqual([gone.replayed, gone.version], [true, deleted.document?.version]);
+  const unchanged = await client.edit(topic, () => undefined);
+  assert.deepEqual([updated.version, unchanged.version], [versionOf(updated), versionOf(unchanged)]);
+});
+
 test("options of an update reach the service", async () => {
   const topic = "persistent://ts/options/x";
   const skipped = await client.update(topic, { maxProducerPerTopic: 1 }, { skipIfAbsent: true });
