@@ -382,6 +382,12 @@ func (f *follower) check(t *testing.T, want *expectation) {
 	}
 	for name, state := range want.States {
 		found := f.cache.Namespace(name)
+		if state[0] == nil {
+			if found.State != stateUnset {
+				t.Errorf("%s: %+v, want no state", name, found)
+			}
+			continue
+		}
 		if strings.TrimPrefix(found.State.String(), "NAMESPACE_STATE_") != *state[0] || found.Reason != strings.TrimSpace(orEmpty(state[1])) {
 			t.Errorf("%s: %+v, want %s", name, found, *state[0])
 		}

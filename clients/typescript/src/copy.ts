@@ -24,7 +24,7 @@ export interface CacheState {
   readonly synced: boolean;
   /** How long ago the copy was known to be complete; infinite before `synced`. */
   readonly stalenessMs: number;
-  /** What the service said of the namespace last; UNSPECIFIED if it said nothing, as of one that was READY from the start. */
+  /** What the present stream said of the namespace last; UNSPECIFIED if it said nothing, as of one that was READY from its start. */
   readonly state: NamespaceState;
   /** Why it is not READY, machine-readable, such as `LOG_UNREACHABLE`; else empty. */
   readonly reason: string;
@@ -99,7 +99,9 @@ export class Copy {
 
   apply(event: WatchEvent, now: number): void {
     if (event.kind === "interrupted") {
-      for (const each of this.#namespaces.values()) each.interruption = event.error.message;
+      // The next stream says only what is not READY.
+      const forgotten = { state: NamespaceState.UNSPECIFIED, reason: "", message: "", interruption: event.error.message };
+      for (const each of this.#namespaces.values()) Object.assign(each, forgotten);
       return;
     }
     const copy = this.#namespaces.get(event.namespace);

@@ -17,7 +17,7 @@ interface Expected {
   told?: [string, string | null, string | null][];
   tokens?: Record<string, JsonObject>;
   synced?: string[];
-  states?: Record<string, [string, string | null]>;
+  states?: Record<string, [string, string | null] | null>;
   staleness?: Record<string, number | null>;
 }
 interface Step { connect?: Record<string, JsonObject>; receive?: JsonObject[]; at?: number; expect?: Expected }
@@ -26,11 +26,14 @@ interface Vector { name: string; namespaces: string[]; steps: Step[] }
 
 const vectors = readVectors("watch.json") as Vector[];
 
+const LOST = new UnavailableError("lost", { code: Code.UNAVAILABLE });
+
 /** A cache without a network. */
 class Player {
   readonly session: WatchSession;
   readonly copy: Copy;
   now = 0;
+  streams = 0;
   told: [string, string | null, string | null][] = [];
 
   constructor(namespaces: string[]) {
@@ -43,6 +46,8 @@ class Player {
   play({ connect, receive, at, expect }: Step): void {
     if (at !== undefined) this.now = at * 1000;
     if (connect !== undefined) {
+      if (this.streams > 0) this.copy.apply(this.session.broke(LOST, this.now, 0), this.now);
+      this.streams += 1;
       const { request, events } = this.session.connect(this.now);
       assert.deepEqual(Object.fromEntries(Object.entries(request.resume).map(([name, token]) => [name, tokenOf(token)])), tokens(connect));
       for (const event of events) this.copy.apply(event, this.now);
@@ -67,7 +72,7 @@ class Player {
     if (synced !== undefined) assert.deepEqual(this.copy.synced.sort(), synced);
     for (const [namespace, state] of Object.entries(states ?? {})) {
       const found = this.copy.state(namespace, this.now);
-      assert.deepEqual(found && [NamespaceState[found.state], found.reason || null], state);
+      assert.deepEqual(found && [NamespaceState[found.state], found.reason || null], state ?? ["UNSPECIFIED", null]);
     }
     for (const [namespace, seconds] of Object.entries(staleness ?? {})) {
       const ms = namespace === "" ? this.copy.stalenessMs(this.now) : this.copy.state(namespace, this.now)?.stalenessMs;
@@ -168,9 +173,8 @@ test("states of a newer service are passed over", () => {
 test("a watch without patience left gives up", () => {
   const session = new WatchSession({ namespaces: ["t/n"], patienceMs: 1000 });
   session.connect(0);
-  const lost = new UnavailableError("lost", { code: Code.UNAVAILABLE });
-  assert.equal(session.broke(lost, 500, 0).attempt, 1);
-  assert.throws(() => session.broke(lost, 990, 0), UnavailableError);
+  assert.equal(session.broke(LOST, 500, 0).attempt, 1);
+  assert.throws(() => session.broke(LOST, 990, 0), UnavailableError);
 });
 
 test("a watch that is to end when all is told is done then, and not before", () => {
