@@ -20,13 +20,16 @@ func newPart() *part {
 	return &part{documents: map[Key]PolicyDocument{}, absent: map[Key]struct{}{}, fresh: map[Key]struct{}{}}
 }
 
-// take takes a document over, unless what is there is newer. Versions from before and after a reset are not compared: a snapshot is
-// believed.
+// take takes a document over, unless what is there is as new. Versions from before and after a reset are not compared: what a snapshot
+// tells of a key first is believed.
 func (p *part) take(document PolicyDocument) bool {
-	before, known := p.documents[document.Key]
+	before, comparable := p.documents[document.Key]
 	if p.fresh != nil {
+		_, told := p.fresh[document.Key]
+		comparable = comparable && told
 		p.fresh[document.Key] = struct{}{}
-	} else if known && document.Version <= before.Version {
+	}
+	if comparable && document.Version <= before.Version {
 		return false
 	}
 	p.documents[document.Key] = document

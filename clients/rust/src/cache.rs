@@ -137,8 +137,9 @@ impl Part {
         let scope = Scope::try_from(document.scope).ok().filter(|scope| *scope != Scope::Unspecified)?;
         let key = (document.topic.clone(), scope);
         let old = self.documents.get(&key);
-        let snapshot = self.fresh.as_mut().map(|fresh| fresh.insert(key.clone())).is_some();
-        if !snapshot && old.is_some_and(|old| old.version >= document.version) {
+        // What a snapshot tells of a key first may have a version of another log.
+        let first = self.fresh.as_mut().is_some_and(|fresh| fresh.insert(key.clone()));
+        if !first && old.is_some_and(|old| old.version >= document.version) {
             return None;
         }
         let before = self.documents.insert(key.clone(), document.clone());

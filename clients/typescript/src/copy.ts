@@ -135,8 +135,9 @@ export class Copy {
     const key = keyOf(document.topic, document.scope);
     const before = copy.documents.get(key);
     const known = before?.version ?? copy.absent.get(key);
-    // In a snapshot the versions may be those of another log.
-    if (known !== undefined && copy.fresh === undefined && !isAfter(document.version, known)) return;
+    // What a snapshot tells of a key first may have a version of another log.
+    const isComparable = copy.fresh?.has(key) ?? true;
+    if (known !== undefined && isComparable && !isAfter(document.version, known)) return;
     copy.fresh?.add(key);
     if (document.policies === undefined) {
       copy.documents.delete(key);
