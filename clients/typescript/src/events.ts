@@ -65,7 +65,7 @@ export interface Bookmark extends Confirmation {
 /** The namespace begins again: what was told of it counts no more, and what is not told again before `synced` is gone. */
 export interface Reset extends Told {
   readonly kind: "reset";
-  /** Machine-readable, such as `LOG_REPLACED`; empty if the stream broke before `synced`. */
+  /** Machine-readable, such as `LOG_REPLACED`; empty if the stream broke before `synced`, or `resume` does not cover the namespace. */
   readonly reason: string;
   readonly message: string;
 }

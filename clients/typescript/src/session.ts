@@ -63,8 +63,11 @@ class Part {
   told = false;
   synced = false;
 
-  /** @param token where the watch is; undefined before `synced`, unless it was resumed */
-  constructor(public token?: WatchToken) {}
+  /**
+   * @param token where the watch is; undefined before `synced`, unless it was resumed
+   * @param uncovered whether the watch was to be resumed from a token that does not have this namespace, and nobody was told of it yet
+   */
+  constructor(public token?: WatchToken, public uncovered = false) {}
 }
 
 /**
@@ -92,7 +95,10 @@ export class WatchSession {
     if (selection.mode !== undefined) this.#request.mode = selection.mode;
     if (bookmarkIntervalMs !== undefined) this.#request.bookmarkInterval = durationFromMs(bookmarkIntervalMs);
     this.#patienceMs = selection.patienceMs ?? Infinity;
-    for (const name of [...topics.map(namespaceOf), ...namespaces]) this.#parts.set(name, new Part(resume?.namespaces.get(name)));
+    for (const name of [...topics.map(namespaceOf), ...namespaces]) {
+      const token = resume?.namespaces.get(name);
+      this.#parts.set(name, new Part(token, resume !== undefined && token === undefined));
+    }
     if (this.#parts.size === 0) throw invalid("topics", "NOTHING_SELECTED", "Name at least one topic or namespace to watch.");
   }
 
@@ -120,10 +126,11 @@ export class WatchSession {
     for (const [namespace, part] of this.#parts) {
       part.beginning = part.token === undefined && request.fromBeginning;
       if (part.token !== undefined) request.resume[namespace] = messageOf(part.token);
-      else if (part.told) {
-        part.told = false;
-        const message = `The stream broke before ${namespace} was told of completely: it begins again.`;
+      else if (part.told || part.uncovered) {
+        const message = part.uncovered ? `The token that was given does not cover ${namespace}: it begins anew.`
+          : `The stream broke before ${namespace} was told of completely: it begins again.`;
         events.push({ kind: "reset", namespace, reason: "", message });
+        part.told = part.uncovered = false;
       }
     }
     return { request, events };

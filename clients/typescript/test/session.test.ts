@@ -121,6 +121,18 @@ test("a stream that breaks in a snapshot begins again with a reset, and one that
   assert.deepEqual(session.connect(0).events, []);
 });
 
+test("a namespace that the token does not cover begins with a reset, once", () => {
+  const resume = new ResumeToken([["t/n", { log: "L", positions: ["p1"], leftOut: "" }]]);
+  const session = new WatchSession({ namespaces: ["t/n", "t/m"], resume });
+  const { request, events } = session.connect(0);
+  assert.deepEqual(Object.keys(request.resume), ["t/n"]);
+  assert.deepEqual(events.map(({ namespace, reason, message }) => [namespace, reason, message]), [
+    ["t/m", "", "The token that was given does not cover t/m: it begins anew."],
+  ]);
+  assert.deepEqual(session.connect(0).events, []);
+  assert.deepEqual(new WatchSession({ namespaces: ["t/n"] }).connect(0).events, []);
+});
+
 test("what comes from the beginning is no snapshot, and what comes after a reset is", () => {
   const session = new WatchSession({ namespaces: ["t/n"], mode: WatchMode.EVERY, fromBeginning: true });
   session.connect(0);
