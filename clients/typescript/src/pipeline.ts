@@ -161,7 +161,7 @@ export class Pipeline {
   settle(answer: PolicyChangeResult, now: number): Settled | undefined {
     const each = this.#outstanding.get(answer.sequence);
     this.#here.delete(answer.sequence);
-    if (each === undefined || answer.result.case === undefined) return undefined;
+    if (each === undefined) return undefined;
     const { change, index, requestId } = each;
     if (answer.result.case === "error") {
       const { code, message, details } = answer.result.value;
@@ -175,7 +175,9 @@ export class Pipeline {
     if ("policies" in change) {
       if (result.case === "updated") return { kind: "updated", change, index, result: updateResult(result.value) };
     } else if (result.case === "deleted") return { kind: "deleted", change, index, result: deleteResult(result.value) };
-    const error = new TopicPoliciesError("The service has answered another question.", { code: Code.INTERNAL });
+    const error = result.case === undefined
+      ? new TopicPoliciesError("The service gave a result that this client does not know.", { code: Code.UNKNOWN })
+      : new TopicPoliciesError("The service has answered another question.", { code: Code.INTERNAL });
     return { kind: "failed", change, index, requestId, error: outcome(each, error, true) };
   }
 

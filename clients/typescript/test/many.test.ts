@@ -172,6 +172,17 @@ test("a change that fails fails alone, and one whose outcome nobody knows says s
   assert.ok(unknown?.kind === "failed" && unknown.error instanceof OutcomeUnknownError && unknown.error.requestId === unknown.requestId);
 });
 
+test("a result of a kind that this client does not know leaves the outcome unknown, at once", async (t) => {
+  const fake = await serve(t, () => undefined);
+  fake.settling = (change, before) => (before === 0 ? { case: undefined } : take(change, before));
+  const settled = await all(open(t, fake.address), updates(2, 2), { timeoutMs: 2000 });
+  const [unknown, updated] = settled.sort((a, b) => a.index - b.index);
+  assert.ok(unknown?.kind === "failed" && unknown.error instanceof OutcomeUnknownError, String(unknown?.kind === "failed" && unknown.error));
+  assert.deepEqual([unknown.error.requestId, unknown.error.code], [unknown.requestId, Code.UNKNOWN]);
+  assert.equal(updated?.kind, "updated");
+  assert.equal(fake.batches.flat().length, 2);
+});
+
 test("a change that can't be sent fails alone, and nothing of it is sent", async (t) => {
   const fake = await serve(t, () => undefined);
   const [sound] = updates(1, 1);
