@@ -49,15 +49,21 @@ pub static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")).as_slice()).expect("the build wrote it")
 });
 
-/// The full name of a topic: with its domain, and without a partition's suffix.
+/// The full name of a topic: with its domain, and without a partition's suffix. What is not written as an `int` is written belongs to a
+/// topic of its own.
 ///
 /// ```
 /// use topicpolicies_client_example::full_name;
 /// assert_eq!(full_name("t/n/a-partition-3"), "persistent://t/n/a");
+/// assert_eq!(full_name("t/n/a-partition-2147483647"), "persistent://t/n/a");
+/// assert_eq!(full_name("t/n/a-partition-0-partition-1"), "persistent://t/n/a-partition-0");
+/// for own in ["persistent://t/n/a-partition-01", "persistent://t/n/a-partition-2147483648", "persistent://t/n/a-partition-99999999999"] {
+///     assert_eq!(full_name(own), own);
+/// }
 /// ```
 pub fn full_name(topic: &str) -> String {
     let base = match topic.rsplit_once("-partition-") {
-        Some((base, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => base,
+        Some((base, number)) if number.parse().is_ok_and(|index: i32| index >= 0 && index.to_string() == number) => base,
         _ => topic,
     };
     if base.contains("://") { base.to_owned() } else { format!("persistent://{base}") }
