@@ -59,7 +59,7 @@ impl Client {
     /// Changes what the mask names. Without a request id it gets one, so that every repeat is safe.
     pub async fn update(&self, mut request: UpdatePolicyRequest) -> Result<UpdatePolicyResponse, Error> {
         let id = identify(&mut request.request_id);
-        self.call(Call::Change, &id, |mut stub| {
+        self.call(Call::change(request.validate_only), &id, |mut stub| {
             let request = request.clone();
             async move { stub.update_policy(request).await }
         })
@@ -69,7 +69,7 @@ impl Client {
     /// Deletes one document.
     pub async fn delete(&self, mut request: DeletePolicyRequest) -> Result<DeletePolicyResponse, Error> {
         let id = identify(&mut request.request_id);
-        self.call(Call::Change, &id, |mut stub| {
+        self.call(Call::change(request.validate_only), &id, |mut stub| {
             let request = request.clone();
             async move { stub.delete_policy(request).await }
         })
@@ -110,26 +110,29 @@ impl Client {
     /// settled is sent again with the same request ids. A change that the service could not make is not sent again, because later ones of
     /// its key may have been made. The results stand in the order of the changes.
     pub async fn update_many(&self, changes: impl IntoIterator<Item = Change>) -> Vec<Result<Changed, Error>> {
-        let mut ids = Vec::new();
+        let (mut ids, mut calls) = (Vec::new(), Vec::new());
         let mut unsettled = BTreeMap::new();
         for (sequence, mut change) in (0..).zip(changes) {
-            ids.push(match &mut change {
-                Change::Update(request) => identify(&mut request.request_id),
-                Change::Delete(request) => identify(&mut request.request_id),
-            });
+            let (request_id, validate_only) = match &mut change {
+                Change::Update(request) => (&mut request.request_id, request.validate_only),
+                Change::Delete(request) => (&mut request.request_id, request.validate_only),
+            };
+            ids.push(identify(request_id));
+            calls.push(Call::change(validate_only));
             unsettled.insert(sequence, change);
         }
         let mut results = BTreeMap::new();
         let deadline = Instant::now() + self.timeout;
         let (mut attempts, mut pauses) = (Attempts::new(Call::Change), Pauses::default());
-        let id = |sequence: u64| usize::try_from(sequence).ok().and_then(|index| ids.get(index)).map_or("", String::as_str);
+        let failed = |attempts: Attempts, sequence: u64, failure: Failure| {
+            let index = usize::try_from(sequence).unwrap_or(usize::MAX);
+            let call = calls.get(index).copied().unwrap_or(Call::Change);
+            verdict(&attempts.of_one(call, &failure), failure, ids.get(index).map_or("", String::as_str))
+        };
         while !unsettled.is_empty() {
+            let before = attempts;
             let round = self.round(&mut unsettled, |sequence, result| {
-                let result = result.map_err(|status| {
-                    let failure = Failure::from(&status);
-                    verdict(&Attempts::new(Call::Change).last(&failure), failure, id(sequence))
-                });
-                results.insert(sequence, result);
+                results.insert(sequence, result.map_err(|status| failed(before, sequence, Failure::from(&status))));
             });
             let status = timeout_at(deadline, round).await.unwrap_or_else(|_| Err(late())).err();
             if unsettled.is_empty() {
@@ -142,9 +145,8 @@ impl Client {
                 sleep(pause).await;
                 continue;
             }
-            let last = attempts.last(&failure);
             for sequence in std::mem::take(&mut unsettled).into_keys() {
-                results.insert(sequence, Err(verdict(&last, failure.clone(), id(sequence))));
+                results.insert(sequence, Err(failed(attempts, sequence, failure.clone())));
             }
         }
         results.into_values().collect()

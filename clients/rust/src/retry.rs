@@ -17,6 +17,13 @@ pub enum Call {
     Watch,
 }
 
+impl Call {
+    /// A change, or a dry run of one, which changes nothing.
+    pub fn change(validate_only: bool) -> Self {
+        if validate_only { Self::Read } else { Self::Change }
+    }
+}
+
 /// What follows the failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -31,7 +38,7 @@ pub enum Next {
 }
 
 /// The attempts of one call so far.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Attempts {
     call: Call,
     /// Whether an attempt ended in a way that leaves open whether the change was made.
@@ -61,6 +68,12 @@ impl Attempts {
         }
         self.open |= leaves_open(failure);
         if self.open && !settles(failure) { Next::OutcomeUnknown } else { Next::GiveUp }
+    }
+
+    /// What the caller is told of one of many changes, which failed by itself after these attempts of all of them.
+    pub fn of_one(mut self, call: Call, failure: &Failure) -> Next {
+        self.call = call;
+        self.last(failure)
     }
 
     fn again(&self, failure: &Failure) -> Next {

@@ -83,6 +83,17 @@ fn code(name: &str) -> Code {
 }
 
 #[test]
+fn one_of_many_changes_that_a_broken_stream_may_have_made_is_not_told_to_have_failed() {
+    let full = Failure::new(Code::ResourceExhausted, "full");
+    let mut attempts = Attempts::new(Call::Change);
+    let refused = Failure { reason: "TOO_MANY_UPDATES".into(), ..full };
+    assert_eq!(attempts.of_one(Call::Change, &refused), Next::GiveUp);
+    assert_eq!(attempts.next(&Failure::new(Code::Unavailable, "broken")), Next::Repeat);
+    assert_eq!(attempts.of_one(Call::Change, &refused), Next::OutcomeUnknown);
+    assert_eq!(attempts.of_one(Call::change(true), &refused), Next::GiveUp, "a dry run makes nothing");
+}
+
+#[test]
 fn watches() {
     for (name, case) in cases(&vectors("watch.json")) {
         let mut watch = Watching::new(texts(&case["namespaces"]));
