@@ -248,7 +248,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     gap_end_ms.
     """
     ERROR_REASON_NAMESPACE_LOADING: _ErrorReason.ValueType  # 95
-    """Watches: why a namespace begins anew (WatchReset), or is being read (NamespaceStatus). No call has these as its status.
+    """Watches: why a namespace begins anew (WatchReset), or is being read (NamespaceStatus). No call
+    has these as its status, but for the last one.
 
     The namespace is read for the first time here.
     """
@@ -567,7 +568,8 @@ ERROR_REASON_NOT_IN_HISTORY: ErrorReason.ValueType  # 94
 gap_end_ms.
 """
 ERROR_REASON_NAMESPACE_LOADING: ErrorReason.ValueType  # 95
-"""Watches: why a namespace begins anew (WatchReset), or is being read (NamespaceStatus). No call has these as its status.
+"""Watches: why a namespace begins anew (WatchReset), or is being read (NamespaceStatus). No call
+has these as its status, but for the last one.
 
 The namespace is read for the first time here.
 """
