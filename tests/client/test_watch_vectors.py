@@ -59,8 +59,8 @@ class _Copy:
         if what == "synced":
             return sorted(filter(self._mirror.synced, namespaces))
         if what == "states":
-            told = {namespace: [status.state.name, status.reason or None] for namespace, status in self._mirror.states.items()}
-            return dict.fromkeys(expected) | told
+            states = self._mirror.states.items()
+            return dict.fromkeys(expected) | {namespace: [status.state.name, status.reason or None] for namespace, status in states}
         assert what == "staleness"
         ages = {namespace: self._mirror.staleness(namespace or None) for namespace in expected}
         return {namespace: None if age == float("inf") else age for namespace, age in ages.items()}

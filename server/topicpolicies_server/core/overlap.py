@@ -17,7 +17,8 @@ A call that changes nothing (it removes what is unset, or sets what is set) writ
 was*. That is likelier than a return, if the broker can have had it. A broker has the changes of its own calls in its cache, and loses them
 there only by reading, late, a document from before them. So it had not read that document yet when the next change was made: one that
 stood for a while was read, and what restores it is a return. That says nothing where there was no document, as then each call makes one
-of its own, nor where the next event was ours, as brokers learn of it only by reading.
+of its own, nor where the next event was ours, as brokers learn of it only by reading. Of no document the time counts from the last
+document that a broker made from none: with one setting in it where the one before had others, or with none.
 
 And nobody sets back what he can't have seen: what the newest event changed, in a document that was published when it was, or before.
 """
@@ -110,11 +111,14 @@ def infer_overlapping(
 def _recent(older: Sequence[Superseded], newest: Superseded, since: int) -> Iterator[_Raw]:
     """Raw documents before the newest that may be a base, newest first."""
     successor = newest
+    from_none = 0
     for number in range(len(older) - 1, max(len(older) - DEPTH, 0) - 1, -1):
         entry = older[number]
         if entry.at < since:
             return
-        late = max(newest.at - entry.at, 0)
+        if not from_none and _made_from_none(successor, entry):
+            from_none = entry.at
+        late = max(newest.at - (max(entry.at, from_none) if entry.raw is None else entry.at), 0)
         unlikely = min(late // _STEP_MS, _LATE)
         if entry.raw is None:
             unread = late // _NONE_MS
@@ -127,6 +131,13 @@ def _recent(older: Sequence[Superseded], newest: Superseded, since: int) -> Iter
             unread = max(late, stood) // _STEP_MS
         yield _Raw(entry.raw, unlikely, min(_AGAIN + unread, _NOTHING_OWN + unlikely))
         successor = entry
+
+
+def _made_from_none(entry: Superseded, before: Superseded) -> bool:
+    """Whether a broker made a document from none at all: it has one setting, or none, and no call makes it of the document before."""
+    if entry.event_id or entry.raw is None or len(entry.raw) > 1 or before.raw is None:
+        return False
+    return len(differing(before.raw, entry.raw)) > 1
 
 
 def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | None, owed: int, unseen: bool) -> Iterator[_Story]:

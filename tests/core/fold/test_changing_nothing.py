@@ -124,6 +124,45 @@ def test_no_document_may_be_old_as_any_other(after: int, set_back: bool) -> None
     assert found.changed == ["compaction_threshold"] * set_back
 
 
+@pytest.mark.parametrize(
+    "slow",
+    [{"lag": (100, 400), "spread": 400}, {"stalls": (300, 990), "spread": 1_000}],
+    ids=["reads-late", "reads-nothing-for-a-while"],
+)
+def test_first_calls_at_a_slow_broker_hardly_lose_anything_as_each_tells_what_it_was_made_from(
+    slow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost() -> tuple[int, int]:
+        all_runs = [InPlace(seed, rounds=1, removals=0.25, fresh=True, **slow).run() for seed in range(400)]
+        return sum(len(run.lost) for run in all_runs), sum(run.counts["calls"] for run in all_runs)
+
+    told, calls = lost()
+    monkeypatch.setattr(overlap, "_made_from_none", lambda entry, before: False)
+    untold, _ = lost()
+    assert told <= calls / 500
+    assert untold > 3 * told and untold > calls / 500
+
+
+THREE: Settings = {"max_consumer_per_topic": b"1", "max_producer_per_topic": b"1", "compaction_threshold": b"1"}
+FIRST: Settings = {"max_consumer_per_topic": b"1"}
+SECOND: Settings = {"max_producer_per_topic": b"1"}
+THIRD: Settings = {"max_consumers_per_subscription": b"1"}
+
+
+@pytest.mark.parametrize(
+    ("older", "newest"),
+    [
+        ([Superseded(None, 612, ""), Superseded(FIRST, 634, ""), Superseded(THREE, 812, OURS)], Superseded(THIRD, 845, "")),
+        ([Superseded(None, 437, ""), Superseded(FIRST, 569, ""), Superseded(THIRD, 718, "")], Superseded({**THREE, **THIRD}, 732, OURS)),
+    ],
+    ids=["from-none-after-a-repair", "from-none-before-a-repair"],
+)
+def test_a_broker_that_made_a_document_from_none_a_moment_ago_makes_the_next_one_from_none_too(
+    older: list[Superseded], newest: Superseded
+) -> None:
+    assert infer_overlapping({}, newest, older, newest.raw, None, -30_000, 0).changed == []
+
+
 def test_a_document_without_a_change_of_its_own_that_came_late_sets_nothing_back() -> None:
     base: Settings = {"max_producer_per_topic": b"1", "compaction_threshold": b"1"}
     live: Settings = {"max_producer_per_topic": b"2", "compaction_threshold": b"2", "dispatch_rate": b"2"}
