@@ -1,6 +1,7 @@
 """The admin API of a broker, as far as tests need it: the other side of everything that the sidecar does."""
 
 import ssl
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -31,7 +32,11 @@ class AdminError(Exception):
 
 
 class Admin:
-    """A client of the admin API. Blocking: in asyncio code, call it through ``asyncio.to_thread``."""
+    """A client of the admin API. Blocking: in asyncio code, call it through ``asyncio.to_thread``.
+
+    Each thread has connections of its own: a pool that threads share can close one that another thread has just begun to use
+    (httpcore 1.0.9 looks whether a connection has expired without regard to whom it was given).
+    """
 
     def __init__(self, url: str, *, token: str | None = None, trust: Path | None = None) -> None:
         """Connects on first use.
@@ -41,13 +46,11 @@ class Admin:
             token: sent as a bearer token.
             trust: the certificate of the authority to trust, for ``https``.
         """
-        self._http = httpx.Client(
-            base_url=f"{url}/admin/v2/",
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
-            timeout=30,
-            verify=False if trust is None else ssl.create_default_context(cafile=trust),
-            trust_env=False,
-        )
+        self._url = f"{url}/admin/v2/"
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._trust = False if trust is None else ssl.create_default_context(cafile=trust)
+        self._mine = threading.local()
+        self._clients: list[httpx.Client] = []
 
     def call(self, method: str, path: str, body: object = None, **query: str) -> Any:
         """One call below ``/admin/v2``; the answer's JSON, or its text, or None if it is empty.
@@ -138,13 +141,24 @@ class Admin:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._http.close()
+        for client in self._clients:
+            client.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    @property
+    def _http(self) -> httpx.Client:
+        """Of this thread."""
+        client: httpx.Client | None = getattr(self._mine, "client", None)
+        if client is None:
+            client = httpx.Client(base_url=self._url, headers=self._headers, timeout=30, verify=self._trust, trust_env=False)
+            self._mine.client = client
+            self._clients.append(client)
+        return client
 
     def _started(self, topic: str) -> bool:
         try:
