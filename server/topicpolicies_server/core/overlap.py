@@ -118,7 +118,8 @@ def _recent(older: Sequence[Superseded], newest: Superseded, since: int) -> Iter
             return
         if not from_none and _made_from_none(successor, entry):
             from_none = entry.at
-        late = max(newest.at - (max(entry.at, from_none) if entry.raw is None else entry.at), 0)
+        had_at = max(entry.at, from_none) if entry.raw is None else entry.at
+        late = max(newest.at - had_at, 0)
         unlikely = min(late // _STEP_MS, _LATE)
         if entry.raw is None:
             unread = late // _NONE_MS

@@ -145,15 +145,14 @@ def test_first_calls_at_a_slow_broker_hardly_lose_anything_as_each_tells_what_it
 
 THREE: Settings = {"max_consumer_per_topic": b"1", "max_producer_per_topic": b"1", "compaction_threshold": b"1"}
 FIRST: Settings = {"max_consumer_per_topic": b"1"}
-SECOND: Settings = {"max_producer_per_topic": b"1"}
-THIRD: Settings = {"max_consumers_per_subscription": b"1"}
+SECOND: Settings = {"max_consumers_per_subscription": b"1"}
 
 
 @pytest.mark.parametrize(
     ("older", "newest"),
     [
-        ([Superseded(None, 612, ""), Superseded(FIRST, 634, ""), Superseded(THREE, 812, OURS)], Superseded(THIRD, 845, "")),
-        ([Superseded(None, 437, ""), Superseded(FIRST, 569, ""), Superseded(THIRD, 718, "")], Superseded({**THREE, **THIRD}, 732, OURS)),
+        ([Superseded(None, 612, ""), Superseded(FIRST, 634, ""), Superseded(THREE, 812, OURS)], Superseded(SECOND, 845, "")),
+        ([Superseded(None, 437, ""), Superseded(FIRST, 569, ""), Superseded(SECOND, 718, "")], Superseded({**THREE, **SECOND}, 732, OURS)),
     ],
     ids=["from-none-after-a-repair", "from-none-before-a-repair"],
 )
