@@ -15,10 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "clients" / "python"), str(ROOT / "server")]
 
 from topicpolicies.v1.policies_pb2 import DispatchRate, RetentionPolicies, TopicPolicies  # noqa: E402
-from topicpolicies_server.core import plan, rules  # noqa: E402
-from topicpolicies_server.core.change import compile_change, touched_by  # noqa: E402
-from topicpolicies_server.core.documents import split  # noqa: E402
+from topicpolicies_server.core import rules  # noqa: E402
+from topicpolicies_server.core.changes import plan  # noqa: E402
+from topicpolicies_server.core.changes.change import compile_change, touched_by  # noqa: E402
 from topicpolicies_server.core.names import PolicyKey, Scope  # noqa: E402
+from topicpolicies_server.core.policies.documents import split  # noqa: E402
 
 KEY = PolicyKey("persistent://bench/bench/one", Scope.LOCAL)
 RATE = DispatchRate(

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
-from topicpolicies_server.core.documents import split
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import SqliteLog
 

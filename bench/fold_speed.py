@@ -16,10 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "clients" / "python"), str(ROOT / "server")]
 
-from topicpolicies_server.core.documents import Settings  # noqa: E402
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind  # noqa: E402
-from topicpolicies_server.core.fold import FoldContext, KeyState, fold  # noqa: E402
+from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold  # noqa: E402
 from topicpolicies_server.core.names import PolicyKey, Scope  # noqa: E402
+from topicpolicies_server.core.policies.documents import Settings  # noqa: E402
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind  # noqa: E402
 
 KEY = PolicyKey("persistent://public/default/topic", Scope.LOCAL)
 NAMES = ("retention_policies", "dispatch_rate", "publish_rate", "message_ttl_in_seconds", "max_producer_per_topic")

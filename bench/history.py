@@ -31,11 +31,11 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
-from topicpolicies_server.core import documents
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.view import View
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.history import Bounds, open_history
 from topicpolicies_server.rpc.server import Server
 

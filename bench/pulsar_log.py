@@ -13,8 +13,8 @@ import time
 
 from bench.embedded_log import Waiting, spread, updates
 from tests.broker.admin import Admin
-from topicpolicies_server.core.events import Action, Event
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 
 LIMITS = PulsarLimits(in_flight=2_000)

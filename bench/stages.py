@@ -10,15 +10,15 @@ from typing import NamedTuple, TypeVar
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core import documents, secrets
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import Event, Placed
-from topicpolicies_server.core.fold import FoldContext
-from topicpolicies_server.core.operation import Folded
-from topicpolicies_server.core.readback import ReadBack
-from topicpolicies_server.core.sequencer import Append, Effect, Request, Sequencer, Settled
-from topicpolicies_server.core.view import Change, View
+from topicpolicies_server.core.chains.sequencer import Append, Effect, Request, Sequencer, Settled
+from topicpolicies_server.core.changes.change import compile_change
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.fold.operation import Folded
+from topicpolicies_server.core.policies import documents, secrets
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Event, Placed
+from topicpolicies_server.core.reading.readback import ReadBack
+from topicpolicies_server.core.reading.view import Change, View
 from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.rpc import answers, requests

@@ -11,11 +11,11 @@ from typing import Any
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.cli.app import main
-from topicpolicies_server.core.events import Event, StampKind
+from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.sequencer import Sequencer
-from topicpolicies_server.core.view import Change
-from topicpolicies_server.core.watch import Batch, Token, Watcher
+from topicpolicies_server.core.policies.events import Event, StampKind
+from topicpolicies_server.core.reading.view import Change
+from topicpolicies_server.core.reading.watch import Batch, Token, Watcher
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.rpc import answers
 

@@ -12,7 +12,7 @@ import pulsar
 from pulsar.schema import BytesSchema, Schema
 
 from tests.broker.admin import CHANGE_EVENTS
-from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, Encoded
 
 _TIMEOUT_MS = 10_000

@@ -12,8 +12,8 @@ from google.protobuf.message import Message
 
 from tests.broker.admin import Admin, AdminError
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.core.documents import GROUPS, Setting
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies.documents import GROUPS, Setting
 
 SUBSCRIPTION = "billing"
 HERE = "standalone"

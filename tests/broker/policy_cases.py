@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.broker.policy_case import ELSEWHERE, HERE, LOCAL_ONLY, NAMESPACE, SHADOWS, SUBSCRIPTION, Case, Example, Need, filled
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.core.documents import Setting
+from topicpolicies_server.core.policies.documents import Setting
 
 
 def _case(setting: Setting, path: str, *examples: Example, **options: Any) -> Case:

@@ -13,9 +13,9 @@ from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
 from tests.logs import avro_values
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.documents import split
-from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.logs.avro import Encoded
 
 _PATIENCE_S = 10

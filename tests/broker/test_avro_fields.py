@@ -14,9 +14,9 @@ from tests.broker.policy_case import Case, Need, comparable, prepare, replicated
 from tests.broker.policy_cases import CASES
 from tests.broker.pulsar_broker import Broker
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.documents import FIELDS, join, setting_of, split
-from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import FIELDS, join, setting_of, split
+from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 
 _PATIENCE_S = 10
 EVERY = [(f"{case.setting}-{scope.name}", case, scope) for case in CASES for scope in case.scopes]

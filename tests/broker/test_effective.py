@@ -21,8 +21,8 @@ from tests.broker.pulsar_broker import Broker
 from tests.promises.server_process import ServerProcess
 from topicpolicies import Client, EffectiveView, PolicySource, Scope
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.core.documents import family, split
 from topicpolicies_server.core.names import Scope as OurScope
+from topicpolicies_server.core.policies.documents import family, split
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 _SECONDS = 60

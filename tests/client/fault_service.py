@@ -16,7 +16,7 @@ from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceServicer, add_TopicPoliciesServiceServicer_to_server
-from topicpolicies_server.core.masks import apply, populated, read
+from topicpolicies_server.core.changes.masks import apply, populated, read
 
 T = TypeVar("T")
 

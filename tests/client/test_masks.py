@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.core.policies import masks, policies
 from topicpolicies.masks import Path, PathError, format_path, parse_path, paths_between
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.masks import apply, read
+from topicpolicies_server.core.changes.masks import apply, read
 
 SEGMENTS = st.text() | st.text(alphabet="a_.`*/ ") | st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 

@@ -11,7 +11,7 @@ from google.protobuf.json_format import ParseDict
 
 from topicpolicies.masks import format_path, parse_path, paths_between
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.masks import apply, read
+from topicpolicies_server.core.changes.masks import apply, read
 
 _VECTORS: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parents[2] / "clients/vectors/masks.json").read_text())
 

@@ -12,11 +12,11 @@ from tests.cluster.fakes import FakeSource
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cluster.admission import Admission, Turns
 from topicpolicies_server.cluster.disabling import PROPERTY
-from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.chains.sequencer import Request
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.facts import BrokerFacts
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.sequencer import Request
+from topicpolicies_server.core.policies.facts import BrokerFacts
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/one"

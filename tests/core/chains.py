@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Iterable
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import Settings, join
+from topicpolicies_server.core.chains.sequencer import Append, Confirm, Effect, Request, Result, Sequencer
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, fold
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold
+from topicpolicies_server.core.fold.recent import RecentRequests
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Settings, join
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.core.recent import RecentRequests
-from topicpolicies_server.core.sequencer import Append, Confirm, Effect, Request, Result, Sequencer
 
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
 OTHER = PolicyKey("persistent://acme/orders/two", Scope.LOCAL)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.completion import KINDS, MAP_KEYS
-from topicpolicies_server.core.documents import EXTRAS_FIELD, GROUPS, Settings, split
-from topicpolicies_server.core.shapes import Form, fields
+from topicpolicies_server.core.changes.completion import KINDS, MAP_KEYS
+from topicpolicies_server.core.changes.shapes import Form, fields
+from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, GROUPS, Settings, split
 
 EXTRAS = bytes([0xFA, 0xFF, 0xFF, 0xFF, 0x0F])
 """The tag of a newer broker's leaves inside an object (``documents.EXTRAS_FIELD``)."""

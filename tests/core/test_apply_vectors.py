@@ -11,9 +11,9 @@ from google.protobuf.json_format import ParseDict
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import Settings, join, split
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError, Violation
+from topicpolicies_server.core.policies.documents import Settings, join, split
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "clients" / "vectors" / "apply.json").read_text())
 

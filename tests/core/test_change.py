@@ -13,12 +13,12 @@ from topicpolicies.masks import parse_path
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
-from topicpolicies_server.core import documents
-from topicpolicies_server.core.change import Change, compile_change, touched_by
-from topicpolicies_server.core.documents import Settings, join, split
+from topicpolicies_server.core.changes.change import Change, compile_change, touched_by
+from topicpolicies_server.core.changes.masks import MAX_PATHS
 from topicpolicies_server.core.errors import Kind, PolicyError, Violation
-from topicpolicies_server.core.events import ListChange
-from topicpolicies_server.core.masks import MAX_PATHS
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.policies.documents import Settings, join, split
+from topicpolicies_server.core.policies.events import ListChange
 
 UNION, SUBTRACT = ListOperation.LIST_OPERATION_UNION, ListOperation.LIST_OPERATION_SUBTRACT
 REPLACE, UNSPECIFIED = ListOperation.LIST_OPERATION_REPLACE, ListOperation.LIST_OPERATION_UNSPECIFIED

@@ -9,11 +9,11 @@ from tests.core.policies import documents, heads, masks, policies
 from topicpolicies.masks import parse_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
-from topicpolicies_server.core import completion
-from topicpolicies_server.core import masks as field_masks
-from topicpolicies_server.core.change import Change, compile_change, touched_by
-from topicpolicies_server.core.documents import LISTS, Settings, digest, join, merged, split
+from topicpolicies_server.core.changes import completion
+from topicpolicies_server.core.changes import masks as field_masks
+from topicpolicies_server.core.changes.change import Change, compile_change, touched_by
 from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.policies.documents import LISTS, Settings, digest, join, merged, split
 from topicpolicies_server.core.rules import RULES
 
 LIST_OPERATIONS = st.dictionaries(

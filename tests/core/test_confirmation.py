@@ -6,11 +6,11 @@ import pytest
 
 from tests.core.chains import FIELD, KEY, LOST, Bench
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.chains.sequencer import Outcome, Request, Result
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.events import ABSENT, Action, Event, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.core.sequencer import Outcome, Request, Result
 
 CONSUMERS = "max_consumer_per_topic"
 UNKNOWN = PolicyError(Kind.UNAVAILABLE, Reason.NOT_CONFIRMED, "Nobody tells where the log ends.")

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.readback import Disagreement, ReadBack
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.reading.readback import Disagreement, ReadBack
 
 KEY = PolicyKey("persistent://t/n/a", Scope.LOCAL)
 

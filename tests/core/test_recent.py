@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from topicpolicies_server.core.events import Remembered, Stamp, StampKind
-from topicpolicies_server.core.keystate import ALONE, Joined, KeyState
+from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState
+from topicpolicies_server.core.fold.operation import Folded, Status
+from topicpolicies_server.core.fold.recent import RecentRequests
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.operation import Folded, Status
-from topicpolicies_server.core.recent import RecentRequests
+from topicpolicies_server.core.policies.events import Remembered, Stamp, StampKind
 
 KEY = PolicyKey("persistent://public/default/t", Scope.LOCAL)
 

@@ -8,10 +8,10 @@ from hypothesis import given
 
 from tests.core.policies import policies
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.documents import FIELDS
-from topicpolicies_server.core.facts import BrokerFacts
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.resolution import Resolved, Source, applied, effective
+from topicpolicies_server.core.policies.documents import FIELDS
+from topicpolicies_server.core.policies.facts import BrokerFacts
+from topicpolicies_server.core.policies.resolution import Resolved, Source, applied, effective
 
 LOCAL, GLOBAL, NAMESPACE, BROKER = Source
 

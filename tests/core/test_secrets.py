@@ -8,10 +8,10 @@ import pytest
 
 from topicpolicies.secrets import REDACTED, is_secret
 from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
-from topicpolicies_server.core import documents, secrets
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import EXTRAS_FIELD, Settings
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.policies import documents, secrets
+from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, Settings
 
 ID, SECRET = "s3_managed_ledger_offload_credential_id", "s3_managed_ledger_offload_credential_secret"
 

@@ -7,13 +7,13 @@ import pytest
 from tests.core.chains import FIELD, KEY, LOST, OTHER, Bench
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import WHOLE, join, whole_digest
+from topicpolicies_server.core.chains.sequencer import ATTEMPTS, Outcome, Request, Result, Told
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.events import ABSENT, Action, Event, Placed, Remembered, StampKind
-from topicpolicies_server.core.fold import FoldContext, KeyState, Status, fold
+from topicpolicies_server.core.fold.fold import FoldContext, KeyState, Status, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.sequencer import ATTEMPTS, Outcome, Request, Result, Told
+from topicpolicies_server.core.policies.documents import WHOLE, join, whole_digest
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Remembered, StampKind
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import ABSENT, Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.view import Change, View, wire
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.reading.view import Change, View, wire
 
 A, B, C = (PolicyKey(f"persistent://acme/orders/{name}", Scope.LOCAL) for name in "abc")
 GLOBAL_A = PolicyKey(A.topic, Scope.GLOBAL)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from topicpolicies_server.core import watch as watch_module
-from topicpolicies_server.core.events import ABSENT, Placed
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.view import Change, View
-from topicpolicies_server.core.watch import Batch, Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.core.policies.events import ABSENT, Placed
+from topicpolicies_server.core.reading import watch as watch_module
+from topicpolicies_server.core.reading.view import Change, View
+from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
 
 from .test_view import GLOBAL_A, A, B, C, deletion, update
 

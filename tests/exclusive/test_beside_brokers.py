@@ -14,9 +14,9 @@ from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies_server.config import Limits
+from topicpolicies_server.core.chains.sequencer import Request, Result
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.fold import FoldContext
-from topicpolicies_server.core.sequencer import Request, Result
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.logs.change_log import NotLeader
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.namespaces.namespace import Namespace

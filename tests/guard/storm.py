@@ -12,7 +12,7 @@ from tests.shared.acknowledged import Acknowledged, Cell
 from tests.shared.raw_log import RawLog
 from tests.shared.rest import set_over_rest, wrongly_shown
 from tests.shared.settings import CLIENTS, REST, Owned
-from topicpolicies_server.core.documents import Setting
+from topicpolicies_server.core.policies.documents import Setting
 
 THREADS: tuple[Owned, ...] = (*REST, *CLIENTS[:2])
 """The setting of each thread."""

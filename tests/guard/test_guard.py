@@ -9,10 +9,10 @@ import pytest
 
 from tests.namespaces.bench import KEY, Bench, document, simulate
 from topicpolicies.v1.policies_pb2 import EntryFilters, OffloadPolicies, TopicPolicies
-from topicpolicies_server.core.documents import split
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.guard import Guard, tell_of_healing
 from topicpolicies_server.logs.avro import Codec, Dialect

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tests.namespaces.bench import KEY, document
-from topicpolicies_server.core.events import Action, Event, Placed
+from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.guard.healing import tell_of_healing
 from topicpolicies_server.namespaces.activity import Repair
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core import documents
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.view import View
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.history import Bounds, History, Scribe, open_history
 
 NAMESPACE = "public/default"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.events import Placed
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.view import Change
+from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.core.reading.view import Change
 from topicpolicies_server.history.as_of import Past, of_time, of_version
 from topicpolicies_server.history.entries import BEFORE_KNOWN, Gap, GapReason
 from topicpolicies_server.history.questions import Entry

@@ -12,11 +12,11 @@ import pytest
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core.change import compile_change
+from topicpolicies_server.core.chains.sequencer import Request
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.sequencer import Request
 from topicpolicies_server.history import History, open_history
 from topicpolicies_server.history.questions import Question
 from topicpolicies_server.logs.sqlite import SqliteLog

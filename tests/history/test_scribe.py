@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.history.entries import Followed, Gap, GapReason, Marks, Noted, Stream
 from topicpolicies_server.history.scribe import Scribe
 

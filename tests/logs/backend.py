@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import ChangeLog, NamespaceLog
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.logs.backend import Backend
-from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
 from topicpolicies_server.logs.memory.log import IN_FLIGHT

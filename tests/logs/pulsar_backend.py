@@ -15,7 +15,7 @@ from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.broker.pulsar_broker import Broker
 from tests.logs.backend import Backend
 from tests.logs.pulsar.foreign import ForeignWriter
-from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.client import Result, close_handle

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from topicpolicies_server.core.events import Event, Placed, Position
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.logs.change_log import LogError, NamespaceLog
 
 Report = Literal["read", "caught_up", "appended", "append_failed", "lost", "led"]

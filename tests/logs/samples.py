@@ -7,9 +7,9 @@ import uuid
 from google.protobuf.message import Message
 
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
-from topicpolicies_server.core.documents import Settings, split
-from topicpolicies_server.core.events import ABSENT, Action, Event, ListChange, Remembered, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Settings, split
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, ListChange, Remembered, Stamp, StampKind
 
 
 def a_key(namespace: str, topic: int | str = 0, scope: Scope = Scope.LOCAL) -> PolicyKey:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.logs.samples import a_key, an_update
-from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
 

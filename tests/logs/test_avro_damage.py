@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.logs import avro_values, samples
 from tests.logs.test_avro_schemas import NEWER_CODEC, OLDER_CODEC
-from topicpolicies_server.core.events import Action, Event
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import Codec, Unreadable
 
 CODEC = Codec()

@@ -19,10 +19,10 @@ from topicpolicies.v1.policies_pb2 import (
     SubscriptionType,
     TopicPolicies,
 )
-from topicpolicies_server.core.documents import EXTRA_PREFIX, Settings, join, merged, split
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Action, Event
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Settings, join, merged, split
+from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, UnsupportedSchema, extras
 from topicpolicies_server.logs.avro.names import SYMBOLS, UNSET_SYMBOLS, avro_name
 from topicpolicies_server.logs.change_log import LogError

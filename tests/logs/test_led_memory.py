@@ -13,7 +13,7 @@ from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
 from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryStorage, Outcome

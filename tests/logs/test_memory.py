@@ -9,7 +9,7 @@ import pytest
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_tombstone, an_update
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
-from topicpolicies_server.core.events import Action, Event, Placed
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.logs import samples
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.documents import split
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Action, Event, ListChange, Remembered, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.events import Action, Event, ListChange, Remembered, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.stamps import MAX_BYTES, REMEMBERED, MalformedStamp, from_properties, to_properties

@@ -11,7 +11,7 @@ from tests.guard.told import Told
 from tests.namespaces.bench import Bench, document, simulate
 from tests.namespaces.test_repairing import conflict
 from topicpolicies_server.config import parse_address
-from topicpolicies_server.core.events import Action, Event
+from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.metrics import Endpoint, ServerCollector
 

@@ -10,13 +10,13 @@ from typing import Any
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import Settings, split
+from topicpolicies_server.core.chains.sequencer import Request, Result
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.events import Action, Event
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.sequencer import Request, Result
+from topicpolicies_server.core.policies.documents import Settings, split
+from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.change_log import LogError, LogSink
 from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
 from topicpolicies_server.namespaces.namespace import Namespace

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from topicpolicies_server.core.events import ABSENT
-from topicpolicies_server.core.watch import Mode, Replaced, Selection
+from topicpolicies_server.core.policies.events import ABSENT
+from topicpolicies_server.core.reading.watch import Mode, Replaced, Selection
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, simulate
 

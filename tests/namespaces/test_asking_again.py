@@ -10,8 +10,8 @@ import pytest
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.core.watch import Mode, Selection
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.retrying import ASKED_SECONDS

@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from topicpolicies_server.core.events import Position
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.follower import Follower, Owner
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog, MemoryStorage, StoredNamespace

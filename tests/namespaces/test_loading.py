@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.events import Event, Placed
-from topicpolicies_server.core.keystate import REMEMBERED_REQUESTS
+from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
+from topicpolicies_server.core.policies.events import Event, Placed
+from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.core.watch import Mode, Selection
 from topicpolicies_server.logs.change_log import ANYBODY, LogError
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.retrying import ASKED_SECONDS

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
-from topicpolicies_server.core.fold import repair_due
+from topicpolicies_server.core.fold.fold import repair_due
+from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryNamespaceLog

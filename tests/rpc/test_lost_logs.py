@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from tests.namespaces.bench import NAMESPACE, Bench, simulate
 from topicpolicies.v1 import errors_pb2, service_pb2
-from topicpolicies_server.core import documents
+from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.rpc.part import Desk

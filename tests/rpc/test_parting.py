@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from topicpolicies_server.core.documents import wire
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.watch import Mode, Token
+from topicpolicies_server.core.policies.documents import wire
+from topicpolicies_server.core.reading.watch import Mode, Token
 from topicpolicies_server.rpc.part import Desk, Part
 from topicpolicies_server.rpc.watches import Watch
 

@@ -15,8 +15,8 @@ from tests.broker.admin import Admin
 from tests.promises.server_process import ServerProcess
 from tests.stubs import AsyncStub
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.core.events import Placed
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.events import Placed
 
 from .acknowledged import Acknowledged, Cell
 from .raw_log import RawLog

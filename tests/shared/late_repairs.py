@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from topicpolicies_server.core.documents import Setting, differing
-from topicpolicies_server.core.events import Event, Placed, StampKind
-from topicpolicies_server.core.keystate import WINDOW_MS
+from topicpolicies_server.core.fold.keystate import WINDOW_MS
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.documents import Setting, differing
+from topicpolicies_server.core.policies.events import Event, Placed, StampKind
 
 from .run import Place
 

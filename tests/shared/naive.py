@@ -11,9 +11,9 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from topicpolicies_server.core.documents import merged, split
-from topicpolicies_server.core.events import Action, Event, Placed
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import merged, split
+from topicpolicies_server.core.policies.events import Action, Event, Placed
 
 from .acknowledged import Acknowledged, Cell
 from .raw_log import RawLog

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import Event, Placed, StampKind
-from topicpolicies_server.core.fold import FoldContext, KeyState, fold
+from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Event, Placed, StampKind
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
 from topicpolicies_server.namespaces.wording import difference, event_in_words

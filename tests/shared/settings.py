@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from topicpolicies.v1.policies_pb2 import DispatchRate, PublishRate, SubscribeRate, SubscriptionPolicies, TopicPolicies
-from topicpolicies_server.core import documents
-from topicpolicies_server.core.documents import Setting, Settings
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.policies.documents import Setting, Settings
 
 
 class Owned(NamedTuple):

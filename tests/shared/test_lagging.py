@@ -17,13 +17,13 @@ from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.broker.pulsar_broker import Broker
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import join
+from topicpolicies_server.core.chains.sequencer import Outcome, Request, Result
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.events import Placed
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.sequencer import Outcome, Request, Result
+from topicpolicies_server.core.policies.documents import join
+from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.logs.pulsar import PulsarLog
 from topicpolicies_server.namespaces.registry import Registry
 

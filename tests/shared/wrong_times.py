@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from topicpolicies_server.core.events import Event, Placed
+from topicpolicies_server.core.policies.events import Event, Placed
 
 from .raw_log import RawLog
 

@@ -10,9 +10,9 @@ import asyncio
 import random
 
 from tests.validators.records import Foreign, Key, Read
-from topicpolicies_server.core import documents
-from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import Action, Event, Placed
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory.line import Line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from topicpolicies_server.core.events import Event, Placed, StampKind
+from topicpolicies_server.core.policies.events import Event, Placed, StampKind
 from topicpolicies_server.logs.memory import Fate, Faults, Outcome
 
 from .profile import Profile

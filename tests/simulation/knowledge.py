@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from tests.validators.documents import Document
 from tests.validators.records import Broken, History, Key, Read
 from tests.validators.timeline import Timeline
-from topicpolicies_server.core.events import Position, StampKind
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.events import Position, StampKind
 from topicpolicies_server.logs.memory import StoredNamespace
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.validators.documents import Document, Edit
 from tests.validators.records import NEVER, Answer, Bookmark, Change, Failure, Read, Status, Update, Watch
-from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.policies.events import Placed
 
 from .profile import differences
 from .run import Run

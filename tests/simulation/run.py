@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tests.validators import judge
 from tests.validators.records import Answer, Broken, History
-from topicpolicies_server.core.events import Placed
+from topicpolicies_server.core.policies.events import Placed
 
 from . import knowledge, terms
 from .broker import Broker

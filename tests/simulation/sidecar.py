@@ -13,7 +13,7 @@ from tests.validators.documents import Document
 from tests.validators.records import Failure, Key
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.logs.memory import MemoryStorage

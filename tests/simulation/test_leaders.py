@@ -16,10 +16,10 @@ from tests.validators.links import Link, chain
 from tests.validators.records import Answer, Broken, Change, Key
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.chains.sequencer import Effect, Sequencer
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.events import Event, Placed, Position
+from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.core.sequencer import Effect, Sequencer
 from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
 from topicpolicies_server.logs.memory.led import LedNamespaceLog

@@ -14,16 +14,18 @@ import pytest
 from tests import validators
 from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
-from topicpolicies_server.core import fold, joining, readback, sequencer, view, watch
-from topicpolicies_server.core.documents import Settings
+from topicpolicies_server.core.chains import sequencer
+from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.events import Event, Placed, Position
-from topicpolicies_server.core.fold import FoldContext, Folded
-from topicpolicies_server.core.keystate import KeyState
+from topicpolicies_server.core.fold import fold, joining
+from topicpolicies_server.core.fold.fold import FoldContext, Folded
+from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.sequencer import Effect, Outcome, Request, Result, Sequencer
-from topicpolicies_server.core.view import Change
-from topicpolicies_server.core.watch import Batch, Token, Watcher, WatchHub
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Event, Placed, Position
+from topicpolicies_server.core.reading import readback, view, watch
+from topicpolicies_server.core.reading.view import Change
+from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
 from topicpolicies_server.namespaces.ends import Ends
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.repairs import Repairs

@@ -9,11 +9,11 @@ from collections import Counter
 from tests.validators.documents import Document
 from tests.validators.records import Broken, Head, History, Key
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core import documents
-from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import Placed, Position
-from topicpolicies_server.core.fold import FoldContext, KeyState, fold
+from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryStorage
 from topicpolicies_server.logs.pulsar.origins import leader_of

@@ -14,9 +14,9 @@ from tests.broker.admin import Admin
 from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.documents import split
-from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_spark import NAME
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore::ResourceWarning")]

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import types
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core import secrets
-from topicpolicies_server.core.events import Event
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies import secrets
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 
 from . import documents

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..core import rules
+from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
-from ..core.facts import BrokerFacts, Facts, Need
 from ..core.names import PolicyKey
+from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.shadows import full_name
-from ..core.sequencer import Request
 from .cache import Cache
 from .disabling import PROPERTY, Switches
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts

@@ -8,7 +8,7 @@ from typing import Any
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..core.facts import BrokerFacts
+from ..core.policies.facts import BrokerFacts
 from .json_values import enum_number
 
 DEFAULTS: Mapping[str, Any] = {

@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.facts import BrokerFacts
+from ..core.policies.facts import BrokerFacts
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from .brokers import Configuration, broker_facts

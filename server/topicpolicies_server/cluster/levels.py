@@ -1,6 +1,6 @@
 """What namespaces and brokers say about topics, as documents: the lower two of the four levels that make a topic's effective policies.
 
-A document of these levels holds what the level says, raw: what counts as unset is for ``core/resolution``. The names on the left of the
+A document of these levels holds what the level says, raw: what counts as unset is for ``resolution``. The names on the left of the
 tables are those of ``org.apache.pulsar.common.policies.data.Policies`` and of ``ServiceConfiguration``.
 """
 

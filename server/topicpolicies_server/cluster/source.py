@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..core.facts import BrokerFacts
+from ..core.policies.facts import BrokerFacts
 
 
 class ClusterFacts(NamedTuple):

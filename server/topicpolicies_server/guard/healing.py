@@ -1,7 +1,7 @@
 """What is told of a healing: a line in the log, with before, after, and the event that caused it.
 
 A healing may change no setting. Where one stands behind a later event in the log, brokers show the right document, but whoever knows
-nothing but this newest event would take it for an older version (``core/fold``: a repair is due). Then the version is what is healed.
+nothing but this newest event would take it for an older version (``core/fold/fold``: a repair is due). Then the version is what is healed.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from ..config import GuardConfig
-from ..core.fold import FoldContext
+from ..core.fold.fold import FoldContext
 from ..logs.pulsar.opening import admin_api, pulsar_log
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry

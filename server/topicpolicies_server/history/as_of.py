@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..core import secrets
 from ..core.errors import Kind, PolicyError
-from ..core.events import ABSENT, Position
+from ..core.policies import secrets
+from ..core.policies.events import ABSENT, Position
+from ..core.reading.view import Change
 from ..core.reasons import Reason
-from ..core.view import Change
 from .entries import Gap
 from .questions import Entry
 

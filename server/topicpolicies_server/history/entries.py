@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeAlias
 
 from topicpolicies.masks import format_path
 
-from ..core import secrets
-from ..core.documents import EXTRA_PREFIX, Setting, Settings, differing, family
-from ..core.events import Event, Placed, Position, StampKind
-from ..core.operation import Folded, Status
-from ..core.plan import paths_of
+from ..core.changes.plan import paths_of
+from ..core.fold.operation import Folded, Status
+from ..core.policies import secrets
+from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
+from ..core.policies.events import Event, Placed, Position, StampKind
 
 
 class Kind(enum.IntEnum):

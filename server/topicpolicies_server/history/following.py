@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from ..core.events import Position
+from ..core.policies.events import Position
 from .entries import Gap, GapReason
 from .questions import COLUMNS, MOST_BYTES, Entry
 

@@ -14,8 +14,8 @@ from weakref import WeakSet
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
+from ..core.reading.view import Change
 from ..core.reasons import Reason
-from ..core.view import Change
 from ..logs.sqlite.lock import FileLock
 from . import as_of, file, following, questions
 from .as_of import Past

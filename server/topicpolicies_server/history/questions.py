@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..core.events import Position
 from ..core.names import PolicyKey, Scope
+from ..core.policies.events import Position
 from .entries import BEFORE_KNOWN, Gap, GapReason
 
 FIRST, LAST = (0, 0), (2**62, 2**62)

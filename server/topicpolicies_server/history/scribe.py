@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from ..core.events import ABSENT, Placed, Position
-from ..core.operation import Folded
-from ..core.view import Change
+from ..core.fold.operation import Folded
+from ..core.policies.events import ABSENT, Placed, Position
+from ..core.reading.view import Change
 from .entries import Followed, Gap, GapReason, Marks, Noted, Stream
 
 

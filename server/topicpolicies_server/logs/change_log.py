@@ -26,8 +26,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ..core.errors import Kind, PolicyError
-from ..core.events import Event, Placed, Position
 from ..core.names import PolicyKey
+from ..core.policies.events import Event, Placed, Position
 from ..core.reasons import Reason
 
 
@@ -142,7 +142,7 @@ class NamespaceLog(Protocol):
 
     @property
     def in_place(self) -> bool:
-        """Whether brokers write here that change the documents in their caches in place, as before PIP-428 (``core/overlap``)."""
+        """Whether brokers write here that change the documents in their caches in place, as before PIP-428 (``core/fold/overlap``)."""
 
     @property
     def leadership(self) -> Leadership:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.events import Position
+from ..core.policies.events import Position
 
 MAX_ROW = 16**15 - 1
 """The highest row number that a position can carry."""

@@ -33,9 +33,9 @@ from google.protobuf.message import DecodeError
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..core.documents import split
 from ..core.errors import Kind
-from ..core.events import ListChange, Remembered, Seen, Stamp, StampKind
+from ..core.policies.documents import split
+from ..core.policies.events import ListChange, Remembered, Seen, Stamp, StampKind
 from ..core.reasons import Reason
 from .change_log import LogError
 

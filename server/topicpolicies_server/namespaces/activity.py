@@ -10,12 +10,12 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..core.documents import Setting, Settings
+from ..core.chains.sequencer import Outcome, Request, Result
 from ..core.errors import PolicyError
-from ..core.events import Placed, Position
-from ..core.fold import Folded, Status
+from ..core.fold.fold import Folded, Status
 from ..core.names import PolicyKey
-from ..core.sequencer import Outcome, Request, Result
+from ..core.policies.documents import Setting, Settings
+from ..core.policies.events import Placed, Position
 from .wording import difference, event_in_words
 
 _LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Doubt(NamedTuple):
     namespace: str
     key: PolicyKey
     kind: str
-    """``unexplained`` or ``ambiguous`` (see ``core.operation.Folded``)."""
+    """``unexplained`` or ``ambiguous`` (see ``core.fold.operation.Folded``)."""
     placed: Placed
     settings: tuple[Setting, ...]
     """What it was taken to change."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from ..core.sequencer import Request
+from ..core.chains.sequencer import Request
 
 _GRAIN = 0.1
 """How late a deadline may be noticed, as a part of the time that a request has."""

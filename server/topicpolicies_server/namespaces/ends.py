@@ -1,4 +1,4 @@
-"""Where the partitions of a log end, asked for those whose answers would write nothing (``core/sequencer``).
+"""Where the partitions of a log end, asked for those whose answers would write nothing (``core/chains/sequencer``).
 
 Requests that come while the end of their partition is being asked for wait for the next question, because what was written between its
 beginning and their arrival may not be in its answer; all that wait then share that one. So there is at most one question of a partition at
@@ -16,10 +16,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from ..core.chains.sequencer import Request
 from ..core.errors import PolicyError
-from ..core.events import Position
+from ..core.policies.events import Position
 from ..core.reasons import Reason
-from ..core.sequencer import Request
 from ..logs.change_log import LogError, NamespaceLog
 from .follower import unavailable
 

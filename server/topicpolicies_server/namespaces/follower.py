@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from ..core.errors import Kind
-from ..core.events import Event, Placed, Position
-from ..core.fold import FoldContext, Folded
-from ..core.readback import Disagreement, ReadBack
+from ..core.fold.fold import FoldContext, Folded
+from ..core.policies.events import Event, Placed, Position
+from ..core.reading.readback import Disagreement, ReadBack
+from ..core.reading.view import Change, View
 from ..core.reasons import Reason
-from ..core.view import Change, View
 from ..logs.change_log import LogError, NamespaceLog
 
 _LOG = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from ..core.errors import PolicyError
-from ..core.events import Position
+from ..core.policies.events import Position
 from ..logs.change_log import NamespaceLog
 
 _LOG = logging.getLogger(__name__)

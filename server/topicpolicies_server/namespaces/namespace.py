@@ -26,14 +26,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..config import Limits
+from ..core.chains.sequencer import Append, Confirm, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
 from ..core.errors import Kind, PolicyError
-from ..core.events import ABSENT, Event, Placed, Position, Remembered, StampKind
-from ..core.fold import FoldContext, Folded, KeyState, repair_due
+from ..core.fold.fold import FoldContext, Folded, KeyState, repair_due
 from ..core.names import PolicyKey, Scope
+from ..core.policies.events import ABSENT, Event, Placed, Position, Remembered, StampKind
+from ..core.reading.view import Before, Change
+from ..core.reading.watch import Mode, Selection, Token, Watcher, WatchHub
 from ..core.reasons import Reason
-from ..core.sequencer import Append, Confirm, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
-from ..core.view import Before, Change
-from ..core.watch import Mode, Selection, Token, Watcher, WatchHub
 from ..logs.change_log import ChangeLog, Leadership, LogError, NamespaceLog, NotLeader
 from .activity import Activity, Repair
 from .deadlines import Deadlines
@@ -547,7 +547,7 @@ class Namespace:
             self._freshness.moved(follower.positions)
 
     def loaded(self, follower: Follower) -> None:
-        """The log is read. This view answers once nothing can be missing (``core/joining``), or who has seen more had time to say so."""
+        """The log is read. This view answers once nothing can be missing (``joining``), or who has seen more had time to say so."""
         if follower is not self._loading or follower.log is None:
             return
         if not self._read.done():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..config import Limits
 from ..core.errors import Kind, PolicyError
-from ..core.fold import FoldContext
+from ..core.fold.fold import FoldContext
 from ..core.reasons import Reason
 from ..history import History
 from ..logs.change_log import ChangeLog

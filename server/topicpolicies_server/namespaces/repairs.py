@@ -1,6 +1,6 @@
 """When repairs are published.
 
-A repair makes the raw document equal to the head (``core/fold``). All sidecars see at the same moment that one is due; each waits a
+A repair makes the raw document equal to the head (``core/fold/fold``). All sidecars see at the same moment that one is due; each waits a
 little, at random, so that mostly one of them publishes it and the others find nothing left to do. Copies do no harm. When the wait is
 over, a repair still has to pass the server's ``gate``.
 """
@@ -13,9 +13,9 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..core.events import Placed
-from ..core.fold import KeyState, repair_due
+from ..core.fold.fold import KeyState, repair_due
 from ..core.names import PolicyKey
+from ..core.policies.events import Placed
 from .gate import Gate
 
 LEAST_SECONDS = 0.020

@@ -7,7 +7,7 @@ import heapq
 import itertools
 from collections.abc import Sequence
 
-from ..core.events import Position
+from ..core.policies.events import Position
 
 
 class Waiting:

@@ -9,9 +9,9 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
-from ..core import documents
-from ..core.documents import Setting, Settings
-from ..core.events import Placed
+from ..core.policies import documents
+from ..core.policies.documents import Setting, Settings
+from ..core.policies.events import Placed
 
 _LONGEST = 1_000
 """Characters of one document's words."""

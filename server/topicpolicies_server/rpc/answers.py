@@ -1,6 +1,6 @@
 """From the core's terms to answers. A document goes into its answer as the bytes that it is; nothing is parsed on the way out.
 
-``Wire`` makes those bytes: ``core.secrets.wire`` leaves the secrets out, ``core.documents.wire`` does not. What is one of many in a batch
+``Wire`` makes those bytes: ``secrets.wire`` leaves the secrets out, ``documents.wire`` does not. What is one of many in a batch
 is a *record*: a field with its tag, so that a batch is made by joining them.
 """
 
@@ -13,14 +13,14 @@ from google.protobuf.message import Message
 
 from topicpolicies.v1 import errors_pb2, events_pb2, policies_pb2, service_pb2
 
-from ..core.documents import Settings, record
+from ..core.chains.sequencer import Outcome, Request, Result
 from ..core.errors import PolicyError
-from ..core.events import ABSENT, Event, Placed, Position
 from ..core.names import PolicyKey, parse_topic
+from ..core.policies.documents import Settings, record
+from ..core.policies.events import ABSENT, Event, Placed, Position
+from ..core.reading.view import Change
+from ..core.reading.watch import Token
 from ..core.reasons import Reason
-from ..core.sequencer import Outcome, Request, Result
-from ..core.view import Change
-from ..core.watch import Token
 from .errors import status
 
 Wire: TypeAlias = Callable[[Settings], bytes]

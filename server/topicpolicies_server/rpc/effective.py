@@ -6,12 +6,12 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..cluster.admission import Admission
-from ..core import documents, resolution
 from ..core.errors import Kind, PolicyError
-from ..core.events import ABSENT
 from ..core.names import PolicyKey, Scope
+from ..core.policies import documents, resolution
+from ..core.policies.events import ABSENT
+from ..core.reading.view import Change
 from ..core.reasons import Reason
-from ..core.view import Change
 from ..namespaces.registry import Registry
 from . import answers
 from .problems import Problems, read_topic

@@ -12,10 +12,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from topicpolicies.v1 import service_pb2
 
-from ..core.documents import record
 from ..core.errors import Kind, PolicyError
-from ..core.events import Position
 from ..core.names import PolicyKey, parse_namespace
+from ..core.policies.documents import record
+from ..core.policies.events import Position
 from ..core.reasons import Reason
 from ..history.as_of import Past
 from ..history.entries import MOST_MS

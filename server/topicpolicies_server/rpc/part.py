@@ -32,8 +32,8 @@ from topicpolicies.v1 import service_pb2
 
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
+from ..core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher
 from ..core.reasons import Reason
-from ..core.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher
 from ..history.entries import Gap
 from ..history.following import Elsewhere, Place, Recorded, Stretch
 from ..namespaces.namespace import Namespace, Phase

@@ -6,9 +6,9 @@ from typing import Final
 
 from topicpolicies.v1 import service_pb2
 
-from ..core.documents import record
+from ..core.fold.operation import Status
 from ..core.names import PolicyKey, Scope
-from ..core.operation import Status
+from ..core.policies.documents import record
 from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINED, Gap
 from ..history.questions import Entry
 from . import answers

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..core import documents
-from ..core.change import Change, compile_change
+from ..core.chains.sequencer import Request
+from ..core.changes.change import Change, compile_change
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope, parse_namespace
+from ..core.policies import documents
 from ..core.reasons import Reason
-from ..core.sequencer import Request
 from . import page_tokens
 from .problems import MOST_ACTOR, MOST_ELEMENTS, MOST_REASON, Problems, read_scope, read_scopes, read_topic
 

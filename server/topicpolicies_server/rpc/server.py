@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
 from ..config import EmbeddedLogConfig, HistoryConfig, LogConfig, PulsarLogConfig, ServerConfig, TlsConfig
-from ..core.fold import FoldContext
+from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog

@@ -14,12 +14,12 @@ from topicpolicies.v1 import service_pb2
 
 from ..cluster.admission import Admission
 from ..config import Limits
-from ..core import documents, secrets
+from ..core.chains.sequencer import Request, Result
 from ..core.errors import Kind, PolicyError
-from ..core.events import ABSENT
 from ..core.names import Scope
+from ..core.policies import documents, secrets
+from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
-from ..core.sequencer import Request, Result
 from ..namespaces.registry import Registry
 from . import answers, effective, errors, histories, requests
 from .gathering import Gathering

@@ -17,10 +17,10 @@ from typing import TypeAlias
 from topicpolicies.v1 import service_pb2
 
 from ..cluster.admission import Admission, Turns
+from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
 from ..core.reasons import Reason
-from ..core.sequencer import Request, Result
 from ..logs.change_log import NotLeader
 from ..namespaces.registry import Registry
 from . import answers, errors, requests

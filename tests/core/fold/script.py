@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any, NamedTuple
 
-from topicpolicies_server.core import events
-from topicpolicies_server.core.documents import Setting, Settings
-from topicpolicies_server.core.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, fold, repair_due, restatement
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold, repair_due, restatement
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies import events
+from topicpolicies_server.core.policies.documents import Setting, Settings
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
 
 KEY = PolicyKey("persistent://public/default/orders", Scope.LOCAL)
 TTL, RATE, SIZE = "message_ttl_in_seconds", "publish_rate", "max_message_size"

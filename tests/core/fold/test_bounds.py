@@ -6,10 +6,10 @@ import gc
 import tracemalloc
 
 from tests.core.fold.script import RATE, TTL, Script
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext, KeyState, fold
-from topicpolicies_server.core.keystate import RECENT_EVENTS, SOLE_WRITER_EVENTS
+from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold
+from topicpolicies_server.core.fold.keystate import RECENT_EVENTS, SOLE_WRITER_EVENTS
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 
 
 def test_no_raw_documents_are_kept_where_nobody_else_writes() -> None:

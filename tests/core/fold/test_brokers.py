@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.core.fold.script import RATE, SIZE, SUB_A, SUB_B, TTL, Script
-from topicpolicies_server.core.events import Action
-from topicpolicies_server.core.fold import FoldContext, Status
+from topicpolicies_server.core.fold.fold import FoldContext, Status
+from topicpolicies_server.core.policies.events import Action
 
 
 def test_a_change_of_the_newest_document_is_that_change() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.core.fold.model.in_place import InPlace
-from topicpolicies_server.core import overlap
-from topicpolicies_server.core.documents import Setting, Settings
-from topicpolicies_server.core.keystate import Superseded
-from topicpolicies_server.core.overlap import infer_overlapping
+from topicpolicies_server.core.fold import overlap
+from topicpolicies_server.core.fold.keystate import Superseded
+from topicpolicies_server.core.fold.overlap import infer_overlapping
+from topicpolicies_server.core.policies.documents import Setting, Settings
 
 SEEDS, ROUNDS = 60, 10
 RESTS = (1_000, 2_000, 40_000)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.core.fold.model.in_place import SETTINGS, InPlace
-from topicpolicies_server.core import fold, inference, overlap
-from topicpolicies_server.core.documents import Setting
-from topicpolicies_server.core.inference import infer
-from topicpolicies_server.core.keystate import Superseded
-from topicpolicies_server.core.overlap import infer_overlapping
+from topicpolicies_server.core.fold import fold, inference, overlap
+from topicpolicies_server.core.fold.inference import infer
+from topicpolicies_server.core.fold.keystate import Superseded
+from topicpolicies_server.core.fold.overlap import infer_overlapping
+from topicpolicies_server.core.policies.documents import Setting
 
 SEEDS, ROUNDS = 100, 10
 CHANGES = SEEDS * ROUNDS * len(SETTINGS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, join
-from topicpolicies_server.core import events
-from topicpolicies_server.core.documents import WHOLE, digest, whole_digest
-from topicpolicies_server.core.events import ABSENT, Action, Event, Remembered, StampKind
-from topicpolicies_server.core.fold import FoldContext, Status, fold, restatement, settle
+from topicpolicies_server.core.fold.fold import FoldContext, Status, fold, restatement, settle
+from topicpolicies_server.core.policies import events
+from topicpolicies_server.core.policies.documents import WHOLE, digest, whole_digest
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Remembered, StampKind
 
 W = 30_000
 

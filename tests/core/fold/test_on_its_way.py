@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, join
 from tests.core.fold.test_joining import W, agree, both, undone
-from topicpolicies_server.core import events
-from topicpolicies_server.core.events import Event, Remembered
-from topicpolicies_server.core.fold import FoldContext, restatement, settle
+from topicpolicies_server.core.fold.fold import FoldContext, restatement, settle
+from topicpolicies_server.core.policies import events
+from topicpolicies_server.core.policies.events import Event, Remembered
 
 
 def overtaken() -> tuple[Script, Event, Event]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.core.fold.script import CLUSTERS, RATE, SIZE, SUB_A, SUB_B, TTL, Script, Seen
-from topicpolicies_server.core.documents import digest
-from topicpolicies_server.core.events import ABSENT, ListChange
-from topicpolicies_server.core.fold import Status
+from topicpolicies_server.core.fold.fold import Status
+from topicpolicies_server.core.policies.documents import digest
+from topicpolicies_server.core.policies.events import ABSENT, ListChange
 
 
 def element(name: str) -> bytes:

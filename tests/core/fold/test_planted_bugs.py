@@ -17,14 +17,14 @@ from tests.core.fold.model.clusters import Clusters
 from tests.core.fold.model.exhaustive import Search
 from tests.core.fold.model.kinds import WORLDS, WorldKind
 from tests.core.fold.model.world import Broken, World
-from topicpolicies_server.core import fold as rules
-from topicpolicies_server.core import inference, joining, operation
-from topicpolicies_server.core.change import touched_by
-from topicpolicies_server.core.documents import Setting, Settings, differing, family
-from topicpolicies_server.core.events import Event, Placed, Stamp
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState
-from topicpolicies_server.core.inference import Inference, infer
-from topicpolicies_server.core.keystate import Superseded
+from topicpolicies_server.core.changes.change import touched_by
+from topicpolicies_server.core.fold import fold as rules
+from topicpolicies_server.core.fold import inference, joining, operation
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState
+from topicpolicies_server.core.fold.inference import Inference, infer
+from topicpolicies_server.core.fold.keystate import Superseded
+from topicpolicies_server.core.policies.documents import Setting, Settings, differing, family
+from topicpolicies_server.core.policies.events import Event, Placed, Stamp
 
 SEEDS = 60
 UNDONE = "nothing acknowledged is undone"

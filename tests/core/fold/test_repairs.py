@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.core.fold.script import KEY, RATE, SIZE, TTL, Script, Seen
-from topicpolicies_server.core.events import Action, Remembered, StampKind
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, Status, absent_since, fold, repair_due, restatement
-from topicpolicies_server.core.keystate import REMEMBERED_REQUESTS
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status, absent_since, fold, repair_due, restatement
+from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
+from topicpolicies_server.core.policies.events import Action, Remembered, StampKind
 
 
 def stale_pair() -> Script:

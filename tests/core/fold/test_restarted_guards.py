@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.core.fold.model.restarted_guards import WAYS, RestartedGuards, Unrest
-from topicpolicies_server.core import fold as rules
-from topicpolicies_server.core.events import Placed
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState
+from topicpolicies_server.core.fold import fold as rules
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState
+from topicpolicies_server.core.policies.events import Placed
 
 
 class Sum(NamedTuple):
@@ -98,7 +98,7 @@ def test_time_taken_for_knowledge_loses_what_a_late_repair_brought_back(name: st
 
 
 def test_guards_none_of_which_believes_another_do_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.core.joining._has_seen_more", lambda *_: False)
+    monkeypatch.setattr("topicpolicies_server.core.fold.joining._has_seen_more", lambda *_: False)
     with pytest.raises(Unrest):
         runs("witnessed", range(20))
 

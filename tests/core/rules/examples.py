@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from google.protobuf import text_format
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import split
-from topicpolicies_server.core.facts import BrokerFacts, Facts
+from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.facts import BrokerFacts, Facts
 from topicpolicies_server.core.rules import judge
 
 TOPIC = "persistent://acme/orders/one"

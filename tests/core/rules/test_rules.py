@@ -7,13 +7,13 @@ import pytest
 from tests.core.rules.examples import FACTS, TOPIC, policies, violated
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
-from topicpolicies_server.core.change import compile_change
-from topicpolicies_server.core.documents import split
+from topicpolicies_server.core.changes.change import compile_change
+from topicpolicies_server.core.changes.shapes import fields
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.facts import Need
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.facts import Need
 from topicpolicies_server.core.rules import RULES, judge, needs, reads, refused
-from topicpolicies_server.core.shapes import fields
 
 KEY = PolicyKey(TOPIC, Scope.LOCAL)
 QUOTA = 'back_log_quota_map {{ key: "{}" value {{ limit_size: {} limit_time: {} policy: 1 }} }}'

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.core.policies import documents, heads, masks, policies
 from tests.core.rules.examples import FACTS, TOPIC
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.change import Change, compile_change
-from topicpolicies_server.core.documents import Settings, digest, family, join
+from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.facts import UNKNOWN, Facts, Need
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Settings, digest, family, join
+from topicpolicies_server.core.policies.facts import UNKNOWN, Facts, Need
 from topicpolicies_server.core.rules import RULES, changed_settings, judge, needs, reads
 
 KEYS = st.sampled_from([PolicyKey(TOPIC, scope) for scope in Scope])

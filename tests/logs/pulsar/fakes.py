@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import _pulsar
 
-from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.client import OK, Result

@@ -9,7 +9,7 @@ import _pulsar
 import pulsar
 
 from tests.broker.admin import CHANGE_EVENTS, Admin, AdminError
-from topicpolicies_server.core.events import Event
+from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
 from topicpolicies_server.logs.pulsar.client_logs import client_log_path
 from topicpolicies_server.logs.routing import java_hash

@@ -13,9 +13,9 @@ from tests.broker.pulsar_broker import Broker
 from tests.logs.pulsar.conftest import Following, eventually
 from tests.logs.samples import a_document, a_key, a_tombstone, an_update
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.documents import split
-from topicpolicies_server.core.events import Action, Event
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4
 from topicpolicies_server.logs.change_log import LogError
 

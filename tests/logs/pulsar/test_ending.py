@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin
-from topicpolicies_server.core.events import Position
+from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.events import ABSENT
+from topicpolicies_server.core.policies.events import ABSENT
 from topicpolicies_server.logs.pulsar.ids import MAX_NUMBER, MessageId, border_of, directly_follows, message_id_of, position_of
 
 NUMBERS = st.one_of(st.integers(0, 1_200), st.integers(0, MAX_NUMBER))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.logs.pulsar.conftest import eventually
 from tests.logs.pulsar.fakes import FakeProducer
-from topicpolicies_server.core.events import Position
+from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import Leadership, LogError
 from topicpolicies_server.logs.pulsar.client import EXCLUSIVE, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result

@@ -15,8 +15,8 @@ from tests.logs.pulsar.conftest import QUICK, Following, eventually
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.events import Action, Event
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeMessageId, FakeReader, a_message
 from tests.logs.samples import a_key, a_tombstone, an_update
-from topicpolicies_server.core.events import Placed
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError

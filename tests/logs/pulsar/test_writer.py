@@ -11,8 +11,8 @@ import pytest
 from tests.logs.pulsar.conftest import eventually
 from tests.logs.pulsar.fakes import FakeProducer
 from tests.logs.samples import a_key, an_update
-from topicpolicies_server.core.events import Event, Placed
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError

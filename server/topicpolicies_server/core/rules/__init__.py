@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..documents import Setting, Settings, differing, digest, family, split
 from ..errors import Kind, PolicyError, Violation, refusal
-from ..facts import UNKNOWN, Facts, Need
 from ..names import PolicyKey, Scope
+from ..policies.documents import Setting, Settings, differing, digest, family, split
+from ..policies.facts import UNKNOWN, Facts, Need
 from ..reasons import Reason
 from .judging import Judged
 from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Rule
 
 if TYPE_CHECKING:  # compiling a change asks for ``of_values``
-    from ..change import Change
+    from ..changes.change import Change
 
 __all__ = ["RULES", "Judged", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..documents import Setting, Settings, family, join
-from ..facts import Facts
 from ..names import PolicyKey, Scope, parse_topic
+from ..policies.documents import Setting, Settings, family, join
+from ..policies.facts import Facts
 
 _TOGETHER = ("retention_policies", "back_log_quota_map/destination_storage", "back_log_quota_map/message_age")
 """Settings that are judged together: they are there whichever of them changed."""

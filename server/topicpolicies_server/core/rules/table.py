@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..errors import Kind, Violation
-from ..facts import Need
+from ..policies.facts import Need
 from ..reasons import Reason
 from . import quotas, replication, shadows, values
 from .judging import Judged

@@ -28,10 +28,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ...core.documents import FIELDS, Settings, setting_of
 from ...core.errors import Kind, PolicyError
-from ...core.events import Action, Event, Stamp, StampKind
 from ...core.names import PolicyKey, Scope, TopicName, parse_topic
+from ...core.policies.documents import FIELDS, Settings, setting_of
+from ...core.policies.events import Action, Event, Stamp, StampKind
 from ...core.reasons import Reason
 from ..change_log import LogError
 from ..stamps import MalformedStamp, from_properties, to_properties

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from ...core.documents import FIELDS, Setting, Settings, family
+from ...core.policies.documents import FIELDS, Setting, Settings, family
 from .fields import known_field, unknown_field
 from .names import avro_name
 from .schema import AvroType, AvroValue, Piece, Schema, UnsupportedSchema, varint

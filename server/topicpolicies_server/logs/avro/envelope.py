@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.events import Action
 from ...core.names import TopicName
+from ...core.policies.events import Action
 from .schema import AvroType, Piece, Schema, UnsupportedSchema, kind, present_branch, varint
 
 TOPIC_POLICY = "TOPIC_POLICY"

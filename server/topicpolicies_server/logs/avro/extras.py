@@ -18,7 +18,7 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from ...core.documents import EXTRAS_FIELD
+from ...core.policies.documents import EXTRAS_FIELD
 from .schema import AvroValue
 
 _BYTES = "-bytes"

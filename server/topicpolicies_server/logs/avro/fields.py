@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ...core.documents import EXTRA_PREFIX, LISTS, MAPS, Setting, setting_of, split
+from ...core.policies.documents import EXTRA_PREFIX, LISTS, MAPS, Setting, setting_of, split
 from . import extras
 from .records import Record, scalar
 from .schema import AvroType, AvroValue, Piece, Schema, kind, present_branch, varint

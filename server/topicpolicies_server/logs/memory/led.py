@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ...core.events import Event, Placed, Position
+from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..avro import Codec
 from ..change_log import Leadership, LogError, LogSink, NotLeader

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TypeAlias
 
 from ...core.errors import Kind
-from ...core.events import Event, Placed, Position
 from ...core.names import PolicyKey
+from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from .. import rows
 from ..change_log import ANYBODY, Leadership, LogError, LogSink

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...core.errors import Kind
-from ...core.events import Event, Placed, Position
+from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from .. import rows
 from ..change_log import LogError

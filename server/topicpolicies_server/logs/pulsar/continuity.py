@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ...core.events import Position
+from ...core.policies.events import Position
 from ...core.reasons import Reason
 from ..change_log import LogError
 from .ids import NOWHERE, MessageId, border_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ...core.events import Position
+from ...core.policies.events import Position
 from ...core.reasons import Reason
 from ..change_log import LogError
 from .following import Following

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from ...core.events import Placed, Position
+from ...core.policies.events import Placed, Position
 from ...core.reasons import Reason
 from ..change_log import LogError
 from .access import Access

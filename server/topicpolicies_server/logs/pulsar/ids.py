@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ...core.events import Position
+from ...core.policies.events import Position
 
 MAX_NUMBER = 2**63 - 1
 """The highest ledger, entry or index."""

@@ -25,7 +25,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
-from ...core.events import Position
+from ...core.policies.events import Position
 from ...core.reasons import Reason
 from ..change_log import Leadership, LogError
 from .client import EXCLUSIVE, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly

@@ -21,8 +21,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...core.errors import Kind
-from ...core.events import Event, Placed, Position
 from ...core.names import PolicyKey, Scope
+from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..avro import Dialect, Encoded
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader

@@ -23,8 +23,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ...core.events import Event, Placed, Position
 from ...core.names import Scope
+from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..avro import Codec
 from ..change_log import LogError

@@ -2,7 +2,7 @@
 
 Compaction leaves the newest event of each key, and takes away what tells whether that one was stale. But it writes a ledger of its own; the
 topic's ledgers stay until they are full, or some hours old, and are trimmed. So whoever starts reads the last of them uncompacted, and
-knows what somebody knows who was there (``core/joining``). And whoever is overtaken by a compaction reads what it erased there.
+knows what somebody knows who was there (``core/fold/joining``). And whoever is overtaken by a compaction reads what it erased there.
 
 Of a stretch all entries are had, or none: a history with a hole in it is worse than one that begins late.
 """

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
-from ...core.events import Event, Placed
+from ...core.policies.events import Event, Placed
 from ..avro import Codec
 from ..change_log import LogError
 from .client import OK, Inbox, PulsarClientError, Result, close_handle, close_quietly, message_of

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...core.events import Placed
+from ...core.policies.events import Placed
 from .. import rows
 from ..avro import Codec
 from . import file

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ...core.errors import Kind
-from ...core.events import Event, Placed, Position
 from ...core.names import PolicyKey
+from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from .. import rows
 from ..avro import Codec

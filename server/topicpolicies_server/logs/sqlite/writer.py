@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ...core.events import Event, Placed
+from ...core.policies.events import Event, Placed
 from .. import rows
 from . import file
 

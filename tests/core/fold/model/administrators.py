@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from topicpolicies_server.core.documents import Setting, Settings
+from topicpolicies_server.core.policies.documents import Setting, Settings
 
 from .clock import Clock
 

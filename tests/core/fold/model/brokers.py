@@ -6,9 +6,9 @@ import random
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
-from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import Action, Event
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Action, Event
 
 from .clock import Clock
 from .intents import Chooser, Intent

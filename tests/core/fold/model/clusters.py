@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from topicpolicies_server.core.events import StampKind
 from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies.events import StampKind
 
 from .clock import Clock
 from .kinds import WorldKind

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from topicpolicies_server.core import fold as rules
-from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState
-from topicpolicies_server.core.keystate import WINDOW_MS
+from topicpolicies_server.core.fold import fold as rules
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState
+from topicpolicies_server.core.fold.keystate import WINDOW_MS
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 
 from .intents import Intent
 

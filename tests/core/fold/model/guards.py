@@ -6,9 +6,9 @@ import itertools
 import random
 from collections import Counter
 
-from topicpolicies_server.core import fold as rules
-from topicpolicies_server.core.fold import FoldContext, KeyState
-from topicpolicies_server.core.keystate import WINDOW_MS
+from topicpolicies_server.core.fold import fold as rules
+from topicpolicies_server.core.fold.fold import FoldContext, KeyState
+from topicpolicies_server.core.fold.keystate import WINDOW_MS
 
 from .clock import Clock
 from .in_place_broker import KEY

@@ -7,8 +7,8 @@ import random
 from collections import Counter
 from typing import Any
 
-from topicpolicies_server.core.documents import Setting
-from topicpolicies_server.core.events import Action, Event, Stamp, StampKind
+from topicpolicies_server.core.policies.documents import Setting
+from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 
 from .administrators import SETTINGS, SIDECAR, Administrators, Answered, Mix
 from .clock import Clock

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from topicpolicies_server.core.documents import Setting, Settings
-from topicpolicies_server.core.events import Action, Event
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Setting, Settings
+from topicpolicies_server.core.policies.events import Action, Event
 
 from .clock import Clock
 from .log import Entry, Log

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from topicpolicies_server.core.documents import Setting, Settings, subtract, union
-from topicpolicies_server.core.events import ListChange
+from topicpolicies_server.core.policies.documents import Setting, Settings, subtract, union
+from topicpolicies_server.core.policies.events import ListChange
 
 PLAIN = ("compaction_threshold", "max_message_size", "publish_rate", "subscription_policies/a", "subscription_policies/b")
 """Settings that are changed as a whole. Two belong to one field: it is the setting, not the field, that is changed."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from topicpolicies_server.core.documents import Settings
-from topicpolicies_server.core.events import Event, Placed, Position
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Event, Placed, Position
 
 from .intents import Intent
 

@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from topicpolicies_server.core import fold as rules
-from topicpolicies_server.core.documents import Setting, Settings
-from topicpolicies_server.core.events import StampKind
-from topicpolicies_server.core.keystate import WINDOW_MS
+from topicpolicies_server.core.fold import fold as rules
+from topicpolicies_server.core.fold.keystate import WINDOW_MS
+from topicpolicies_server.core.policies.documents import Setting, Settings
+from topicpolicies_server.core.policies.events import StampKind
 
 from .administrators import Administrators, Answered, Mix
 from .clock import Clock

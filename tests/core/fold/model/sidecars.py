@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from topicpolicies_server.core import fold as rules
-from topicpolicies_server.core.documents import WHOLE, Settings, digest, whole_digest
-from topicpolicies_server.core.events import ABSENT, Action, Event, Position, Remembered, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, Status
+from topicpolicies_server.core.fold import fold as rules
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import WHOLE, Settings, digest, whole_digest
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Position, Remembered, Stamp, StampKind
 
 from .clock import Clock
 from .intents import LIST, OBJECT, Intent

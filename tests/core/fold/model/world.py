@@ -15,11 +15,11 @@ import sys
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 
-from topicpolicies_server.core import fold as rules
-from topicpolicies_server.core.documents import Settings, differing
-from topicpolicies_server.core.events import ABSENT, Position, Stamp, StampKind
-from topicpolicies_server.core.fold import FoldContext, Folded, KeyState, Status
+from topicpolicies_server.core.fold import fold as rules
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Settings, differing
+from topicpolicies_server.core.policies.events import ABSENT, Position, Stamp, StampKind
 
 from .brokers import Broker, seen_by
 from .clock import Clock

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from .events import Remembered, Stamp
+from ..names import PolicyKey
+from ..policies.events import Remembered, Stamp
 from .keystate import KeyState
-from .names import PolicyKey
 from .operation import Folded, Status, conditional
 
 RECENT = 32_768

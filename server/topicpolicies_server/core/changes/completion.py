@@ -27,10 +27,10 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from topicpolicies.masks import Path, format_path
 from topicpolicies.v1 import policies_pb2 as pb
 
-from .documents import EXTRAS_FIELD
-from .errors import Violation
+from ..errors import Violation
+from ..policies.documents import EXTRAS_FIELD
+from ..reasons import Reason
 from .masks import Mask
-from .reasons import Reason
 from .shapes import Form, fields
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 
-from .events import Placed, Position
+from ..policies.events import Placed, Position
 
 
 class Disagreement(Exception):

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .documents import Setting, Settings, differing
+from ..policies.documents import Setting, Settings, differing
 from .inference import Inference, compares
 from .keystate import Superseded
 

@@ -1,7 +1,7 @@
 """The view: the heads of one namespace, built from the events of its log in order, and from nothing else.
 
 Heads are kept in the order of their last change. That order is all that watchers need: whoever remembers the number of
-the last change it has seen finds what is new at the end (``core/watch``).
+the last change it has seen finds what is new at the end (``core/reading/watch``).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from . import documents
-from .documents import Settings
-from .events import ABSENT, Event, Placed, Position
-from .fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, settle
-from .names import PolicyKey, Scope
-from .recent import RecentRequests
+from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, settle
+from ..fold.recent import RecentRequests
+from ..names import PolicyKey, Scope
+from ..policies import documents
+from ..policies.documents import Settings
+from ..policies.events import ABSENT, Event, Placed, Position
 
 
 class Before(NamedTuple):
@@ -191,7 +191,7 @@ class View:
             self._states[key].trim(before + 3 * self._context.window_ms, self._context.window_ms)
 
     def settle(self, now: int) -> int | None:
-        """Looks for keys of which something may be missing that brokers still compute from (``core/joining``).
+        """Looks for keys of which something may be missing that brokers still compute from (``core/fold/joining``).
 
         Args:
             now: milliseconds since 1970, by the log's clock.

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from topicpolicies.masks import Path, PathError, parse_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from . import documents, masks
+from ..errors import Violation
+from ..policies import documents
+from ..policies.documents import EXTRA_PREFIX, FIELDS, GROUPS, MAPS, Setting, Settings
+from . import masks
 from .completion import MAP_KEYS
-from .documents import EXTRA_PREFIX, FIELDS, GROUPS, MAPS, Setting, Settings
-from .errors import Violation
 from .masks import Mask
 
 _REMEMBERED = 4_096

@@ -4,7 +4,7 @@ A broker writes whole documents, computed from one that it had read some time ag
 recent *raw* document from which it differs in at most one setting, and that setting is the change. Heads are no candidates: brokers never
 see them. Where there is no such document, the base is the nearest one, the newest of those if there are several.
 
-Brokers that change the document in their cache in place write otherwise: ``core/overlap``.
+Brokers that change the document in their cache in place write otherwise: ``core/fold/overlap``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .documents import EXTRA_PREFIX, Setting, Settings, differing, family
+from ..policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
 from .keystate import RECENT_EVENTS, Superseded
 
 AMBIGUITY_DEPTH = 64

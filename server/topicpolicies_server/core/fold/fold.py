@@ -2,7 +2,7 @@
 
 **Every event is an operation, not a document.** A broker applies documents, the last one wins; so a document that was computed
 from an old one undoes what came between. We read the same log as operations and keep the *head*: of an event of ours its mask says what it
-changes, of a broker's event the documents before it do (``core/inference``). Where the *raw document*, which brokers show, differs from the
+changes, of a broker's event the documents before it do (``inference``). Where the *raw document*, which brokers show, differs from the
 head, a *repair* restates the head. So nobody's change is undone, however late its document was computed, and all who read the same
 prefix of the log have the same head and the same version.
 
@@ -11,7 +11,7 @@ What an event does, by its writer::
     ours      seen before, by its id or its request's        nothing: DUPLICATE
               its conditions do not hold for the head        nothing: REJECTED_ETAG, SKIPPED_ABSENT, REJECTED_READS
               operation                                      its masked settings and list operations; DELETE: no document any more
-              REPAIR, TOMBSTONE                              nothing to a head that is right (``core/joining``): RESTATED
+              REPAIR, TOMBSTONE                              nothing to a head that is right (``core/fold/joining``): RESTATED
     broker's  message without a value, DELETE                no document any more
               INSERT                                         all its settings; brokers keep the document that they have
               UPDATE                                         the inferred change
@@ -37,8 +37,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .documents import Settings, differing
-from .events import Action, Event, Placed, Stamp, StampKind
+from ..policies.documents import Settings, differing
+from ..policies.events import Action, Event, Placed, Stamp, StampKind
 from .inference import Inference, compares, infer
 from .joining import believe, certain, follow, join, learn, settle, taught, without_versions
 from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
@@ -68,10 +68,10 @@ class FoldContext(NamedTuple):
     sole_writer: bool = False
     """Whether this sidecar's events are the only ones in the log: then nothing is ever stale, and no raw documents are kept."""
     in_place: bool = False
-    """Whether the brokers change the documents in their caches in place (``core/overlap``)."""
+    """Whether the brokers change the documents in their caches in place (``core/fold/overlap``)."""
     joined_at: int | None = None
     """When the log was opened, in milliseconds since 1970 by its clock, if it may have been compacted before: then no key's history is
-    taken to begin with the first event that is seen (``core/joining``). None: it does, but for what is read while joining."""
+    taken to begin with the first event that is seen (``core/fold/joining``). None: it does, but for what is read while joining."""
 
 
 _SHARED = FoldContext()

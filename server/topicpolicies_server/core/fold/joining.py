@@ -41,8 +41,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from .documents import Settings
-from .events import Action, Placed, Position, Remembered, Stamp
+from ..policies.documents import Settings
+from ..policies.events import Action, Placed, Position, Remembered, Stamp
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, Noted
 from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined

@@ -2,7 +2,7 @@
 
 An update is computed on the document that the update before it in its chain produced, and its event is handed to the log at once; the
 chain does not wait for the log. What became of it is known when its event has been folded. Because every event is an operation
-(``core/fold``), an update that fails fails alone: what was computed after it stays valid.
+(``core/fold/fold``), an update that fails fails alone: what was computed after it stays valid.
 
 Only three things make a chain wait: an etag (the version before it must be known), a full pipeline, and an answer that says that
 nothing was to be done (it holds only if what is in flight before it succeeds).
@@ -35,16 +35,17 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeAlias
 
-from . import documents, rules
-from .change import Change
-from .documents import WHOLE, Settings, whole_digest
-from .errors import Kind, PolicyError, Violation, invalid
-from .events import ABSENT, Action, Event, Position, Remembered, Stamp, StampKind
-from .facts import Facts
-from .fold import Folded, KeyState, Status, restatement
-from .keystate import REMEMBERED_REQUESTS
-from .names import PolicyKey, Scope
-from .reasons import Reason
+from .. import rules
+from ..changes.change import Change
+from ..errors import Kind, PolicyError, Violation, invalid
+from ..fold.fold import Folded, KeyState, Status, restatement
+from ..fold.keystate import REMEMBERED_REQUESTS
+from ..names import PolicyKey, Scope
+from ..policies import documents
+from ..policies.documents import WHOLE, Settings, whole_digest
+from ..policies.events import ABSENT, Action, Event, Position, Remembered, Stamp, StampKind
+from ..policies.facts import Facts
+from ..reasons import Reason
 
 DEPTH = 64
 """Events of one key that may be in flight, unless told otherwise."""
@@ -221,7 +222,7 @@ class Sequencer:
         Args:
             state: looks up the fold's state of a key.
             new_id: makes event ids, UUIDs.
-            applied: looks up a request, by its id, that was applied too long ago for the fold to remember it (``core/recent``).
+            applied: looks up a request, by its id, that was applied too long ago for the fold to remember it (``core/fold/recent``).
             shared: whether others write the log too, so that answers which write nothing have to be confirmed.
             depth: events of one key that may be in flight.
             queue: updates of one key that may wait to be computed or confirmed, and dry runs of all keys.

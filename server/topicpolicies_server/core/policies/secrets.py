@@ -17,10 +17,10 @@ from topicpolicies.masks import Path, format_path
 from topicpolicies.secrets import FIELD, REDACTED, is_secret
 from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
 
+from ..errors import Violation
+from ..reasons import Reason
 from . import documents
 from .documents import EXTRAS_FIELD, Setting, Settings
-from .errors import Violation
-from .reasons import Reason
 
 SETTING: Final[Setting] = FIELD
 """The one setting that holds secrets."""

@@ -28,15 +28,17 @@ from topicpolicies.masks import Path, format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 
-from . import completion, documents, masks, rules
-from .documents import EXTRA_PREFIX, EXTRAS_FIELD, LISTS, MAPS, Setting, Settings
-from .errors import Kind, Violation, invalid, refusal
-from .events import ListChange
+from .. import rules
+from ..errors import Kind, Violation, invalid, refusal
+from ..policies import documents
+from ..policies.documents import EXTRA_PREFIX, EXTRAS_FIELD, LISTS, MAPS, Setting, Settings
+from ..policies.events import ListChange
+from ..policies.secrets import SETTING as OFFLOAD
+from ..policies.secrets import is_redacted, restore
+from ..reasons import Reason
+from . import completion, masks
 from .masks import Mask
 from .plan import Plan, paths_of, plan_of, touched_by
-from .reasons import Reason
-from .secrets import SETTING as OFFLOAD
-from .secrets import is_redacted, restore
 
 __all__ = ["Change", "compile_change", "touched_by"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from ..names import PolicyKey
 from .documents import Settings
-from .names import PolicyKey
 
 Position: TypeAlias = str
 """Where an event stands in its partition: opaque, but string order is log order. It is the event's version too."""
@@ -59,7 +59,7 @@ class Remembered(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """How much of a key's history a writer had seen, without a gap, when it computed an event (``core/joining``)."""
+    """How much of a key's history a writer had seen, without a gap, when it computed an event (``core/fold/joining``)."""
 
     since: Position
     """The first event that it had seen; empty: it had seen the key's history from its beginning."""

@@ -25,8 +25,8 @@ from google.protobuf.message import Message
 
 from topicpolicies.masks import Path, PathError, format_path, key_text, parse_path
 
-from .errors import Violation
-from .reasons import Reason
+from ..errors import Violation
+from ..reasons import Reason
 from .shapes import Field, Form, fields
 
 Mask: TypeAlias = tuple[Path, ...]

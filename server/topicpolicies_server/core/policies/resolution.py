@@ -29,9 +29,9 @@ from google.protobuf.message import Message
 from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import DispatchRate, TopicPolicies
 
+from ..names import Scope
 from .documents import FIELDS, GROUPS, LISTS, MAPS
 from .facts import BrokerFacts
-from .names import Scope
 
 
 class Source(enum.IntEnum):

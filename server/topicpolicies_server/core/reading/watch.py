@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from . import documents
-from .events import ABSENT, Position
-from .names import PolicyKey, Scope
+from ..names import PolicyKey, Scope
+from ..policies import documents
+from ..policies.events import ABSENT, Position
 from .view import Change, View
 
 RING = 8192

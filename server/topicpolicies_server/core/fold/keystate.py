@@ -1,6 +1,6 @@
 """What is kept of one policy key: its head, and what is needed to fold the next event and to tell whether a repair is due.
 
-The fold (``core/fold``) is the only writer of a ``KeyState``; everything else reads. A namespace may have 100,000 of them, so an idle
+The fold (``core/fold/fold``) is the only writer of a ``KeyState``; everything else reads. A namespace may have 100,000 of them, so an idle
 one is small: what is only of use for the window W after an event is None when there is nothing to keep.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import NamedTuple
 
-from .documents import Setting, Settings
-from .events import ABSENT, Action, Event, Placed, Position, Remembered, Seen, Stamp, StampKind
-from .names import PolicyKey
+from ..names import PolicyKey
+from ..policies.documents import Setting, Settings
+from ..policies.events import ABSENT, Action, Event, Placed, Position, Remembered, Seen, Stamp, StampKind
 
 WINDOW_MS = 30_000
 """W, in milliseconds: the longest that a broker may lag behind the log, and that a repair may take."""
@@ -35,7 +35,7 @@ class Superseded(NamedTuple):
 
 
 class Owed(NamedTuple):
-    """Events that are still to come, whose changes others have carried (``core/overlap``)."""
+    """Events that are still to come, whose changes others have carried (``core/fold/overlap``)."""
 
     events: int
     until: int
@@ -55,7 +55,7 @@ class Noted(NamedTuple):
 
 
 class Joined:
-    """What is kept for a while of a key whose history was not seen from its beginning (``core/joining``)."""
+    """What is kept for a while of a key whose history was not seen from its beginning (``core/fold/joining``)."""
 
     __slots__ = ("dropped", "first", "first_at", "trail")
 
@@ -117,7 +117,7 @@ class KeyState:
         """Whether somebody who sees only the newest event gets something else than the head (see ``repair_due``)."""
         self.since: Position = ""
         """Since which event the head rests on all of the key's history; empty: since its beginning. It is the fold's or another
-        sidecar's word, whoever had seen more (``core/joining``)."""
+        sidecar's word, whoever had seen more (``core/fold/joining``)."""
         self.upto: Position = ""
         """The newest event that was folded; empty where nobody else writes: nobody asks."""
         self.joined: Joined | None = None

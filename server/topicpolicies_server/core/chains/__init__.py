@@ -1,0 +1,1 @@
+"""Chains: the updates of one policy key, one after the other, from the request to its result."""

@@ -1,0 +1,1 @@
+"""Changes: a field mask and its values, checked, compiled, and applied to whichever document there is."""
