@@ -1,0 +1,173 @@
+"""Background tasks whose end somebody sees."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.simulation.loop import SimulatedLoop
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.tasks import Kept, Owned
+
+
+def simulate(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await scenario()
+
+    loop = SimulatedLoop(random.Random(1))
+    loop.run(main())
+    assert loop.failures == []
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("error", [ValueError("not JSON"), LogError(Reason.LOG_LOST, "It is away."), asyncio.CancelledError()])
+def test_a_task_that_fails_goes_on_after_pauses_that_grow_to_the_longest(error: BaseException) -> None:
+    began: list[float] = []
+
+    async def run() -> None:
+        began.append(_now())
+        raise error
+
+    async def scenario() -> None:
+        kept = Kept("looking", run, first_seconds=1, longest_seconds=4)
+        kept.start()
+        await asyncio.sleep(12)
+        assert began == [0, 1, 3, 7, 11] and kept.failures == 5
+        await kept.stop()
+        await asyncio.sleep(100)
+        assert len(began) == 5 and not kept.running
+
+    simulate(scenario)
+
+
+def test_one_that_has_run_for_long_begins_with_the_first_pause_again() -> None:
+    began: list[float] = []
+
+    async def run() -> None:
+        began.append(_now())
+        await asyncio.sleep(100 if len(began) == 3 else 0)
+        raise ValueError
+
+    async def scenario() -> None:
+        kept = Kept("looking", run, first_seconds=1, longest_seconds=8)
+        kept.start()
+        await asyncio.sleep(105)
+        assert began == [0, 1, 3, 104]
+        await kept.stop()
+
+    simulate(scenario)
+
+
+def test_a_failure_is_a_line_in_the_log_a_problem_while_it_pauses_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[BaseException] = []
+
+    async def run() -> None:
+        if not told:
+            raise KeyError("partitions")
+        await asyncio.sleep(1_000)
+
+    def tell(error: BaseException) -> None:
+        told.append(error)
+        raise RuntimeError("whoever is told fails too")
+
+    async def scenario() -> None:
+        kept = Kept("looking for logs", run, first_seconds=1, failed=tell)
+        kept.start()
+        await asyncio.sleep(0.5)
+        assert kept.problem == "KeyError: 'partitions'"
+        await asyncio.sleep(1)
+        assert kept.problem == "" and kept.running
+        await kept.stop()
+
+    simulate(scenario)
+    assert [type(error) for error in told] == [KeyError]
+    first = caplog.records[0]
+    assert first.levelno == logging.ERROR and first.exc_info
+    assert first.getMessage() == "looking for logs failed (KeyError: 'partitions'); it goes on in 1 s"
+
+
+def test_one_that_returns_has_ended_and_may_be_started_again() -> None:
+    runs = 0
+
+    async def run() -> None:
+        nonlocal runs
+        runs += 1
+
+    async def scenario() -> None:
+        kept = Kept("once", run)
+        for times in (1, 2):
+            kept.start()
+            kept.start()
+            await asyncio.sleep(1)
+            assert runs == times and not kept.running
+
+    simulate(scenario)
+
+
+def test_one_that_is_cancelled_and_started_at_once_runs_once() -> None:
+    running = 0
+
+    async def run() -> None:
+        nonlocal running
+        running += 1
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            await asyncio.sleep(0.1)
+            running -= 1
+
+    async def scenario() -> None:
+        kept = Kept("looking", run)
+        kept.start()
+        await asyncio.sleep(1)
+        kept.cancel()
+        kept.start()
+        await asyncio.sleep(1)
+        assert running == 1 and kept.running
+        await kept.stop()
+        assert running == 0
+
+    simulate(scenario)
+
+
+def test_tasks_that_fail_are_told_of_and_forgotten_and_the_others_end_with_their_owner(caplog: pytest.LogCaptureFixture) -> None:
+    ended: list[str] = []
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            ended.append("waiting")
+
+    async def scenario() -> None:
+        owned = Owned("acme/orders")
+        owned.begin(fail(), "closing")
+        owned.begin(wait(), "asking")
+        await asyncio.sleep(1)
+        assert len(owned) == 1
+        await owned.close()
+        assert len(owned) == 0 and ended == ["waiting"]
+
+    simulate(scenario)
+    assert [record.getMessage() for record in caplog.records] == ["acme/orders: closing failed (ZeroDivisionError)"]
+
+
+def test_tasks_that_are_not_to_be_cancelled_are_waited_for() -> None:
+    async def scenario() -> None:
+        owned = Owned("acme/orders")
+        owned.begin(asyncio.sleep(5), "closing")
+        await owned.close(cancel=False)
+        assert _now() == pytest.approx(5.0) and len(owned) == 0
+
+    simulate(scenario)
