@@ -64,9 +64,9 @@ def test_those_who_gave_up_waiting_for_a_version_are_forgotten_though_nothing_is
         await namespace.ready()
         waiting = [asyncio.ensure_future(error_of(namespace.get(KEY, "~"))) for _ in range(100)]
         await asyncio.sleep(0.1)
-        assert len(namespace._waiting._heaps[0]) == 100, "the case: they wait"
+        assert len(namespace._waiting) == 100, "the case: they wait"
         assert {error.reason for error in await asyncio.gather(*waiting)} == {"VERSION_NOT_REACHED"}
-        assert not namespace._waiting._heaps
+        assert len(namespace._waiting) == 0
 
     simulate(scenario)
 

@@ -189,7 +189,7 @@ class Follower:
     # -------------------------------------------------------------------------------------------------------------
 
     def passed(self, positions: Sequence[Position]) -> None:
-        """Somebody had come this far in the same log before this opening."""
+        """Somebody had come this far, by partition, in the same log before this opening."""
         assert self._readback is not None, "open"
         self._readback.passed(positions)
 

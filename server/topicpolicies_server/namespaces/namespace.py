@@ -568,7 +568,7 @@ class Namespace:
             horizon = tuple(map(_complete_after(follower.log), range(follower.log.partitions), follower.positions))
             self._hub = WatchHub(follower.view, token, ring=self._limits.max_every_backlog_changes, horizon=horizon)
         elif self._hub.token.log == identity:
-            follower.passed(self._hub.token.positions)
+            follower.passed(self._hub.token.widened(follower.log.partitions).positions)
             token = Token(identity, tuple(follower.positions))
             self._hub.succeed(follower.view, token, follower.view.succeed(older.view, token.positions))
         else:

@@ -1,4 +1,8 @@
-"""Whoever waits until a namespace's view has come to a position."""
+"""Whoever waits until a namespace's view has come to a position.
+
+A wait ends when the view has come there, when its time is over, or when its caller goes away. Those that have ended otherwise are found
+in their heap when they come to its front; before they are more than half of it, it is made anew without them.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,30 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..core.policies.events import Position
+
+
+class _Wait(NamedTuple):
+    position: Position
+    number: int
+    reached: asyncio.Future[None]
 
 
 class Waiting:
     """Waits for positions, by partition."""
 
     def __init__(self) -> None:
-        self._heaps: dict[int, list[tuple[Position, int, asyncio.Future[None]]]] = {}
+        """Nobody waits."""
+        self._heaps: dict[int, list[_Wait]] = {}
+        self._ended: dict[int, int] = {}
+        """By partition: waits of its heap that have ended."""
         self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        """Waits that are kept, those that have ended among them."""
+        return sum(map(len, self._heaps.values()))
 
     async def until(self, partition: int, position: Position, seconds: float) -> None:
         """Returns once the view has come to a position of a partition.
@@ -23,29 +41,40 @@ class Waiting:
         Raises:
             TimeoutError: it did not within so many seconds.
         """
-        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._heaps.setdefault(partition, []), (position, next(self._numbers), reached))
+        wait = _Wait(position, next(self._numbers), asyncio.get_running_loop().create_future())
+        heapq.heappush(self._heaps.setdefault(partition, []), wait)
         try:
             async with asyncio.timeout(seconds):
-                await reached
-        finally:
-            self._forget(partition)
-
-    def _forget(self, partition: int) -> None:
-        """Those in front who have what they wanted, or have given up: nothing may ever move the view."""
-        heap = self._heaps.get(partition, [])
-        while heap and heap[0][2].done():
-            heapq.heappop(heap)
-        if not heap:
-            self._heaps.pop(partition, None)
+                await wait.reached
+        except BaseException:
+            if not wait.reached.done() or wait.reached.cancelled():  # nobody has woken it
+                wait.reached.cancel()
+                self._has_ended(partition)
+            raise
 
     def wake(self, positions: Sequence[Position]) -> None:
-        """The view has come to these positions, by partition."""
-        for partition, heap in list(self._heaps.items()):
-            here = positions[partition] if partition < len(positions) else ""  # the log may have come back with fewer partitions
-            while heap and (heap[0][0] <= here or heap[0][2].done()):
-                reached = heapq.heappop(heap)[2]
-                if not reached.done():
-                    reached.set_result(None)
-            if not heap:
-                del self._heaps[partition]
+        """The view has come to these positions, by partition. A log may have come back with fewer partitions, or more."""
+        for partition in [partition for partition in self._heaps if partition < len(positions)]:
+            self._clear(partition, positions[partition])
+
+    def _has_ended(self, partition: int) -> None:
+        """A wait has ended without the view, which may never move again."""
+        self._ended[partition] = self._ended.get(partition, 0) + 1
+        if (heap := self._clear(partition, "")) and 2 * self._ended.get(partition, 0) > len(heap):
+            heap[:] = [wait for wait in heap if not wait.reached.done()]
+            heapq.heapify(heap)
+            self._ended.pop(partition, None)
+
+    def _clear(self, partition: int, here: Position) -> list[_Wait]:
+        """Ends the waits for positions up to ``here``, and drops those in front that have ended. Returns the others."""
+        heap = self._heaps.get(partition, [])
+        while heap and (heap[0].position <= here or heap[0].reached.done()):
+            reached = heapq.heappop(heap).reached
+            if reached.done():
+                self._ended[partition] = max(0, self._ended.get(partition, 0) - 1)
+            else:
+                reached.set_result(None)
+        if not heap:
+            self._heaps.pop(partition, None)
+            self._ended.pop(partition, None)
+        return heap

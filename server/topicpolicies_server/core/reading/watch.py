@@ -170,8 +170,8 @@ class WatchHub:
         self._ring.clear()
         self._ring_bytes = 0
         self._ring_horizon = list(token.positions)
-        if not same_log:
-            self._horizon = token.positions
+        known = len(self._horizon) if same_log else 0
+        self._horizon = (*self._horizon[:known], *token.positions[known:])  # of new partitions nothing is known but where they stand
         for watcher in self._all():
             watcher.superseded(same_log=same_log)
         for change in changes:
@@ -327,6 +327,13 @@ class Watcher:
         """The view was replaced."""
         self._replaced = self._replaced or not same_log
         self._lagged = self._lagged or self._mode is Mode.EVERY
+        more = len(self._hub.token.positions) - len(self._positions)
+        if same_log and more > 0:  # of partitions that were not there nothing was dealt with
+            self._positions += [""] * more
+            if self._delivered is not None:
+                self._delivered += [""] * more
+            if self._floor is not None:
+                self._floor = self._floor.widened(len(self._positions))
         if self._replaced or self._lagged:
             self.signal()
 
