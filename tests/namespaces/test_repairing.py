@@ -11,6 +11,7 @@ import pytest
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.fold.fold import repair_due
+from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
@@ -20,6 +21,7 @@ from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
 
+UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
 GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
 
 
@@ -334,3 +336,79 @@ def test_a_repair_that_waits_while_a_log_is_opened_anew_is_counted_once() -> Non
         assert namespace.repairs_due == 1
 
     simulate(scenario, sole_writer=False, pause_repairs=True, join_patience_seconds=3.0)
+
+
+def _conflicts(bench: Bench, count: int) -> list[PolicyKey]:
+    """So many keys whose raw documents are not their heads."""
+    keys = [PolicyKey(f"{KEY.topic}-{number}", KEY.scope) for number in range(count)]
+    for key in keys:
+        bench.elsewhere(1, key)
+        bench.elsewhere(1, key, max_consumer_per_topic=2)
+        bench.storage.write(NAMESPACE, Event(key, Action.UPDATE, document(max_producer_per_topic=3)))
+    return keys
+
+
+def test_repairs_that_are_due_while_the_log_is_away_cost_nothing_and_are_published_when_it_is_there_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        keys = _conflicts(bench, 2_000)
+        await asyncio.sleep(0.001)
+        assert bench.namespace.repairs_due == len(keys), "the case"
+        bench.log.refusals = [UNREACHABLE] * 100
+        bench.opened.lose(UNREACHABLE)
+        await asyncio.sleep(1)
+        before = bench.loop.steps
+        await asyncio.sleep(20)
+        assert bench.namespace.phase is not Phase.READY and bench.namespace.repairs_due == len(keys)
+        assert bench.loop.steps - before < 1_000, "some tries to open the log, and nothing for each key"
+        bench.log.refusals = []
+        await asyncio.sleep(30)
+        assert bench.namespace.repairs_due == 0 and written(bench) == len(keys)
+
+    simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
+
+
+def test_repairs_that_find_the_log_busy_try_it_together_not_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    append, tries, busy = MemoryNamespaceLog.append, 0, True
+
+    def refuse(self: MemoryNamespaceLog, event: Event) -> None:
+        nonlocal tries
+        tries += 1
+        if busy:
+            raise LogError(Reason.LOG_BUSY, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
+        append(self, event)
+
+    monkeypatch.setattr(MemoryNamespaceLog, "append", refuse)
+
+    async def scenario(bench: Bench) -> None:
+        nonlocal busy
+        await bench.namespace.ready()
+        keys = _conflicts(bench, 500)
+        await asyncio.sleep(10)
+        assert 40 <= tries <= 50, "about four a second"
+        bench.elsewhere(3, keys[0], max_consumer_per_topic=2)  # the one that is tried is not needed any more
+        await asyncio.sleep(1)
+        busy = False
+        await asyncio.sleep(2)
+        assert bench.namespace.repairs_due == 0 and written(bench) == len(keys) - 1
+
+    simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
+
+
+def test_a_repair_whose_key_has_updates_in_flight_waits_for_them_and_not_for_a_clock() -> None:
+    async def scenario(bench: Bench) -> None:
+        await conflict(bench)
+        bench.opened.answers[0].hold()
+        bench.opened.reads[0].hold()
+        under_way = bench.setting(9, field="max_subscriptions_per_topic")
+        await asyncio.sleep(0.5)
+        before = bench.loop.steps
+        await asyncio.sleep(10)
+        assert bench.loop.steps - before < 60 and written(bench) == 0, "it was looked at once a second"
+        bench.opened.reads[0].release()
+        bench.opened.answers[0].release()
+        await under_way
+        await asyncio.sleep(0.2)
+        assert bench.namespace.repairs_due == 0
+
+    simulate(scenario, sole_writer=False, update_timeout_seconds=60.0, bookmark_interval_seconds=600.0)

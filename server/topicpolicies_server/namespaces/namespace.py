@@ -585,6 +585,7 @@ class Namespace:
         self._freshness.serve(follower.log, follower.positions, self._opened_at)
         self._perform(self._sequencer.reopened(told))
         self._admit_arrivals()
+        self._repairs.resume()
         self._consider_repairs(follower)
         self._waiting.wake(follower.positions)
 
@@ -622,6 +623,7 @@ class Namespace:
         self._end_loading(follower)
         self._ends.stop()
         self._freshness.stop()
+        self._repairs.pause()
         self.phase, self.problem, self.cause = Phase.LOADING, error.message, error.reason
         if self._loaded.done():
             self._loaded = self._loop.create_future()
@@ -694,8 +696,10 @@ class Namespace:
     def _repair(self, key: PolicyKey, cause: Placed | None) -> Turn:
         """Publishes a due repair."""
         follower = self._follower
-        if self.phase is not Phase.READY or follower is None or follower.log is None or self._sequencer.busy(key):
+        if self.phase is not Phase.READY or follower is None or follower.log is None:
             return Turn.LATER
+        if self._sequencer.busy(key):
+            return Turn.BUSY
         state = follower.view.state(key)
         event = follower.view.restatement(key, self._new_id())
         if event is None or state is None:

@@ -3,15 +3,36 @@
 A repair makes the raw document equal to the head (``core/fold/fold``). All sidecars see at the same moment that one is due; each waits a
 little, at random, so that mostly one of them publishes it and the others find nothing left to do. Copies do no harm. When the wait is
 over, a repair still has to pass the server's ``gate``.
+
+A key's repair:
+
+========  ===========================  ========  ============================================================================
+state     event                        next      what is done
+========  ===========================  ========  ============================================================================
+(none)    considered: it is due        WAITING   its wait begins; HELD if repairs are paused
+WAITING   considered: it is due        WAITING   its wait begins anew, within ``BOUND_SECONDS``
+WAITING   its wait is over             IN LINE   it enters the gate
+IN LINE   the gate lets it pass        (none)    it is published, or there is nothing to publish
+IN LINE   events of its own in flight  RESTING   what becomes of them has it considered; it waits longer if that does not
+IN LINE   the log takes nothing        HELD      so are all; after a while one is tried, and the others follow if that succeeds
+RESTING   considered, or time          WAITING   its wait begins
+any       considered: it is not due    (none)    ``cancelled`` is told
+any       ``pause``                    HELD      it leaves the gate
+HELD      ``resume``                   WAITING   its wait begins
+========  ===========================  ========  ============================================================================
+
+All waits of a namespace share one timer, for the earliest of them; while repairs are paused there is none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
+import heapq
+import itertools
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ..core.fold.fold import KeyState, repair_due
 from ..core.names import PolicyKey
@@ -22,7 +43,9 @@ LEAST_SECONDS = 0.020
 MOST_SECONDS = 0.060
 """A repair waits between these after its key's last event."""
 BOUND_SECONDS = 0.250
-"""However busy the key is, it waits no longer than this, unless events of our own are in flight."""
+"""However busy the key is, it waits no longer than this, unless events of our own are in flight. For no longer are all held either because
+the log took nothing, before one is tried."""
+_RESTING_SECONDS = 1.0
 
 
 class Turn(enum.Enum):
@@ -32,15 +55,26 @@ class Turn(enum.Enum):
     """It was published."""
     PASSED = "passed"
     """There is nothing to publish, or nothing may be."""
+    BUSY = "busy"
+    """Events of its key are in flight: what becomes of them has it considered anew."""
     LATER = "later"
-    """It has to wait."""
+    """The log takes nothing now, whatever the key."""
 
 
-class _Due(NamedTuple):
+class _State(enum.Enum):
+    WAITING = enum.auto()
+    IN_LINE = enum.auto()
+    RESTING = enum.auto()
+    HELD = enum.auto()
+
+
+@dataclass(eq=False, slots=True)
+class _Due:
     since: float
     cause: Placed | None
-    timer: asyncio.TimerHandle | None
-    """None: it waits at the gate."""
+    state: _State = _State.HELD
+    wait: int = 0
+    """The number of its wait; earlier ones mean nothing."""
 
 
 class Repairs:
@@ -69,6 +103,15 @@ class Repairs:
         self._publish = publish
         self._cancelled = cancelled
         self._due: dict[PolicyKey, _Due] = {}
+        self._waits: list[tuple[float, int, PolicyKey]] = []
+        """A heap; it has waits that mean nothing any more."""
+        self._numbers = itertools.count(1)
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused = False
+        self._refused = 0
+        """How often in a row the log has taken nothing."""
+        self._trying: asyncio.TimerHandle | None = None
+        """Until when all are held, because the log takes nothing."""
 
     @property
     def due(self) -> int:
@@ -92,39 +135,145 @@ class Repairs:
                 self._forget(key)
                 self._cancelled()
             return
-        if known is not None and known.timer is None:
-            return  # its wait is over; it stands in line
         now = self._loop.time()
-        since = now
-        if known is not None:
-            since, cause = known.since, known.cause
-            self._forget(key)
-        delay = min(self._chance.uniform(LEAST_SECONDS, MOST_SECONDS), max(0.0, since + BOUND_SECONDS - now))
-        self._wait(key, since, cause, delay)
+        if known is None:
+            known = self._due[key] = _Due(now, cause)
+        elif known.state in (_State.IN_LINE, _State.HELD):
+            return  # its wait is over, or has yet to begin
+        if self._held:
+            known.state = _State.HELD
+        else:
+            self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
+
+    def pause(self) -> None:
+        """Publishes nothing, and costs nothing, until ``resume``."""
+        self._paused = True
+        self._refused = 0
+        self._stop_trying()
+        self._hold()
+
+    def resume(self) -> None:
+        """Goes on after ``pause``."""
+        self._paused = False
+        self._release()
 
     def close(self) -> None:
-        """Publishes nothing any more."""
+        """Forgets what is due."""
         for key in list(self._due):
             self._forget(key)
+        self._waits.clear()
+        self._stop_timer()
+        self._stop_trying()
+        self._refused = 0
 
     def proceed(self, key: PolicyKey) -> bool:
         """The gate lets a repair pass (``gate.Visitor``)."""
-        due = self._due.pop(key)
+        due = self._due[key]
         turn = self._publish(key, due.cause)
-        if turn is Turn.LATER:
-            self._wait(key, due.since, due.cause, self._chance.uniform(LEAST_SECONDS, MOST_SECONDS))
+        if self._due.get(key) is not due:
+            return turn is Turn.TAKEN  # publishing it ended all of them
+        if turn is Turn.BUSY:
+            self._wait(key, due, _RESTING_SECONDS, _State.RESTING)
+        elif turn is Turn.LATER:
+            due.state = _State.HELD
+            self._try_later()
+        else:
+            del self._due[key]
+            if self._refused and turn is Turn.TAKEN:
+                self._refused = 0
+                self._release()
         return turn is Turn.TAKEN
 
-    def _wait(self, key: PolicyKey, since: float, cause: Placed | None, delay: float) -> None:
-        self._due[key] = _Due(since, cause, self._loop.call_later(delay, self._ready, key))
+    # --- waiting --------------------------------------------------------------------------------------------------
 
-    def _ready(self, key: PolicyKey) -> None:
-        self._due[key] = self._due[key]._replace(timer=None)
+    @property
+    def _held(self) -> bool:
+        return self._paused or self._refused > 0
+
+    def _delay(self) -> float:
+        return self._chance.uniform(LEAST_SECONDS, MOST_SECONDS)
+
+    def _wait(self, key: PolicyKey, due: _Due, seconds: float, state: _State = _State.WAITING) -> None:
+        due.state, due.wait = state, next(self._numbers)
+        heapq.heappush(self._waits, (self._loop.time() + seconds, due.wait, key))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Has the timer run for the earliest wait."""
+        while self._waits and not self._counts(self._waits[0]):
+            heapq.heappop(self._waits)
+        if self._waits and self._timer is not None and self._timer.when() <= self._waits[0][0]:
+            return
+        self._stop_timer()
+        if self._waits:
+            self._timer = self._loop.call_at(self._waits[0][0], self._on_time)
+
+    def _counts(self, wait: tuple[float, int, PolicyKey]) -> bool:
+        due = self._due.get(wait[2])
+        return due is not None and due.wait == wait[1] and due.state in (_State.WAITING, _State.RESTING)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        while self._waits and self._waits[0][0] <= now:
+            wait = heapq.heappop(self._waits)
+            if self._counts(wait):
+                self._enter(wait[2])
+        self._set_timer()
+
+    def _enter(self, key: PolicyKey) -> None:
+        self._due[key].state = _State.IN_LINE
         self._gate.enter(self, key)
 
     def _forget(self, key: PolicyKey) -> None:
-        known = self._due.pop(key)
-        if known.timer is not None:
-            known.timer.cancel()
-        else:
+        if self._due.pop(key).state is _State.IN_LINE:
             self._gate.leave(self, key)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- while nothing can be published ---------------------------------------------------------------------------
+
+    def _hold(self) -> None:
+        for key, due in self._due.items():
+            if due.state is _State.IN_LINE:
+                self._gate.leave(self, key)
+            due.state = _State.HELD
+        self._waits.clear()
+        self._stop_timer()
+
+    def _release(self) -> None:
+        if not self._held:
+            for key, due in self._due.items():
+                if due.state is _State.HELD:
+                    self._wait(key, due, self._delay())
+
+    def _try_later(self) -> None:
+        """The log takes nothing: all are held, and one is tried after a while."""
+        pause = min(self._delay() * 2**self._refused, BOUND_SECONDS)
+        self._refused = min(self._refused + 1, 8)
+        self._hold()
+        self._stop_trying()
+        self._trying = self._loop.call_later(pause, self._try)
+
+    def _try(self) -> None:
+        """Tries repairs until one is published, waits in line, or the log takes nothing again."""
+        self._trying = None
+        in_line = any(due.state is _State.IN_LINE for due in self._due.values())
+        for key in [] if in_line else [key for key, due in self._due.items() if due.state is _State.HELD]:
+            self._enter(key)
+            if not self._refused or self._trying is not None:
+                return  # the others go on, or are held for longer
+            if (due := self._due.get(key)) is not None and due.state is _State.IN_LINE:
+                break
+        if self._due:
+            self._trying = self._loop.call_later(BOUND_SECONDS, self._try)
+        else:
+            self._refused = 0
+
+    def _stop_trying(self) -> None:
+        if self._trying is not None:
+            self._trying.cancel()
+            self._trying = None
