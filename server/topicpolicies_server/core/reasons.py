@@ -141,3 +141,5 @@ class Reason(enum.StrEnum):
     PULSAR_TLS_UNUSABLE = enum.auto()
     BROKER_FACTS_REFUSED = enum.auto()
     CLUSTER_FILE_UNUSABLE = enum.auto()
+    MALFORMED_MESSAGE = enum.auto()
+    MESSAGE_TOO_LARGE = enum.auto()

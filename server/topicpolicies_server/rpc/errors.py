@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any as Anything
+from typing import NoReturn, Protocol
 
 import grpc
 from google.protobuf.any_pb2 import Any
@@ -20,6 +22,22 @@ _CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kin
 _VIOLATION_BYTES = 3_500
 """Of the violations that an answer names. It stands in the call's metadata, with the message twice (once with three bytes for each that is
 not ASCII); above 8 KiB of it peers put RESOURCE_EXHAUSTED in place of the error."""
+
+
+class Context(Protocol):
+    """What is used of ``grpc.aio.ServicerContext``."""
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
+        """The call's metadata."""
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Anything = ()) -> Anything:
+        """Ends the call with an error."""
+
+
+async def abort(context: Context, error: PolicyError) -> NoReturn:
+    """Ends a call with an error."""
+    await context.abort(code(error), error.message, trailing_metadata(error))
+    raise AssertionError("abort does not return")
 
 
 def internal() -> PolicyError:

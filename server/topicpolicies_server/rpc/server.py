@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
@@ -24,8 +25,10 @@ from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..signals import until_told_to_stop
+from .decoding import RECEIVED_TIMES
+from .handlers import Decoding, handlers
 from .info import info
-from .servicer import SERVICE, Servicer, handlers
+from .servicer import SERVICE, Servicer
 
 if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin
@@ -101,7 +104,7 @@ class Server:
         limits = config.limits
         self._grpc = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", limits.max_message_bytes),
+                ("grpc.max_receive_message_length", RECEIVED_TIMES * limits.max_message_bytes),
                 ("grpc.so_reuseport", 0),
                 ("grpc.keepalive_time_ms", int(limits.keepalive_seconds * 1000)),
                 ("grpc.keepalive_permit_without_calls", 1),
@@ -109,11 +112,11 @@ class Server:
             ],
             maximum_concurrent_rpcs=limits.max_concurrent_calls,
         )
-        self._grpc.add_generic_rpc_handlers((handlers(self._servicer),))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
-        reflection.enable_server_reflection(
-            (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), self._grpc
-        )
+        self._grpc.add_generic_rpc_handlers((handlers(self._servicer, limits.max_message_bytes),))
+        decoding = Decoding(self._grpc, limits.max_message_bytes)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, decoding)
+        services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), decoding)
         try:
             self._listen(self._grpc)
             await self._grpc.start()

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeAlias, TypeVar
-
-import grpc
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import TypeAlias, TypeVar
 
 from topicpolicies.v1 import service_pb2
 
@@ -22,6 +19,9 @@ from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
 from ..namespaces.registry import Registry
 from . import answers, effective, errors, histories, requests
+from .decoding import Batch
+from .errors import Context
+from .failures import Failures
 from .gathering import Gathering
 from .part import NOTHING_READ, Desk
 from .problems import Problems
@@ -31,20 +31,9 @@ from .switches import Switchboard, left_out_of
 from .watches import read_watch
 from .watching import WatchStream
 
-_LOG = logging.getLogger(__name__)
 PAGE_BYTES = 1 << 20
 """A page ends with the document that makes it so large, so that every client can receive it."""
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
-
-
-class Context(Protocol):
-    """What is used of ``grpc.aio.ServicerContext``."""
-
-    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
-        """The call's metadata."""
-
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
-        """Ends the call with an error."""
 
 
 _Message = TypeVar("_Message")
@@ -53,29 +42,18 @@ _Unary: TypeAlias = Callable[["Servicer", _Message, Context], Awaitable[bytes]]
 
 def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Context], Awaitable[bytes]]:
     """Turns the domain's errors of a unary method into gRPC's."""
+    name = "".join(word.capitalize() for word in method.__name__.split("_"))
 
     async def answering(self: Servicer, message: _Message, context: Context) -> bytes:
         try:
             return await method(self, message, context)
         except PolicyError as error:
-            return await _abort(context, error)
-        except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-            _LOG.exception("a request failed")
-            return await _abort(context, errors.internal())
+            return await errors.abort(context, error)
+        except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
+            self._failures.tell(name, error)
+            return await errors.abort(context, errors.internal())
 
     return answering
-
-
-@contextlib.asynccontextmanager
-async def _ending(context: Context, failed: str) -> AsyncIterator[None]:
-    """What goes wrong in a stream ends the call."""
-    try:
-        yield
-    except PolicyError as error:
-        await _abort(context, error)
-    except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-        _LOG.exception(failed)
-        await _abort(context, errors.internal())
 
 
 class Servicer:
@@ -109,7 +87,19 @@ class Servicer:
         self._stopping = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
         """Streams that give back what they were told from."""
+        self._failures = Failures()
         self._gathering = Gathering(asyncio.get_running_loop())
+
+    @contextlib.asynccontextmanager
+    async def _ending(self, context: Context, name: str) -> AsyncIterator[None]:
+        """What goes wrong in a stream ends the call."""
+        try:
+            yield
+        except PolicyError as error:
+            await errors.abort(context, error)
+        except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
+            self._failures.tell(name, error)
+            await errors.abort(context, errors.internal())
 
     @property
     def watches(self) -> int:
@@ -138,13 +128,14 @@ class Servicer:
             await self._admission.admit(namespace, request)
         return await self._registry.get(namespace).update(request)
 
-    async def update_policies(self, stream: AsyncIterator[service_pb2.UpdatePoliciesRequest], context: Context) -> AsyncIterator[bytes]:
+    async def update_policies(self, stream: AsyncIterator[Batch], context: Context) -> AsyncGenerator[bytes, None]:
         """UpdatePolicies."""
-        places = self._limits.max_in_flight_per_stream
-        updates = UpdateStream(self._registry, self._admission, self._desk.wire, _asker(context), places)
-        async with _ending(context, "a stream of updates failed"), contextlib.aclosing(updates.messages(stream)) as messages:
-            async for message in messages:
-                yield message
+        async with self._ending(context, "UpdatePolicies"):
+            places = self._limits.max_in_flight_per_stream
+            updates = UpdateStream(self._registry, self._admission, self._desk.wire, _asker(context), places, self._failures)
+            async with contextlib.aclosing(updates.messages(stream)) as messages:
+                async for message in messages:
+                    yield message
 
     @_answering
     async def get_policy(self, message: service_pb2.GetPolicyRequest, _: Context) -> bytes:
@@ -206,9 +197,9 @@ class Servicer:
             token = token._replace(left_out=left_out.mark)
         return answers.list_answer(heads, next_page, token if first else None, self._desk.wire)
 
-    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context) -> AsyncIterator[bytes]:
+    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context) -> AsyncGenerator[bytes, None]:
         """WatchPolicies."""
-        try:
+        async with self._ending(context, "WatchPolicies"):
             watch = read_watch(message, self._limits.max_selectors_per_watch, self._limits.bookmark_interval_seconds)
             if self._watches >= self._limits.max_watches:
                 raise PolicyError(
@@ -216,55 +207,18 @@ class Servicer:
                     Reason.TOO_MANY_WATCHES,
                     f"{self._watches} watches are open, which is the most: share one, or raise the limit.",
                 )
-        except PolicyError as error:
-            await _abort(context, error)
-            return
-        self._watches += 1
-        stream = WatchStream(self._desk, watch, self._stopping)
-        try:
-            async with _ending(context, "a watch failed"), contextlib.aclosing(stream.messages()) as messages:
-                async for told in messages:
-                    yield told
-        finally:
-            self._watches -= 1
-            closing = asyncio.get_running_loop().create_task(stream.close())
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
-            await asyncio.shield(closing)  # who cancels the call now does not cancel that
-
-
-def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:
-    """The service for a gRPC server. Answers are serialized already, so that a document is never built twice."""
-
-    def as_it_is(answer: bytes) -> bytes:
-        return answer
-
-    def unary(method: Callable[..., Any], message: Any) -> grpc.RpcMethodHandler[Any, bytes]:
-        return grpc.unary_unary_rpc_method_handler(method, message.FromString, as_it_is)
-
-    return grpc.method_handlers_generic_handler(
-        SERVICE,
-        {
-            "UpdatePolicy": unary(servicer.update_policy, service_pb2.UpdatePolicyRequest),
-            "UpdatePolicies": grpc.stream_stream_rpc_method_handler(
-                servicer.update_policies, service_pb2.UpdatePoliciesRequest.FromString, as_it_is
-            ),
-            "DeletePolicy": unary(servicer.delete_policy, service_pb2.DeletePolicyRequest),
-            "GetPolicy": unary(servicer.get_policy, service_pb2.GetPolicyRequest),
-            "GetEffectivePolicy": unary(servicer.get_effective_policy, service_pb2.GetEffectivePolicyRequest),
-            "GetServerInfo": unary(servicer.get_server_info, service_pb2.GetServerInfoRequest),
-            "ListHistory": unary(servicer.list_history, service_pb2.ListHistoryRequest),
-            "ListPolicies": unary(servicer.list_policies, service_pb2.ListPoliciesRequest),
-            "WatchPolicies": grpc.unary_stream_rpc_method_handler(
-                servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString, as_it_is
-            ),
-        },
-    )
-
-
-async def _abort(context: Context, error: PolicyError) -> bytes:
-    await context.abort(errors.code(error), error.message, errors.trailing_metadata(error))
-    raise AssertionError("abort does not return")
+            self._watches += 1
+            stream = WatchStream(self._desk, watch, self._stopping)
+            try:
+                async with contextlib.aclosing(stream.messages()) as messages:
+                    async for told in messages:
+                        yield told
+            finally:
+                self._watches -= 1
+                closing = asyncio.get_running_loop().create_task(stream.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+                await asyncio.shield(closing)  # who cancels the call now does not cancel that
 
 
 def _asker(context: Context) -> Asker:

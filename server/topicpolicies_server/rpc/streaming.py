@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeAlias
@@ -24,8 +23,9 @@ from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
 from ..namespaces.registry import Registry
 from . import answers, errors, requests
+from .decoding import Batch, Undecodable
+from .failures import Failures
 
-_LOG = logging.getLogger(__name__)
 MOST_CHANGES = 1_000
 """Of one message."""
 MESSAGE_BYTES = 256 * 1024
@@ -37,7 +37,9 @@ _Tell: TypeAlias = Callable[[Request | None, Result | PolicyError], None]
 class UpdateStream:
     """The results of one stream."""
 
-    def __init__(self, registry: Registry, admission: Admission | None, wire: answers.Wire, asker: requests.Asker, places: int) -> None:
+    def __init__(
+        self, registry: Registry, admission: Admission | None, wire: answers.Wire, asker: requests.Asker, places: int, failures: Failures
+    ) -> None:
         """Reads nothing yet.
 
         Args:
@@ -46,12 +48,14 @@ class UpdateStream:
             wire: how documents are shown.
             asker: who asks, unless a change says otherwise.
             places: changes that may be under way, or wait to be told.
+            failures: where failures that nobody foresaw are told of.
         """
         self._registry = registry
         self._turns = Turns(admission) if admission is not None else None
         self._wire = wire
         self._asker = asker
         self._free = places
+        self._failures = failures
         self._freed = asyncio.Event()
         self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
         """Made to bytes when they are told: documents that many results share are kept once."""
@@ -69,7 +73,7 @@ class UpdateStream:
         self._waiting: set[asyncio.Task[None]] = set()
         """Changes that wait for facts about the cluster."""
 
-    async def messages(self, stream: AsyncIterator[service_pb2.UpdatePoliciesRequest]) -> AsyncGenerator[bytes, None]:
+    async def messages(self, stream: AsyncIterator[Batch]) -> AsyncGenerator[bytes, None]:
         """Serialized ``UpdatePoliciesResponse`` messages.
 
         Raises:
@@ -100,7 +104,7 @@ class UpdateStream:
                 with contextlib.suppress(PolicyError):  # its namespace is gone, and what it had with it
                     self._registry.get(namespace_of(request)).give_up(request)
 
-    async def _read(self, stream: AsyncIterator[service_pb2.UpdatePoliciesRequest]) -> None:
+    async def _read(self, stream: AsyncIterator[Batch]) -> None:
         try:
             async for message in stream:
                 if len(message.changes) > MOST_CHANGES:
@@ -121,7 +125,7 @@ class UpdateStream:
             self._ended = True
             self._told.set()
 
-    def _begin(self, change: service_pb2.PolicyChangeRequest, at: str) -> None:
+    def _begin(self, change: service_pb2.PolicyChangeRequest | Undecodable, at: str) -> None:
         sequence = change.sequence
 
         def tell(request: Request | None, answer: Result | PolicyError) -> None:
@@ -131,13 +135,16 @@ class UpdateStream:
             self._results.append((sequence, request, answer))
             self._told.set()
 
+        if isinstance(change, Undecodable):
+            tell(None, change.error)
+            return
         try:
             namespace, request = self._request(change, at)
         except PolicyError as error:
             tell(None, error)
             return
-        except Exception:  # noqa: BLE001 (the caller is told that it is our fault, the log why)
-            _LOG.exception("a change of a stream failed")
+        except Exception as error:  # noqa: BLE001 (the caller is told that it is our fault, the log why)
+            self._failures.tell("A change of UpdatePolicies", error)
             tell(None, errors.internal())
             return
         request.stream = self._order
@@ -168,8 +175,8 @@ class UpdateStream:
             await turns.admit(namespace, request)
         except PolicyError as error:
             tell(request, error)
-        except Exception:  # noqa: BLE001 (as above)
-            _LOG.exception("a change of a stream failed")
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._failures.tell("A change of UpdatePolicies", error)
             tell(request, errors.internal())
         else:
             self._submit(namespace, request, tell)

@@ -300,6 +300,11 @@ const (
 	ErrorReason_ERROR_REASON_BROKER_FACTS_REFUSED ErrorReason = 128
 	// The file that describes the cluster can't be used. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_CLUSTER_FILE_UNUSABLE ErrorReason = 129
+	// The bytes of a request, or of a change of a batch, are no message of its kind, or a text in it is not UTF-8. INVALID_ARGUMENT.
+	// Repeat: no.
+	ErrorReason_ERROR_REASON_MALFORMED_MESSAGE ErrorReason = 130
+	// The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
+	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 131
 )
 
 // Enum value maps for ErrorReason.
@@ -435,6 +440,8 @@ var (
 		127: "ERROR_REASON_PULSAR_TLS_UNUSABLE",
 		128: "ERROR_REASON_BROKER_FACTS_REFUSED",
 		129: "ERROR_REASON_CLUSTER_FILE_UNUSABLE",
+		130: "ERROR_REASON_MALFORMED_MESSAGE",
+		131: "ERROR_REASON_MESSAGE_TOO_LARGE",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":              0,
@@ -567,6 +574,8 @@ var (
 		"ERROR_REASON_PULSAR_TLS_UNUSABLE":      127,
 		"ERROR_REASON_BROKER_FACTS_REFUSED":     128,
 		"ERROR_REASON_CLUSTER_FILE_UNUSABLE":    129,
+		"ERROR_REASON_MALFORMED_MESSAGE":        130,
+		"ERROR_REASON_MESSAGE_TOO_LARGE":        131,
 	}
 )
 
@@ -601,7 +610,7 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xbe\"\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\x88#\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
@@ -733,7 +742,9 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"#ERROR_REASON_PULSAR_CLUSTER_UNKNOWN\x10~\x12$\n" +
 	" ERROR_REASON_PULSAR_TLS_UNUSABLE\x10\x7f\x12&\n" +
 	"!ERROR_REASON_BROKER_FACTS_REFUSED\x10\x80\x01\x12'\n" +
-	"\"ERROR_REASON_CLUSTER_FILE_UNUSABLE\x10\x81\x01Bd\n" +
+	"\"ERROR_REASON_CLUSTER_FILE_UNUSABLE\x10\x81\x01\x12#\n" +
+	"\x1eERROR_REASON_MALFORMED_MESSAGE\x10\x82\x01\x12#\n" +
+	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x83\x01Bd\n" +
 	"\x10topicpolicies.v1B\vErrorsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (

@@ -42,7 +42,8 @@ const (
 // log order. It is the etag too. A document that is not there has a version as well.
 //
 // Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-// fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+// fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+// many bytes as the server takes.
 //
 // Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
 // nothing of the request is done. Lengths of texts are counted in Unicode characters.
@@ -53,8 +54,9 @@ type TopicPoliciesServiceClient interface {
 	// Applies a masked change to one document, and answers when its place in the log is known.
 	UpdatePolicy(ctx context.Context, in *UpdatePolicyRequest, opts ...grpc.CallOption) (*UpdatePolicyResponse, error)
 	// The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-	// result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-	// not read from either.
+	// result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+	// told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+	// read from either.
 	UpdatePolicies(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UpdatePoliciesRequest, UpdatePoliciesResponse], error)
 	// Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
 	// unless an etag says otherwise.
@@ -193,7 +195,8 @@ func (c *topicPoliciesServiceClient) GetServerInfo(ctx context.Context, in *GetS
 // log order. It is the etag too. A document that is not there has a version as well.
 //
 // Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-// fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+// fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+// many bytes as the server takes.
 //
 // Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
 // nothing of the request is done. Lengths of texts are counted in Unicode characters.
@@ -204,8 +207,9 @@ type TopicPoliciesServiceServer interface {
 	// Applies a masked change to one document, and answers when its place in the log is known.
 	UpdatePolicy(context.Context, *UpdatePolicyRequest) (*UpdatePolicyResponse, error)
 	// The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-	// result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-	// not read from either.
+	// result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+	// told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+	// read from either.
 	UpdatePolicies(grpc.BidiStreamingServer[UpdatePoliciesRequest, UpdatePoliciesResponse]) error
 	// Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
 	// unless an etag says otherwise.

@@ -332,6 +332,14 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A rule needs the brokers' configuration, which this server's role may not see. UNAVAILABLE. Repeat: yes."""
     ERROR_REASON_CLUSTER_FILE_UNUSABLE: _ErrorReason.ValueType  # 129
     """The file that describes the cluster can't be used. UNAVAILABLE. Repeat: yes."""
+    ERROR_REASON_MALFORMED_MESSAGE: _ErrorReason.ValueType  # 130
+    """Messages.
+
+    The bytes of a request, or of a change of a batch, are no message of its kind, or a text in it is not UTF-8. INVALID_ARGUMENT.
+    Repeat: no.
+    """
+    ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 131
+    """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
@@ -652,4 +660,12 @@ ERROR_REASON_BROKER_FACTS_REFUSED: ErrorReason.ValueType  # 128
 """A rule needs the brokers' configuration, which this server's role may not see. UNAVAILABLE. Repeat: yes."""
 ERROR_REASON_CLUSTER_FILE_UNUSABLE: ErrorReason.ValueType  # 129
 """The file that describes the cluster can't be used. UNAVAILABLE. Repeat: yes."""
+ERROR_REASON_MALFORMED_MESSAGE: ErrorReason.ValueType  # 130
+"""Messages.
+
+The bytes of a request, or of a change of a batch, are no message of its kind, or a text in it is not UTF-8. INVALID_ARGUMENT.
+Repeat: no.
+"""
+ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 131
+"""The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -32,7 +32,8 @@ class TopicPoliciesServiceStub:
     log order. It is the etag too. A document that is not there has a version as well.
 
     Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+    many bytes as the server takes.
 
     Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
     nothing of the request is done. Lengths of texts are counted in Unicode characters.
@@ -101,7 +102,8 @@ class TopicPoliciesServiceServicer:
     log order. It is the etag too. A document that is not there has a version as well.
 
     Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+    many bytes as the server takes.
 
     Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
     nothing of the request is done. Lengths of texts are counted in Unicode characters.
@@ -119,8 +121,9 @@ class TopicPoliciesServiceServicer:
 
     def UpdatePolicies(self, request_iterator, context):
         """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-        result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-        not read from either.
+        result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+        told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+        read from either.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -239,7 +242,8 @@ class TopicPoliciesService:
     log order. It is the etag too. A document that is not there has a version as well.
 
     Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+    many bytes as the server takes.
 
     Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
     nothing of the request is done. Lengths of texts are counted in Unicode characters.

@@ -33,7 +33,8 @@ class TopicPoliciesServiceStub:
     log order. It is the etag too. A document that is not there has a version as well.
 
     Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+    many bytes as the server takes.
 
     Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
     nothing of the request is done. Lengths of texts are counted in Unicode characters.
@@ -50,8 +51,9 @@ class TopicPoliciesServiceStub:
     """Applies a masked change to one document, and answers when its place in the log is known."""
     UpdatePolicies: _grpc.StreamStreamMultiCallable[_service_pb2.UpdatePoliciesRequest, _service_pb2.UpdatePoliciesResponse]
     """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-    result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-    not read from either.
+    result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+    told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+    read from either.
     """
     DeletePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.DeletePolicyResponse]
     """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
@@ -78,7 +80,8 @@ class TopicPoliciesServiceAsyncStub(TopicPoliciesServiceStub):
     log order. It is the etag too. A document that is not there has a version as well.
 
     Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+    many bytes as the server takes.
 
     Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
     nothing of the request is done. Lengths of texts are counted in Unicode characters.
@@ -92,8 +95,9 @@ class TopicPoliciesServiceAsyncStub(TopicPoliciesServiceStub):
     """Applies a masked change to one document, and answers when its place in the log is known."""
     UpdatePolicies: _aio.StreamStreamMultiCallable[_service_pb2.UpdatePoliciesRequest, _service_pb2.UpdatePoliciesResponse]  # type: ignore[assignment]
     """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-    result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-    not read from either.
+    result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+    told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+    read from either.
     """
     DeletePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.DeletePolicyResponse]  # type: ignore[assignment]
     """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
@@ -119,7 +123,8 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
     log order. It is the etag too. A document that is not there has a version as well.
 
     Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+    many bytes as the server takes.
 
     Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
     nothing of the request is done. Lengths of texts are counted in Unicode characters.
@@ -143,8 +148,9 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_service_pb2.UpdatePoliciesResponse], _abc.AsyncIterator[_service_pb2.UpdatePoliciesResponse]]:
         """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-        result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-        not read from either.
+        result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+        told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+        read from either.
         """
 
     @_abc_1.abstractmethod

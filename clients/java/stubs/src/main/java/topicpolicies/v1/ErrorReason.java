@@ -1066,6 +1066,23 @@ public enum ErrorReason
    * <code>ERROR_REASON_CLUSTER_FILE_UNUSABLE = 129;</code>
    */
   ERROR_REASON_CLUSTER_FILE_UNUSABLE(129),
+  /**
+   * <pre>
+   * The bytes of a request, or of a change of a batch, are no message of its kind, or a text in it is not UTF-8. INVALID_ARGUMENT.
+   * Repeat: no.
+   * </pre>
+   *
+   * <code>ERROR_REASON_MALFORMED_MESSAGE = 130;</code>
+   */
+  ERROR_REASON_MALFORMED_MESSAGE(130),
+  /**
+   * <pre>
+   * The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
+   * </pre>
+   *
+   * <code>ERROR_REASON_MESSAGE_TOO_LARGE = 131;</code>
+   */
+  ERROR_REASON_MESSAGE_TOO_LARGE(131),
   UNRECOGNIZED(-1),
   ;
 
@@ -2117,6 +2134,23 @@ public enum ErrorReason
    * <code>ERROR_REASON_CLUSTER_FILE_UNUSABLE = 129;</code>
    */
   public static final int ERROR_REASON_CLUSTER_FILE_UNUSABLE_VALUE = 129;
+  /**
+   * <pre>
+   * The bytes of a request, or of a change of a batch, are no message of its kind, or a text in it is not UTF-8. INVALID_ARGUMENT.
+   * Repeat: no.
+   * </pre>
+   *
+   * <code>ERROR_REASON_MALFORMED_MESSAGE = 130;</code>
+   */
+  public static final int ERROR_REASON_MALFORMED_MESSAGE_VALUE = 130;
+  /**
+   * <pre>
+   * The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
+   * </pre>
+   *
+   * <code>ERROR_REASON_MESSAGE_TOO_LARGE = 131;</code>
+   */
+  public static final int ERROR_REASON_MESSAGE_TOO_LARGE_VALUE = 131;
 
 
   public final int getNumber() {
@@ -2273,6 +2307,8 @@ public enum ErrorReason
       case 127: return ERROR_REASON_PULSAR_TLS_UNUSABLE;
       case 128: return ERROR_REASON_BROKER_FACTS_REFUSED;
       case 129: return ERROR_REASON_CLUSTER_FILE_UNUSABLE;
+      case 130: return ERROR_REASON_MALFORMED_MESSAGE;
+      case 131: return ERROR_REASON_MESSAGE_TOO_LARGE;
       default: return null;
     }
   }

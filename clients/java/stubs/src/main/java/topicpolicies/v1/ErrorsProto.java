@@ -25,7 +25,7 @@ public final class ErrorsProto {
   static {
     java.lang.String[] descriptorData = {
       "\n\035topicpolicies/v1/errors.proto\022\020topicpo" +
-      "licies.v1*\276\"\n\013ErrorReason\022\034\n\030ERROR_REASO" +
+      "licies.v1*\210#\n\013ErrorReason\022\034\n\030ERROR_REASO" +
       "N_UNSPECIFIED\020\000\022 \n\034ERROR_REASON_INVALID_" +
       "REQUEST\020\001\022\037\n\033ERROR_REASON_INVALID_UPDATE" +
       "\020\002\022 \n\034ERROR_REASON_MORE_VIOLATIONS\020\003\022\031\n\025" +
@@ -135,10 +135,12 @@ public final class ErrorsProto {
       "ON_PULSAR_CLUSTER_UNKNOWN\020~\022$\n ERROR_REA" +
       "SON_PULSAR_TLS_UNUSABLE\020\177\022&\n!ERROR_REASO" +
       "N_BROKER_FACTS_REFUSED\020\200\001\022\'\n\"ERROR_REASO" +
-      "N_CLUSTER_FILE_UNUSABLE\020\201\001Bd\n\020topicpolic" +
-      "ies.v1B\013ErrorsProtoP\001ZAtopicpolicies.exa" +
-      "mple/clients/go/topicpolicies/v1;topicpo" +
-      "liciesv1b\006proto3"
+      "N_CLUSTER_FILE_UNUSABLE\020\201\001\022#\n\036ERROR_REAS" +
+      "ON_MALFORMED_MESSAGE\020\202\001\022#\n\036ERROR_REASON_" +
+      "MESSAGE_TOO_LARGE\020\203\001Bd\n\020topicpolicies.v1" +
+      "B\013ErrorsProtoP\001ZAtopicpolicies.example/c" +
+      "lients/go/topicpolicies/v1;topicpolicies" +
+      "v1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

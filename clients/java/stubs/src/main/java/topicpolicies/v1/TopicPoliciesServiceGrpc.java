@@ -8,7 +8,8 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
  * log order. It is the etag too. A document that is not there has a version as well.
  * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
- * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+ * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+ * many bytes as the server takes.
  * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
  * nothing of the request is done. Lengths of texts are counted in Unicode characters.
  * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
@@ -367,7 +368,8 @@ public final class TopicPoliciesServiceGrpc {
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
    * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+   * many bytes as the server takes.
    * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
    * nothing of the request is done. Lengths of texts are counted in Unicode characters.
    * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
@@ -389,8 +391,9 @@ public final class TopicPoliciesServiceGrpc {
     /**
      * <pre>
      * The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-     * result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-     * not read from either.
+     * result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+     * told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+     * read from either.
      * </pre>
      */
     default io.grpc.stub.StreamObserver<topicpolicies.v1.UpdatePoliciesRequest> updatePolicies(
@@ -477,7 +480,8 @@ public final class TopicPoliciesServiceGrpc {
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
    * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+   * many bytes as the server takes.
    * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
    * nothing of the request is done. Lengths of texts are counted in Unicode characters.
    * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
@@ -499,7 +503,8 @@ public final class TopicPoliciesServiceGrpc {
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
    * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+   * many bytes as the server takes.
    * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
    * nothing of the request is done. Lengths of texts are counted in Unicode characters.
    * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
@@ -533,8 +538,9 @@ public final class TopicPoliciesServiceGrpc {
     /**
      * <pre>
      * The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-     * result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-     * not read from either.
+     * result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+     * told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+     * read from either.
      * </pre>
      */
     public io.grpc.stub.StreamObserver<topicpolicies.v1.UpdatePoliciesRequest> updatePolicies(
@@ -629,7 +635,8 @@ public final class TopicPoliciesServiceGrpc {
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
    * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+   * many bytes as the server takes.
    * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
    * nothing of the request is done. Lengths of texts are counted in Unicode characters.
    * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
@@ -662,8 +669,9 @@ public final class TopicPoliciesServiceGrpc {
     /**
      * <pre>
      * The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-     * result, in the order in which they are settled. A change that fails concerns no other one. A caller that does not read its results is
-     * not read from either.
+     * result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
+     * told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
+     * read from either.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -754,7 +762,8 @@ public final class TopicPoliciesServiceGrpc {
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
    * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+   * many bytes as the server takes.
    * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
    * nothing of the request is done. Lengths of texts are counted in Unicode characters.
    * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
@@ -864,7 +873,8 @@ public final class TopicPoliciesServiceGrpc {
    * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
    * log order. It is the etag too. A document that is not there has a version as well.
    * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message that is too large.
+   * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
+   * many bytes as the server takes.
    * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
    * nothing of the request is done. Lengths of texts are counted in Unicode characters.
    * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told

@@ -1,0 +1,49 @@
+"""Failures that nobody foresaw, in the server's log: one entry each, and a traceback only once for each place of the code.
+
+A client that meets such a failure tries again, so a traceback each time would bury everything else.
+"""
+
+from __future__ import annotations
+
+import logging
+
+_LOG = logging.getLogger(__name__)
+_LONGEST = 300
+"""Characters of an error's own words."""
+_MOST_PLACES = 1_000
+
+_Place = tuple[str, str, int]
+
+
+class Failures:
+    """Tells of failures, and remembers which tracebacks stand in the log already."""
+
+    def __init__(self) -> None:
+        self._known: set[_Place] = set()
+
+    def tell(self, what: str, error: BaseException) -> None:
+        """Logs a failure.
+
+        Args:
+            what: what failed, as the beginning of a sentence.
+            error: why.
+        """
+        place = _place(error)
+        known = place in self._known
+        if not known:
+            if len(self._known) >= _MOST_PLACES:
+                self._known.clear()
+            self._known.add(place)
+        where = f"{place[1]}:{place[2]}"
+        again = "; its traceback stands in this log already" if known else ""
+        _LOG.error("%s failed: %s, at %s%s", what, repr(error)[:_LONGEST], where, again, exc_info=None if known else error)
+
+
+def _place(error: BaseException) -> _Place:
+    """What it is, and where it was raised."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if innermost is None:
+        return type(error).__qualname__, "?", 0
+    return type(error).__qualname__, innermost.tb_frame.f_code.co_filename, innermost.tb_lineno

@@ -1,0 +1,245 @@
+"""Bytes that are no message, messages that are too large, and failures that nobody foresaw: each gets a status with its reason."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import ErrorInfo
+
+from tests.stubs import AsyncStub
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import (
+    DESCRIPTOR,
+    GetPolicyRequest,
+    PolicyChangeRequest,
+    PolicyChangeResult,
+    UpdatePoliciesRequest,
+    UpdatePoliciesResponse,
+    UpdatePolicyRequest,
+)
+from topicpolicies_server.config import Limits
+from topicpolicies_server.rpc import servicer as servicer_module
+from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.servicer import SERVICE, Servicer
+
+from .conftest import TOPIC, Refusal
+
+PATIENCE = 20.0
+NO_UTF_8 = b"\x0a\x02\xff\xfe"
+"""A text as the first field, which GetServerInfo does not have."""
+GARBAGE = [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x05ab", NO_UTF_8, b"\x07" * 200]
+HEALTH, REFLECTION = "/grpc.health.v1.Health", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+UNARY = [
+    f"/{SERVICE}/{name}" for name in ("UpdatePolicy", "DeletePolicy", "GetPolicy", "GetEffectivePolicy", "ListHistory", "ListPolicies")
+]
+STREAMING = [f"/{SERVICE}/WatchPolicies", f"{HEALTH}/Watch"]
+INFO, UPDATES = f"/{SERVICE}/GetServerInfo", f"/{SERVICE}/UpdatePolicies"
+
+
+@pytest.fixture
+def log_path() -> None:
+    """In memory: what is tested here is above the log."""
+    return
+
+
+@pytest.fixture
+async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A connection on which bytes are sent as they are."""
+    async with grpc.aio.insecure_channel(server.address, options=[("grpc.max_send_message_length", 256 << 20)]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """The lines of the log, tracebacks included, from the level that operators see."""
+    caplog.set_level(logging.INFO)
+    return lambda: "\n".join(map(caplog.handler.format, caplog.records)).splitlines()
+
+
+async def unary(channel: Any, path: str, raw: bytes) -> Refusal:
+    """The refusal of a call that sends these bytes."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await channel.unary_unary(path)(raw, timeout=PATIENCE)
+    return Refusal(caught.value)
+
+
+async def streaming(channel: Any, path: str, raw: bytes) -> Refusal:
+    """The same of a call with a stream of answers."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        async for _ in channel.unary_stream(path)(raw, timeout=PATIENCE):
+            pass
+    return Refusal(caught.value)
+
+
+@pytest.mark.parametrize("raw", GARBAGE)
+async def test_bytes_that_are_no_message_are_a_fault_of_the_caller(
+    channel: grpc.aio.Channel, told: Callable[[], list[str]], raw: bytes
+) -> None:
+    with_fields = [*UNARY, f"{HEALTH}/Check"]
+    refusals = [await unary(channel, path, raw) for path in (with_fields if raw == NO_UTF_8 else [*with_fields, INFO])]
+    refusals += [await streaming(channel, path, raw) for path in STREAMING]
+    for refusal in refusals:
+        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
+        assert refusal.info.domain == "topicpolicies"
+    assert told() == []
+
+
+async def test_reflection_is_told_the_same(channel: grpc.aio.Channel, told: Callable[[], list[str]]) -> None:
+    call: Any = channel.stream_stream(REFLECTION)(timeout=PATIENCE)
+    await call.write(b"\xff")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        while await call.read() is not grpc.aio.EOF:
+            pass
+    refusal = Refusal(caught.value)
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
+    assert told() == []
+
+
+class Updates:
+    """An UpdatePolicies stream of bytes."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.call: Any = channel.stream_stream(UPDATES)(timeout=PATIENCE)
+        self._results: list[PolicyChangeResult] = []
+
+    async def results(self, count: int) -> list[PolicyChangeResult]:
+        """The next so many results, by their sequences."""
+        while len(self._results) < count:
+            self._results += UpdatePoliciesResponse.FromString(await self.call.read()).results
+        taken, self._results = self._results[:count], self._results[count:]
+        return sorted(taken, key=lambda result: result.sequence)
+
+
+def change(sequence: int, topic: str = TOPIC) -> PolicyChangeRequest:
+    """A change that succeeds."""
+    update = UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=sequence))
+    return PolicyChangeRequest(sequence=sequence, update=update)
+
+
+def reason(result: PolicyChangeResult) -> str:
+    """Why a change failed."""
+    refusal = grpc.StatusCode.INVALID_ARGUMENT.value[0]
+    assert result.error.code == refusal, result
+    info = ErrorInfo()
+    assert result.error.details[0].Unpack(info)
+    return str(info.reason)
+
+
+@pytest.mark.parametrize("raw", GARBAGE)
+async def test_a_stream_of_changes_goes_on_behind_bytes_that_are_no_message(
+    channel: grpc.aio.Channel, told: Callable[[], list[str]], raw: bytes
+) -> None:
+    updates = Updates(channel)
+    await updates.call.write(raw)
+    (failed,) = await updates.results(1)
+    assert (failed.sequence, reason(failed)) == (0, "MALFORMED_MESSAGE")
+    await updates.call.write(UpdatePoliciesRequest(changes=[change(7)]).SerializeToString())
+    (made,) = await updates.results(1)
+    assert (made.sequence, made.WhichOneof("result")) == (7, "updated")
+    await updates.call.done_writing()
+    assert await updates.call.read() is grpc.aio.EOF
+    assert told() == []
+
+
+async def test_of_a_batch_the_changes_that_can_be_decoded_are_made_and_the_others_are_told_by_their_sequences(
+    channel: grpc.aio.Channel, stub: AsyncStub
+) -> None:
+    updates = Updates(channel)
+    damaged = change(3, "persistent://public/default/\x01\x01").SerializeToString().replace(b"\x01\x01", b"\xff\xfe")  # no UTF-8
+    records = [change(2).SerializeToString(), damaged, change(4).SerializeToString()]
+    await updates.call.write(b"".join(b"\x0a" + bytes([len(each)]) + each for each in records))
+    first, second, third = await updates.results(3)
+    assert [result.sequence for result in (first, second, third)] == [2, 3, 4]
+    assert [result.WhichOneof("result") for result in (first, second, third)] == ["updated", "error", "updated"]
+    assert reason(second) == "MALFORMED_MESSAGE"
+    await updates.call.write(b"".join(b"\x0a" + bytes([len(each)]) + each for each in records[:1]) + b"\x0a\x7f\x08")
+    torn, made = await updates.results(2)
+    assert (torn.sequence, reason(torn), made.sequence) == (0, "MALFORMED_MESSAGE", 2), "what nobody can tell apart is one result"
+    await updates.call.done_writing()
+    assert await updates.call.read() is grpc.aio.EOF
+    assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents[0].policies.max_producer_per_topic == 2
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_message_that_is_too_large_is_refused_with_the_name_of_the_limit(
+    channel: grpc.aio.Channel, told: Callable[[], list[str]], limits: Limits, times: int
+) -> None:
+    raw = b"\x0a" * (times * limits.max_message_bytes + 1)
+    refusals = [await unary(channel, path, raw) for path in [*UNARY, INFO]]
+    refusals.append(await streaming(channel, STREAMING[0], raw))
+    call: Any = channel.stream_stream(UPDATES)(timeout=PATIENCE)
+    await call.write(raw)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call.read()
+    for refusal in [*refusals, Refusal(caught.value)]:
+        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE")
+        assert dict(refusal.info.metadata) == {"most_bytes": str(limits.max_message_bytes)}
+        assert "max_message_bytes" in refusal.message and f"{limits.max_message_bytes:,}" in refusal.message
+    assert told() == []
+
+
+async def test_a_message_as_large_as_it_may_be_is_taken(channel: grpc.aio.Channel, limits: Limits) -> None:
+    refusal = await unary(channel, UNARY[2], b"\x0a" * limits.max_message_bytes)
+    assert refusal.info.reason == "MALFORMED_MESSAGE", "it was read"
+
+
+async def test_a_message_far_beyond_the_limit_is_not_even_received(channel: grpc.aio.Channel, limits: Limits) -> None:
+    refusal = await unary(channel, UNARY[0], bytes(5 * limits.max_message_bytes))
+    assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+METHODS = {
+    "UpdatePolicy": "requests.read_update",
+    "DeletePolicy": "requests.read_delete",
+    "GetPolicy": "requests.read_get",
+    "GetEffectivePolicy": "effective.answer",
+    "ListHistory": "histories.read_question",
+    "ListPolicies": "requests.read_list",
+    "GetServerInfo": "_info",
+    "WatchPolicies": "read_watch",
+    "UpdatePolicies": "UpdateStream",
+}
+
+
+class UnforeseenError(Exception):
+    """Nobody knows this one."""
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_failure_that_nobody_foresaw_is_told_as_internal_and_logged_once(
+    server: Server, channel: grpc.aio.Channel, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> Any:
+        raise UnforeseenError(method)
+
+    owner, _, name = METHODS[method].rpartition(".")
+    if METHODS[method] == "_info":
+        monkeypatch.setattr(server._servicer, "_info", fail)
+    else:
+        monkeypatch.setattr(getattr(servicer_module, owner) if owner else servicer_module, name, fail)
+    path = f"/{SERVICE}/{method}"
+    for time in range(3):
+        caplog.clear()
+        if method == "UpdatePolicies":
+            call: Any = channel.stream_stream(path)(timeout=PATIENCE)
+            await call.write(b"")
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call.read()
+            refusal = Refusal(caught.value)
+        else:
+            refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
+        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert method in caplog.text and "UnforeseenError" in caplog.text
+        assert (caplog.records[0].exc_info is not None) == (time == 0), "the traceback stands in the log once"
+
+
+def test_every_method_is_tried(server: Server) -> None:
+    assert isinstance(server._servicer, Servicer)
+    described = DESCRIPTOR.services_by_name["TopicPoliciesService"].methods_by_name
+    assert {f"/{SERVICE}/{name}" for name in described} == {*UNARY, INFO, UPDATES, STREAMING[0]}
+    assert set(METHODS) == set(described)
