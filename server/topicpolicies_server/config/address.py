@@ -1,0 +1,63 @@
+"""Where a server listens."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+from .errors import ConfigError
+
+DEFAULT_PORT = 6680
+"""Where a server listens unless it is told otherwise; none of Pulsar's own ports."""
+DEFAULT_LISTEN = f"127.0.0.1:{DEFAULT_PORT}"
+_UNIX = "unix:"
+
+
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    """A host name or IP address, without brackets; empty for a Unix socket."""
+    port: int
+    """0 lets the system choose."""
+    path: str = ""
+    """Of a Unix socket."""
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.path or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def unspecified(self) -> bool:
+        """Whether it stands for every address of this machine, which tells nobody where that is."""
+        try:
+            return not self.path and ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"{_UNIX}{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Reads ``host:port``, ``[IPv6 address]:port`` or ``unix:/path``.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    if text.startswith(_UNIX) and len(text) > len(_UNIX):
+        return Address("", 0, text.removeprefix(_UNIX))
+    host, separator, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    valid = separator and host.strip("[]") and (bracketed or ":" not in host) and port.isascii() and port.isdigit()
+    if not valid or int(port) > 65_535 or any(character.isspace() or character == "/" for character in host):
+        raise ConfigError((f'"{text}" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path.',))
+    return Address(host[1:-1] if bracketed else host, int(port))

@@ -1,0 +1,36 @@
+"""The server's own record of every event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryConfig:
+    """The server's own record of every event that it reads."""
+
+    path: Path
+    """The SQLite file; it is created if need be. It belongs to one server."""
+    max_age_seconds: float = 366 * 86_400.0
+    """What is older is dropped."""
+    max_bytes: int = 1 << 30
+    """Bytes of the file in use; beyond them what was recorded first is dropped."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        found = []
+        if self.path.is_dir():
+            found.append(f'The history "{self.path}" is a directory: name a file in it.')
+        elif not self.path.absolute().parent.is_dir():
+            found.append(f'The directory of the history "{self.path}" does not exist: create it first.')
+        if not 60 <= self.max_age_seconds <= 100 * 366 * 86_400:
+            found.append(f"The history must keep entries for a minute at least, a hundred years at most, not {self.max_age_seconds:g} s.")
+        if not 1 << 20 <= self.max_bytes <= 1 << 44:
+            found.append(f"The history must be allowed 1 MiB at least and 16 TiB at most, not {self.max_bytes} bytes.")
+        return found
+
+
+def history_beside(log: Path) -> Path:
+    """Where a history is kept unless it is said: beside the embedded log's file."""
+    return log.with_name(f"{log.stem}.history{log.suffix}")

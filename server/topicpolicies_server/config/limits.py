@@ -1,0 +1,78 @@
+"""Every limit of a server, each with its bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _bounded(default: float, least: float, most: float) -> Any:
+    """A field with its bounds, both included. The type is the field's own."""
+    return field(default=default, metadata={"least": least, "most": most})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Every limit of a server. The names carry the units; ``bounds`` tells what each may be."""
+
+    max_message_bytes: int = _bounded(4 << 20, 64 << 10, 64 << 20)
+    """Largest request that is accepted."""
+    max_concurrent_calls: int = _bounded(10_000, 16, 1_000_000)
+    """Calls in progress, watches included; beyond them RESOURCE_EXHAUSTED."""
+    max_watches: int = _bounded(5_000, 1, 1_000_000)
+    """Open watches; beyond them RESOURCE_EXHAUSTED."""
+    max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000)
+    """Topics and namespaces that one watch may name."""
+    max_in_flight_per_stream: int = _bounded(256, 1, 65_536)
+    """Unanswered requests of one UpdatePolicies stream; no more are read until some are answered."""
+    max_in_flight_per_key: int = _bounded(64, 1, 4_096)
+    """Updates of one policy key that are computed on each other before the first has its place in the log; the others wait in line."""
+    max_waiting_per_key: int = _bounded(10_000, 1, 1_000_000)
+    """Updates of one policy key that wait in line; beyond them RESOURCE_EXHAUSTED."""
+    max_loaded_namespaces: int = _bounded(10_000, 1, 1_000_000)
+    """Namespaces in memory; beyond them RESOURCE_EXHAUSTED."""
+    max_concurrent_loads: int = _bounded(8, 1, 256)
+    """Namespaces that are read at the same time; the others wait."""
+    max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000)
+    """Changes that a watch in mode EVERY may fall behind before it is ended."""
+    max_repairs_per_second: float = _bounded(500.0, 0.1, 100_000.0)
+    """Repairs that the server publishes in a second, in all namespaces together; the others wait their turn."""
+    update_timeout_seconds: float = _bounded(10.0, 0.1, 600.0)
+    """How long an update waits for its place in the log, unless its caller's deadline is sooner."""
+    load_timeout_seconds: float = _bounded(120.0, 1.0, 3_600.0)
+    """How long the reading of a namespace may take before it counts as failed and is tried again."""
+    join_patience_seconds: float = _bounded(1.0, 0.0, 120.0)
+    """How long a namespace that was read waits, before it answers and repairs, for those who have seen more of its latest changes than the
+    log still tells. It does not wait if the log tells all of the last half minute."""
+    load_retry_seconds: float = _bounded(30.0, 0.1, 600.0)
+    """The longest pause between two tries; the first is a hundredth of it."""
+    namespace_idle_seconds: float = _bounded(600.0, 1.0, 604_800.0)
+    """After this long without watches and requests a namespace is dropped from memory."""
+    bookmark_interval_seconds: float = _bounded(10.0, 1.0, 3_600.0)
+    """Time between two bookmarks of a watch that does not ask for another."""
+    guard_refresh_seconds: float = _bounded(1.0, 0.1, 3_600.0)
+    """How often a guard looks for new namespaces, as far as ``max_guard_questions_per_second`` allows."""
+    max_guard_questions_per_second: float = _bounded(20.0, 0.1, 10_000.0)
+    """Questions of a guard to the brokers' admin API about which namespaces there are, in all tenants together."""
+    keepalive_seconds: float = _bounded(30.0, 5.0, 3_600.0)
+    """After this long without traffic a connection is probed."""
+    drain_seconds: float = _bounded(10.0, 0.0, 600.0)
+    """How long calls in progress may take to end when the server stops."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with them."""
+        found = []
+        for name, (least, most) in bounds().items():
+            value = getattr(self, name)
+            whole = Limits.__annotations__[name] == "int"
+            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+                found.append(f"{name} must be {'a whole number' if whole else 'a number'}, not {value!r}.")
+            elif not least <= value <= most:  # also refuses NaN
+                found.append(f"{name} must be from {least:,} to {most:,}, not {value!r}.")
+        return found
+
+
+def bounds() -> dict[str, tuple[float, float]]:
+    """The least and the most of every limit, both included, by its name."""
+    return {each.name: (each.metadata["least"], each.metadata["most"]) for each in dataclasses.fields(Limits)}

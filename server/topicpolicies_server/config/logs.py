@@ -1,0 +1,100 @@
+"""Where the change logs are."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from .files import unreadable
+
+_PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
+_ADMIN_SCHEMES = ("http", "https")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedLogConfig:
+    """The embedded durable log: no broker is needed."""
+
+    path: Path | None
+    """The SQLite file; it is created if need be. None keeps the log in memory: it ends with the process."""
+    cluster_file: Path | None = None
+    """What is known of the cluster (``cluster/file``); None: nothing, and only rules that need nothing are judged."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        return self._path_problems() + (unreadable("cluster", self.cluster_file) if self.cluster_file is not None else [])
+
+    def _path_problems(self) -> list[str]:
+        if self.path is None:
+            return []
+        if self.path.is_dir():
+            return [f'The embedded log "{self.path}" is a directory: name a file in it.']
+        if not self.path.absolute().parent.is_dir():
+            return [f'The directory of the embedded log "{self.path}" does not exist: create it first.']
+        return []
+
+
+class Writer(enum.Enum):
+    """Who may write Pulsar's change logs."""
+
+    SHARED = "shared"
+    """Everybody: brokers, and any number of sidecars."""
+    EXCLUSIVE = "exclusive"
+    """Of each, one sidecar at a time (PIP-68), and no broker."""
+
+
+RECALLED_ENTRIES = 5_000
+MOST_RECALLED_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulsarLogConfig:
+    """Pulsar's own change logs: ``__change_events`` of each namespace."""
+
+    service_url: str
+    """``pulsar://host:port`` or ``pulsar+ssl://host:port``; several hosts are separated by commas."""
+    admin_url: str
+    """``http://host:port`` or ``https://host:port`` of a broker's admin API."""
+    token_file: Path | None = None
+    """A file with the token to authenticate with at both; it is read again whenever a connection is made."""
+    tls_trust_certs_file: Path | None = None
+    """The authorities (PEM) that the broker's certificates are checked against; None: those of the system."""
+    writer: Writer = Writer.SHARED
+    """Who may write it."""
+    recalled_entries: int = RECALLED_ENTRIES
+    """Entries of each partition that are read as they were when a log is opened, although they are compacted: the newest ones, as long as
+    the brokers have not trimmed them. 0: none."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        found = _bad_url("The Pulsar service URL", self.service_url, _PULSAR_SCHEMES)
+        found += _bad_url("The admin URL", self.admin_url, _ADMIN_SCHEMES)
+        if self.token_file is not None:
+            found += unreadable("token", self.token_file)
+        if self.tls_trust_certs_file is not None:
+            found += unreadable("Pulsar trust certificate", self.tls_trust_certs_file)
+        if not 0 <= self.recalled_entries <= MOST_RECALLED_ENTRIES:
+            found.append(f"The recalled entries are 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: they are held in memory.")
+        return found
+
+
+LogConfig: TypeAlias = EmbeddedLogConfig | PulsarLogConfig
+
+
+def _bad_url(what: str, url: str, schemes: tuple[str, ...]) -> list[str]:
+    wanted = f"write {schemes[0]}://host:port or {schemes[1]}://host:port."
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in schemes:
+        return [f'{what} "{url}" is not valid: {wanted}']
+    for host in rest.rstrip("/").split(","):
+        try:
+            parts = urlsplit(f"//{host}")
+            if parts.hostname and parts.port is not None and not parts.path and parts.username is None:
+                continue
+        except ValueError:
+            pass
+        return [f'{what} "{url}" is not valid: {wanted}']
+    return []

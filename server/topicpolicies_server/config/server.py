@@ -1,0 +1,146 @@
+"""Everything that a server, and a guard without one, is told."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .address import DEFAULT_LISTEN, Address, parse_address
+from .errors import ConfigError
+from .files import unreadable
+from .history import HistoryConfig
+from .limits import Limits
+from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
+
+_NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsConfig:
+    """TLS of the server itself. All files are PEM."""
+
+    certificate_file: Path
+    """The server's certificate and the chain above it."""
+    key_file: Path
+    """The certificate's private key."""
+    client_ca_file: Path | None = None
+    """If given, only clients with a certificate of this authority are let in (mutual TLS)."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        named = [("certificate", self.certificate_file), ("key", self.key_file), ("client authority", self.client_ca_file)]
+        return [problem for what, path in named if path is not None for problem in unreadable(f"TLS {what}", path)]
+
+
+class LogLevel(enum.Enum):
+    """How much the server tells about itself."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """Everything that a server is told.
+
+    Raises:
+        ConfigError: something is wrong with it; the error says all of it.
+    """
+
+    log: LogConfig
+    listen: Address = field(default=parse_address(DEFAULT_LISTEN))
+    tls: TlsConfig | None = None
+    insecure_listen: bool = False
+    """Lets a server without TLS listen where other machines can reach it."""
+    advertise: str = ""
+    """Where clients reach this server, for other servers to tell them: ``host:port``; empty: where it listens."""
+    limits: Limits = field(default=Limits())
+    history: HistoryConfig | None = None
+    """None: nothing is recorded."""
+    show_secrets: bool = False
+    """Whether answers have the secrets of object storages in offload policies; else ``topicpolicies.secrets.REDACTED`` stands for them."""
+    log_level: LogLevel = LogLevel.INFO
+    missing_topics: bool = False
+    """Whether policies of topics that do not exist are taken, for topics that are still to come; else updates of them are NOT_FOUND."""
+    read_only: bool = False
+    """Nothing is written to any log: updates are refused, repairs are only counted and told of."""
+    pause_repairs: bool = False
+    """Repairs wait from the beginning, until the server is told to go on with them."""
+    guard: tuple[str, ...] = ()
+    """Patterns of namespaces that are kept loaded, and so repaired although nobody asks for them (``guard/``)."""
+    metrics_listen: Address | None = None
+    """Where metrics are shown, over HTTP; None: nowhere."""
+
+    def __post_init__(self) -> None:
+        problems = self.log.problems() + self.limits.problems() + _guard_problems(self.guard) + _metrics_problems(self.metrics_listen)
+        if self.guard and isinstance(self.log, EmbeddedLogConfig):
+            problems.append("Only namespaces of a Pulsar cluster can be guarded: nobody else writes the embedded log.")
+        elif self.guard and isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE:
+            problems.append("Namespaces are guarded beside brokers that write them: --guard goes with --writer shared.")
+        if self.tls is not None:
+            problems += self.tls.problems()
+        problems += self._advertise_problems()
+        if self.history is not None:
+            problems += self.history.problems()
+        if not (self.listen.loopback or self.tls is not None or self.insecure_listen):
+            problems.append(
+                f"{self.listen} can be reached from other machines, and whoever reaches it may change every policy:"
+                " give the server TLS, or say --insecure-listen if something in front of it protects it."
+            )
+        if problems:
+            raise ConfigError(tuple(problems))
+
+    def _advertise_problems(self) -> list[str]:
+        if self.advertise:
+            try:
+                address = parse_address(self.advertise)
+            except ConfigError as error:
+                return list(error.problems)
+            if address.path or address.port:
+                return []
+            return [f'"{self.advertise}" is no address for clients: name the port.']
+        exclusive = isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE
+        if exclusive and self.listen.unspecified:
+            return [f"Nobody can be told to go to {self.listen}: say --advertise HOST:PORT, where clients reach this server."]
+        return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardConfig:
+    """Everything that a guard without a server is told.
+
+    Raises:
+        ConfigError: something is wrong with it; the error says all of it.
+    """
+
+    log: PulsarLogConfig
+    patterns: tuple[str, ...]
+    """``tenant/namespace``, where ``*`` stands for any characters but the slash."""
+    report_only: bool = False
+    """Nothing is healed, only told of."""
+    pause_repairs: bool = False
+    """As with a server."""
+    limits: Limits = field(default=Limits())
+    log_level: LogLevel = LogLevel.INFO
+    metrics_listen: Address | None = None
+    """As with a server."""
+
+    def __post_init__(self) -> None:
+        problems = self.log.problems() + self.limits.problems() + _guard_problems(self.patterns) + _metrics_problems(self.metrics_listen)
+        if not self.patterns:
+            problems.append("Say which namespaces are to be guarded: tenant/namespace, with * for any characters.")
+        if problems:
+            raise ConfigError(tuple(problems))
+
+
+def _guard_problems(patterns: tuple[str, ...]) -> list[str]:
+    wrong = [text for text in patterns if not _NAMESPACE_PATTERN.fullmatch(text)]
+    return [f'"{text}" is not a pattern of namespaces: write tenant/namespace, with * for any characters.' for text in wrong]
+
+
+def _metrics_problems(address: Address | None) -> list[str]:
+    return ["Metrics are shown over TCP only: write host:port."] if address is not None and address.path else []
