@@ -134,7 +134,7 @@ def verify(*arguments: str) -> int:
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Brokers, servers and Spark
     # run beside them: with more processes than processors, tests meet a machine on which nothing has its time.
     processes = min(os.cpu_count() or 1, 4)
-    status = run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", *arguments)
+    status = run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
     if failed:
         raise Failure(f"Not in order: {', '.join(failed)} (see above).")
     return status
