@@ -73,13 +73,13 @@ def check(arguments: list[str]) -> int:
 
 
 def lint(_: list[str]) -> int:
-    """Lint, types, definitions and what they generate in all languages; no tests."""
+    """Lint, types, definitions and the committed code that they generate; no tests."""
     install("dev")
     return 1 if inspect() else 0
 
 
 def generate(arguments: list[str]) -> int:
-    """Generate the code of the Protobuf definitions in all languages; with --baseline, take them as the release to be compatible with."""
+    """Generate the committed code of the Protobuf definitions; with --baseline, take them as the release to be compatible with."""
     install("dev")
     if arguments == ["--baseline"]:
         return run(PYTHON, "proto/buf.py", "baseline")

@@ -29,7 +29,7 @@ FILE = tools.ROOT / "coordinates.toml"
 _BASELINE = "proto/baseline.binpb"
 _SKIPPED = {".git", ".venv", ".cache", "node_modules", "target", "dist", "build", "__pycache__"}
 _SKIPPED_SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi", ".pb.go", "_pb.ts")
-"""Generated code, but for Java's, whose files have to be moved."""
+"""Generated code."""
 _OWN = {FILE.name, "test_coordinates.py"}
 """Files that have names of their own: what is wanted, and the test of this."""
 _FORMS = {

@@ -1,8 +1,8 @@
-"""Generates the code of the Protobuf definitions in all languages and the API reference, and compares them with what is committed.
+"""Generates the committed code of the Protobuf definitions and the API reference, and compares them with what is committed.
 
 ``python proto/generate.py`` writes it, ``--check`` writes nothing and fails if anything would change. The generators come from lock files
 or are pinned, so that everybody generates the same. One module per language beside this one; Python's is here, by grpcio-tools and
-mypy-protobuf. Not generated, and left alone: ``__init__.py``.
+mypy-protobuf. Not generated, and left alone: ``__init__.py``. Java's code is not committed: Java's build makes it (``clients/java/stubs``).
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import NamedTuple
 if not __package__:  # run as a script
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from proto import generate_go, generate_java, generate_reference, generate_typescript, tools
+from proto import generate_go, generate_reference, generate_typescript, tools
 from proto.tools import ToolMissingError
 
 _PROTO = Path(__file__).resolve().parent
@@ -86,7 +86,6 @@ def _lines(path: Path) -> list[str]:
 LANGUAGES = (
     Language("Python", _PYTHON, _PATTERN, generate),
     Language("Go", generate_go.OUT, generate_go.PATTERN, generate_go.generate),
-    Language("Java", generate_java.OUT, generate_java.PATTERN, generate_java.generate),
     Language("TypeScript", generate_typescript.OUT, generate_typescript.PATTERN, generate_typescript.generate),
 )
 REFERENCE = Language("API reference", generate_reference.OUT, generate_reference.PATTERN, generate_reference.generate)

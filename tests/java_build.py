@@ -17,6 +17,10 @@ from tests.broker.jars import ONLY_CENTRAL, BrokerUnavailableError, cache, java
 _ROOT = Path(__file__).resolve().parents[1]
 SOURCES = _ROOT / "clients" / "java"
 """The root of the Java packages."""
+_DEFINITIONS = _ROOT / "proto" / "topicpolicies"
+"""What the build makes the stubs of."""
+_STAMP = SOURCES / "target" / "built"
+"""Has the state of the sources of which everything in the output directories was built."""
 _UNRESOLVED = re.compile(r"Could not (?:resolve|find artifact|transfer)|could not be resolved|Non-resolvable")
 
 
@@ -44,26 +48,34 @@ def example_jar() -> Path:
     return _built("example")
 
 
-def maven(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
-    """Runs Maven on the Java packages, alone; what it said.
+def maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, str] | None = None) -> str:
+    """Runs Maven on Java packages, alone; what it said. What was built of other sources than today's is removed before.
 
     First with the settings of this machine, which may name a mirror; if something can't be resolved so, with every repository but Central
     closed.
+
+    Args:
+        arguments: Maven's.
+        sources: the directory of the parent's ``pom.xml``.
+        environment: what is added to this process's.
 
     Raises:
         BrokerUnavailableError: Java or Maven is missing.
         BuildError: it failed.
     """
     with _alone():
-        return _maven(*arguments, environment=environment)
+        if sources == SOURCES and not _current():
+            _STAMP.unlink(missing_ok=True)
+            arguments = ("clean", *arguments)
+        return _maven(*arguments, sources=sources, environment=environment)
 
 
-def _maven(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
+def _maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, str] | None = None) -> str:
     java()
     program = shutil.which("mvn")
     if program is None:
         raise BrokerUnavailableError("Maven (mvn) is missing: it builds the Java packages.")
-    command = [program, "--batch-mode", "--no-transfer-progress", "--strict-checksums", f"--file={SOURCES}", *arguments]
+    command = [program, "--batch-mode", "--no-transfer-progress", "--strict-checksums", f"--file={sources}", *arguments]
     done = _run(command, environment)
     if done.returncode and _UNRESOLVED.search(done.stdout):
         empty = _home() / "empty"
@@ -84,23 +96,27 @@ def _run(command: list[str], environment: Mapping[str, str] | None) -> subproces
 
 
 def _built(module: str) -> Path:
-    stamp = SOURCES / "target" / "built"
     jar = SOURCES / module / "target" / f"topicpolicies-{module}-0.1.0.jar"
     with _alone():
-        wanted = _fingerprint()
-        if not (jar.is_file() and stamp.is_file() and stamp.read_text() == wanted):
-            stamp.unlink(missing_ok=True)
+        if not (jar.is_file() and _current()):
+            wanted = _fingerprint()
+            _STAMP.unlink(missing_ok=True)
             _maven("--quiet", "-DskipTests", "clean", "package")
-            stamp.parent.mkdir(exist_ok=True)
-            stamp.write_text(wanted)
+            _STAMP.parent.mkdir(exist_ok=True)
+            _STAMP.write_text(wanted)
     return jar
+
+
+def _current() -> bool:
+    return _STAMP.is_file() and _STAMP.read_text() == _fingerprint()
 
 
 def _fingerprint() -> str:
     digest = hashlib.sha256()
-    for path in sorted(SOURCES.rglob("*")):
-        if path.is_file() and "target" not in path.relative_to(SOURCES).parts:
-            digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes())
+    for root in (SOURCES, _DEFINITIONS):
+        for path in sorted(root.rglob("*")):
+            if path.is_file() and "target" not in path.relative_to(root).parts:
+                digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 

@@ -118,6 +118,7 @@ def _traces(root: Path, names: dict[str, str]) -> list[str]:
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("generators")
 def test_other_names_leave_no_trace_of_the_old_ones_and_can_be_taken_back(copy: Path, names: dict[str, str]) -> None:
+    (_ROOT / ".cache").mkdir(exist_ok=True)  # a checkout that has generated nothing yet has none
     (copy / ".cache").symlink_to(_ROOT / ".cache")
     (copy / "clients" / "typescript" / "node_modules").symlink_to(tools.node_modules())
     before = _contents(copy)
@@ -126,7 +127,7 @@ def test_other_names_leave_no_trace_of_the_old_ones_and_can_be_taken_back(copy: 
     given = _give(copy, _OTHERS)
     assert given.returncode == 0, given.stdout + given.stderr
     assert _traces(copy, names) == []
-    moved = [path for path in _contents(copy) if path.endswith(".java") and "/src/" in path and "/v1/" not in path]
+    moved = [path for path in _contents(copy) if path.endswith(".java") and "/src/" in path]
     assert len(moved) > 30
     assert [path for path in moved if "/java/test/first/policies/" not in path] == []
     assert [path for path in copy.rglob("java/topicpolicies") if path.is_dir()] == []
