@@ -199,3 +199,145 @@ def test_a_partition_that_is_read_ahead_of_the_others_takes_nothing_from_them() 
     view.take(Placed(0, "0002", Event(A, Action.UPDATE, size), 2))  # computed from the first
     head = view.head(A)
     assert head is not None and head.document == {**rate, **size}
+
+
+def superseded(view: View, key: PolicyKey) -> int:
+    """How many superseded events of a key are kept."""
+    state = view.state(key)
+    assert state is not None
+    return len(state.older or ())
+
+
+def at(placed: Placed, published_at: int) -> Placed:
+    return placed._replace(published_at=published_at)
+
+
+def test_one_event_with_a_time_of_the_future_keeps_no_other_key_from_becoming_idle() -> None:
+    view = View(FoldContext(window_ms=1_000))
+    view.take(at(update(C, 1, 1), 1_000_000_000))
+    for row in range(2, 50):
+        view.take(at(update(A, row, row), row))
+    assert superseded(view, A) == 48
+    for row in range(50, 54):
+        view.take(at(update(B, row, row), 3_000 + row))
+    assert superseded(view, A) == 0
+    view.take(at(update(C, 54, 2), 1_000_000_001))
+    assert superseded(view, C) == 2, "its own time has not come"
+
+
+def test_one_event_with_a_time_of_the_future_takes_nothing_early_that_brokers_compute_from() -> None:
+    view = View(FoldContext(window_ms=1_000))
+    rate, size = {**document(1), "rate": b"r"}, {**document(1), "size": b"s"}
+    for row, written in enumerate((document(1), rate)):
+        view.take(Placed(0, f"{row:04d}", Event(A, Action.UPDATE, written), row))
+    view.take(at(update(B, 2, 1), 1_000_000_000))
+    view.take(Placed(0, "0003", Event(A, Action.UPDATE, size), 3))  # computed from the first
+    head = view.head(A)
+    assert head is not None and head.document == {**rate, **size}
+
+
+# Deleted keys
+
+
+def topic(number: int) -> PolicyKey:
+    return PolicyKey(f"persistent://acme/orders/{number:06d}", Scope.LOCAL)
+
+
+class Row:
+    """Writes a log of one partition: a second passes with each event."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.number = 0
+
+    def create(self, key: PolicyKey) -> str:
+        self.number += 1
+        placed = update(key, self.number, 1)
+        self.view.take(at(placed._replace(position=f"{self.number:09d}"), self.number * 1_000))
+        return f"{self.number:09d}"
+
+    def delete(self, key: PolicyKey) -> str:
+        """Returns where it was deleted; its tombstone follows."""
+        for event in (Event(key, Action.UPDATE, {}, Stamp(f"d{self.number}", StampKind.DELETE)), None):
+            self.number += 1
+            written = event or self.view.restatement(key, f"t{self.number}")
+            assert written is not None
+            self.view.take(Placed(0, f"{self.number:09d}", written, self.number * 1_000))
+        return f"{self.number - 1:09d}"
+
+
+def test_deleted_keys_are_forgotten_the_longest_deleted_first_and_documents_are_not() -> None:
+    view = View(FoldContext(), absences=10)
+    row = Row(view)
+    row.create(A)
+    for number in range(500):
+        row.create(topic(number))
+        row.delete(topic(number))
+    idle_after = 3 * 30 // 3  # seconds, and three events each
+    assert len(list(view.states())) <= 1 + 10 + idle_after + 2
+    assert len(view) == len(list(view.heads()))
+    assert view.head(topic(0)) is None and view.version(topic(0)) == ABSENT and view.state(topic(0)) is None
+    assert view.head(topic(499)) is not None
+    assert view.page(frozenset(Scope), None, 10) == ([view.head(A)], False)
+
+
+def test_as_many_deleted_keys_are_kept_as_is_said_and_none_that_is_not_idle_is_forgotten() -> None:
+    view = View(FoldContext(), absences=1)
+    row = Row(view)
+    deleted = [topic(number) for number in range(20)]
+    for key in deleted:
+        row.create(key)
+        row.delete(key)
+    assert [key for key in deleted if view.head(key) is None] == [], "events may still come that were computed from what was there"
+    for _ in range(200):
+        row.create(A)
+    assert [key for key, _ in view.states()] == [deleted[-1], A]
+
+
+def test_a_key_that_is_created_again_after_it_was_forgotten_is_one_that_the_log_had_not_known() -> None:
+    view = View(FoldContext(), absences=0)
+    row = Row(view)
+    row.create(B)
+    row.delete(B)
+    for _ in range(200):
+        row.create(A)
+    assert view.head(B) is None
+    created = row.create(B)
+    head = view.head(B)
+    assert head is not None and (head.version, head.previous) == (created, ABSENT)
+
+
+def test_a_deletion_that_one_view_has_forgotten_is_no_news_in_the_next() -> None:
+    older, newer = View(FoldContext(), absences=0), View(FoldContext(joining=True), ("",))
+    first, second = Row(older), Row(newer)
+    for row in (first, second):
+        row.create(B)
+        row.delete(B)
+        for _ in range(200):
+            row.create(A)
+    assert older.head(B) is None
+    assert newer.succeed(older, (f"{second.number:09d}",)) == []
+    assert newer.forgotten == older.forgotten
+
+
+class Counted(PolicyKey):
+    """A key that counts how often it is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: object) -> bool:
+        Counted.compared += 1
+        return tuple.__lt__(self, other)  # type: ignore[operator]
+
+
+def test_a_new_key_is_put_into_the_order_without_sorting_it_anew() -> None:
+    view = View(FoldContext(sole_writer=True), ("",))
+    for number in range(0, 20_000, 2):
+        view.take(update(Counted(*topic(number)), number + 1, 1))
+    view.page(frozenset(Scope), None, 10)
+    Counted.compared = 0
+    for number in range(1, 101, 2):
+        view.take(update(Counted(*topic(number)), 30_000 + number, 1))
+        page, _ = view.page(frozenset({Scope.LOCAL}), topic(number - 1), 1)
+        assert [head.key for head in page] == [topic(number)]
+    assert Counted.compared < 50 * 4 * 16, "a few binary searches each"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Iterable, Iterator
 
 import pytest
 
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.events import ABSENT, Placed
-from topicpolicies_server.core.reading import watch as watch_module
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed
+from topicpolicies_server.core.reading import ring as ring_module
+from topicpolicies_server.core.reading.ring import Ring
 from topicpolicies_server.core.reading.view import Change, View
-from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.watcher import Latest
 
 from .test_view import GLOBAL_A, A, B, C, deletion, update
 
@@ -188,14 +189,15 @@ def test_a_watcher_is_woken_once_until_it_takes(bench: Bench) -> None:
     assert bench.wakings == [watcher, watcher]
 
 
-def test_a_stuck_watcher_costs_nothing_and_delays_nobody() -> None:
+def test_a_stuck_watcher_costs_its_keys_and_delays_nobody() -> None:
     bench = Bench(ring=4)
     stuck, lively = bench.watch(), bench.watch(mode=Mode.EVERY)
     drained(lively)
     for _ in range(100):
         bench.change(A, B)
         assert len(drained(lively).changes) == 2
-    assert len(stuck._batch) == 0
+    assert isinstance(stuck, Latest)
+    assert len(stuck._first) == 0 and len(stuck._dirty) == 2
     assert versions(drained(stuck).changes) == [("a", "0199"), ("b", "0200")]
 
 
@@ -299,7 +301,7 @@ def test_a_token_of_a_faster_sidecar_is_waited_for_and_nothing_before_it_is_told
 
 
 def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch_module, "RING_BYTES", 2_500)
+    monkeypatch.setattr(ring_module, "RING_BYTES", 2_500)
     bench = Bench(ring=100)
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
@@ -349,31 +351,139 @@ def test_a_new_view_never_makes_old_tokens_valid_again_however_many_changes_it_b
         bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0003",)))
 
 
-class Counting(deque[Change]):
+class Counting(Ring):
     """A ring that counts what is looked at."""
 
     looked_at = 0
 
     def __iter__(self) -> Iterator[Change]:
-        return self._counted(super().__iter__())
-
-    def __reversed__(self) -> Iterator[Change]:
-        return self._counted(super().__reversed__())
-
-    def _counted(self, changes: Iterator[Change]) -> Iterator[Change]:
-        for change in changes:
+        for change in super().__iter__():
             self.looked_at += 1
             yield change
 
 
-def test_a_watcher_of_every_change_looks_at_what_is_new_and_not_at_the_whole_ring() -> None:
-    bench = Bench(ring=1_000)
+def test_a_watcher_of_every_change_has_what_it_is_owed_and_looks_at_no_ring() -> None:
+    bench = Bench()
+    ring = bench.hub.ring = Counting(1_000, ("",))
     watcher = bench.watch(mode=Mode.EVERY)
     for _ in range(400):
         bench.change(A, B)
     drained(watcher)
-    ring = bench.hub._ring = Counting(bench.hub._ring, maxlen=1_000)
-    ring.looked_at = 0
     bench.change(A, B, C)
     assert [topic for topic, _ in versions(drained(watcher).changes)] == ["a", "b", "c"]
-    assert ring.looked_at == 3
+    assert ring.looked_at == 0
+
+
+class Looked(View):
+    """A view that counts what is looked up."""
+
+    looked_up = 0
+
+    def head(self, key: PolicyKey) -> Change | None:
+        Looked.looked_up += 1
+        return super().head(key)
+
+    def newest_first(self) -> Iterator[Change]:
+        for change in super().newest_first():
+            Looked.looked_up += 1
+            yield change
+
+
+def test_a_watcher_of_many_topics_looks_at_what_has_changed_and_at_no_other() -> None:
+    bench = Bench()
+    bench.view = bench.hub.view = Looked(bench.context)
+    topics = frozenset(f"persistent://acme/orders/{number}" for number in range(1_000)) | {A.topic}
+    watcher = bench.watch(Selection(topics, frozenset({Scope.LOCAL})))
+    drained(watcher)
+    Looked.looked_up = 0
+    bench.change(A)
+    assert versions(drained(watcher).changes) == [("a", "0001")]
+    assert Looked.looked_up == 0
+
+
+def test_whoever_resumes_the_newest_looks_at_what_is_new_and_not_at_all_heads() -> None:
+    bench = Bench()
+    for number in range(500):
+        bench.change(PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL))
+    bench.view = newer = Looked(bench.context)
+    newer.supersede(bench.view)
+    for row in range(1, 500):
+        newer.take(update(PolicyKey(f"persistent://acme/orders/{row}", Scope.LOCAL), row, 1))
+    bench.hub.succeed(newer, Token(LOG, ("0499",)), ())
+    bench.positions = ["0499"]
+    token = bench.hub.token
+    bench.rows = itertools.count(500)
+    bench.change(A, B)
+    Looked.looked_up = 0
+    assert versions(drained(bench.watch(token=token)).changes) == [("a", "0500"), ("b", "0501")]
+    assert Looked.looked_up <= 3
+    assert versions(drained(bench.watch(token=Token(LOG, ("0500",)))).changes) == [("b", "0501")]
+
+
+def test_whoever_resumes_from_before_a_deletion_that_is_forgotten_begins_anew() -> None:
+    bench = Bench()
+    bench.view = bench.hub.view = View(FoldContext(), absences=0)
+    bench.change(A)
+    before = bench.hub.token
+    row = next(bench.rows)
+    bench.take(Placed(0, f"{row:04d}", Event(A, Action.DELETE, None), row))
+    behind = bench.hub.token
+    for _ in range(3):
+        row = next(bench.rows)
+        bench.take(update(B, row, row)._replace(published_at=row + 1_000_000))
+    assert bench.view.head(A) is None
+    with pytest.raises(OutOfRange):
+        bench.watch(token=before)
+    assert versions(drained(bench.watch(token=behind)).changes) == [("b", f"{row:04d}")]
+
+
+def test_a_deletion_is_told_to_whoever_is_owed_it_although_it_is_forgotten() -> None:
+    bench = Bench()
+    bench.view = bench.hub.view = View(FoldContext(), absences=0)
+    bench.change(A)
+    watcher = bench.watch()
+    drained(watcher)
+    row = next(bench.rows)
+    bench.take(Placed(0, f"{row:04d}", Event(A, Action.DELETE, None), row))
+    for _ in range(3):
+        row = next(bench.rows)
+        bench.take(update(B, row, row)._replace(published_at=row + 1_000_000))
+    assert bench.view.head(A) is None
+    assert [(change.key, change.document is None) for change in drained(watcher).changes] == [(A, True), (B, False)]
+
+
+# The log has another number of partitions
+
+
+@pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
+def test_of_a_log_that_has_more_partitions_now_watchers_go_on(mode: Mode) -> None:
+    bench = Bench(partitions=1)
+    bench.change(A)
+    watcher = bench.watch(mode=mode)
+    drained(watcher)
+    newer = View(bench.context)
+    newer.take(update(A, 1, 1))
+    newer.take(update(B, 5, 1, partition=1))
+    bench.hub.succeed(newer, Token(LOG, ("0001", "0005")), newer.succeed(bench.view, ("0001", "0005")))
+    if mode is Mode.LATEST:
+        assert versions(drained(watcher).changes) == [("b", "0005")]
+        assert watcher.token == Token(LOG, ("0001", "0005"))
+    else:
+        with pytest.raises(Lagged):
+            watcher.take(1)
+        assert watcher.token == Token(LOG, ("0001", ""))
+        with pytest.raises(OutOfRange):
+            bench.watch(mode=mode, token=watcher.token)
+
+
+def test_of_a_log_that_has_fewer_partitions_now_watchers_begin_anew() -> None:
+    bench = Bench(partitions=2)
+    bench.change(A)
+    watcher = bench.watch()
+    drained(watcher)
+    newer = View(bench.context)
+    newer.take(update(A, 1, 1))
+    bench.hub.succeed(newer, Token(LOG, ("0001",)), newer.succeed(bench.view, ("0001",)))
+    bench.hub.publish(newer.take(update(B, 2, 1))[1] or pytest.fail("no change"))
+    with pytest.raises(Replaced):
+        watcher.take(1)

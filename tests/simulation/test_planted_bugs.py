@@ -23,7 +23,7 @@ from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
-from topicpolicies_server.core.reading import readback, view, watch
+from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.view import Change
 from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
 from topicpolicies_server.namespaces.ends import Ends
@@ -234,7 +234,7 @@ def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
 
 def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
     """Who resumes gets all that is known, whatever his token says."""
-    patch.setattr(watch, "_after", lambda change, token: True)
+    patch.setattr(Token, "is_before", lambda self, change: True)
 
 
 def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,6 @@ def deaf_watchers(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(WatchHub, "publish", plant_publish)
     patch.setattr(WatchHub, "moved", plant_moved)
-    patch.setattr(Watcher, "_newer", lambda self: [])
 
 
 def answers_while_loading(patch: pytest.MonkeyPatch) -> None:

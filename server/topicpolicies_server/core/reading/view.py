@@ -1,16 +1,28 @@
 """The view: the heads of one namespace, built from the events of its log in order, and from nothing else.
 
-Heads are kept in the order of their last change. That order is all that watchers need: whoever remembers the number of
-the last change it has seen finds what is new at the end (``core/reading/watch``).
+There is one cell for each key (``heads``), and the cells stand in the order of their last change. What a key costs does not depend on how
+many others there are:
+
+===============================  ====================================  ===============================================================
+order of the cells               what it is for                        what lets go of them
+===============================  ====================================  ===============================================================
+by last change                   snapshots; what is new since a place  nothing
+by last event, per partition     trimming what only matters for a      so many windows W without an event (``lately``)
+                                 while after an event
+absent ones, by last change      forgetting                            a document; more than ``ABSENCES`` of them
+with a document, by their names  pages                                 its deletion
+===============================  ====================================  ===============================================================
+
+**Deleted keys are forgotten**: the longest deleted first, and none that an event may still come for. A key that was forgotten is one of
+which the log knows no event, as after a start behind a compaction, which forgets it too. Up to where that happened in each partition is
+known (``forgotten``), so that nobody goes on from an older place and misses a deletion.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple
+import heapq
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, settle
 from ..fold.recent import RecentRequests
@@ -18,79 +30,55 @@ from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
+from .heads import Before, Cell, Change
+from .lately import Lately
+from .order import Order
 
+__all__ = ["ABSENCES", "Before", "Change", "View", "wire"]
 
-class Before(NamedTuple):
-    """What was there before a change."""
-
-    document: Settings | None
-    """None: there was none."""
-
-
-class Change:
-    """A head, and the event that made it. Immutable but for the cached bytes."""
-
-    __slots__ = ("before", "document", "encoded", "key", "number", "placed", "previous", "version", "with_before")
-
-    def __init__(
-        self,
-        key: PolicyKey,
-        document: Settings | None,
-        version: Position,
-        previous: Position,
-        placed: Placed | None,
-        number: int,
-    ) -> None:
-        self.key = key
-        self.document = document
-        self.version = version
-        self.previous = previous
-        """The version before; "" for what was loaded."""
-        self.placed = placed
-        """The event that made it; None for an absence that no event tells of."""
-        self.number = number
-        """Counts the changes of this view; 0 for what is not a change."""
-        self.before: Before | None = None
-        """The document before, as long as somebody may want it; None: it is not known (any more)."""
-        self.encoded: bytes | None = None
-        """What watchers are told, made once for all of them."""
-        self.with_before: bytes | None = None
-        """The same with the document before."""
-
-    @property
-    def event(self) -> Event | None:
-        """The event that made it."""
-        return self.placed.event if self.placed is not None else None
-
-    def forget_before(self) -> None:
-        """Lets go of the document before: heads stay for long."""
-        self.before = self.with_before = None
+ABSENCES = 10_000
+"""Keys without a document that are kept, unless told otherwise; more only while events may still come for them."""
+_FORGET_AT_A_TIME = 2
 
 
 class View:
     """The heads of one namespace."""
 
-    __slots__ = ("_complete", "_context", "_heads", "_number", "_order", "_states", "_touched", "recent")
+    __slots__ = (
+        "_absences",
+        "_absent",
+        "_cells",
+        "_complete",
+        "_context",
+        "_forgotten",
+        "_heads",
+        "_lately",
+        "_number",
+        "_orders",
+        "recent",
+    )
 
-    def __init__(self, context: FoldContext, complete: Sequence[Position | None] = ()) -> None:
+    def __init__(self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None) -> None:
         """An empty view.
 
         Args:
             context: what the fold must know besides the log.
             complete: behind which position of each partition nothing was compacted away; None is not known.
+            absences: keys without a document that are kept; None: ``ABSENCES``.
         """
         self._context = context
         self._complete = complete
+        self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
-        self._states: dict[PolicyKey, KeyState] = {}
-        self._touched: defaultdict[int, dict[PolicyKey, int]] = defaultdict(dict)
-        """By partition, as each is read at its own pace: when the last event of a key was published, for those that have not been idle for
-        long; the longest idle first."""
-        self._heads: dict[PolicyKey, Change] = {}
+        self._cells: OrderedDict[PolicyKey, Cell] = OrderedDict()
+        self._heads = 0
+        """How many of them have one."""
         self._number = 0
-        self._order: list[PolicyKey] | None = None
-        """The keys in order, as of the last page; keys are only ever added."""
+        self._lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(context.window_ms))
+        self._absent: OrderedDict[Cell, None] = OrderedDict()
+        self._forgotten: dict[int, Position] = {}
+        self._orders = {scope: Order() for scope in Scope}
 
     @property
     def number(self) -> int:
@@ -102,33 +90,40 @@ class View:
         """The facts that the fold needs besides state and event."""
         return self._context
 
+    @property
+    def forgotten(self) -> Mapping[int, Position]:
+        """Up to where deletions were forgotten, by partition; nothing where none was."""
+        return self._forgotten
+
     def state(self, key: PolicyKey) -> KeyState | None:
         """The fold's state of a key; None if the log knows no event of it. Only ``take`` changes it."""
-        return self._states.get(key)
+        cell = self._cells.get(key)
+        return cell.state if cell is not None else None
 
     def head(self, key: PolicyKey) -> Change | None:
         """The head of a key; None if the log knows no event of it."""
-        return self._heads.get(key)
+        cell = self._cells.get(key)
+        return cell.head if cell is not None else None
 
     def version(self, key: PolicyKey) -> Position:
         """The version of a key's document, also of an absent one."""
-        head = self._heads.get(key)
+        head = self.head(key)
         return head.version if head is not None else ABSENT
 
-    def heads(self) -> Iterable[Change]:
+    def heads(self) -> Iterator[Change]:
         """All heads, the oldest change first; absent documents among them."""
-        return self._heads.values()
+        return (cell.head for cell in self._cells.values() if cell.head is not None)
 
     def newest_first(self) -> Iterator[Change]:
         """All heads, the newest change first."""
-        return reversed(self._heads.values())
+        return (cell.head for cell in reversed(self._cells.values()) if cell.head is not None)
 
     def __len__(self) -> int:
-        return len(self._heads)
+        return self._heads
 
     def states(self) -> Iterable[tuple[PolicyKey, KeyState]]:
         """The fold's state of every key. Only ``take`` changes them."""
-        return self._states.items()
+        return ((key, cell.state) for key, cell in self._cells.items())
 
     def page(
         self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None
@@ -137,22 +132,21 @@ class View:
 
         It ends with the document that makes it ``most_bytes`` large.
         """
-        if self._order is None or len(self._order) != len(self._heads):
-            self._order = sorted(self._heads)
         page: list[Change] = []
         size = 0
-        for key in islice(self._order, bisect_right(self._order, after) if after is not None else 0, None):
-            head = self._heads[key]
-            if head.document is not None and key.scope in scopes:
-                if len(page) == most or (most_bytes is not None and size >= most_bytes):
-                    return page, True
-                page.append(head)
-                size += documents.size(head.document)
+        orders = [self._orders[scope].after(after) for scope in scopes]
+        for key in orders[0] if len(orders) == 1 else heapq.merge(*orders):
+            if len(page) == most or (most_bytes is not None and size >= most_bytes):
+                return page, True
+            head = self._cells[key].head
+            assert head is not None, "it has a document"
+            page.append(head)
+            size += documents.size(head.document or {})
         return page, False
 
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """The repair or tombstone that is due for a key; None if its raw document is as it should be."""
-        state = self._states.get(key)
+        state = self.state(key)
         return restatement(key, state, event_id) if state is not None and repair_due(state) else None
 
     def take(self, placed: Placed) -> tuple[Folded | None, Change | None]:
@@ -160,10 +154,10 @@ class View:
         event = placed.event
         if event is None:
             return None, None
-        key = event.key
-        state = self._states.get(key)
-        if state is None:
-            state = self._states[key] = KeyState()
+        cell = self._cells.get(event.key)
+        if cell is None:
+            cell = self._new_cell(event.key, placed.partition, KeyState())
+        state = cell.state
         context = self._context
         if self._complete and (complete := self._complete[placed.partition]) is not None and placed.position > complete:
             if complete == "":  # nothing was ever compacted away
@@ -171,24 +165,15 @@ class View:
             elif context.joining:  # what it was computed from was not compacted away: if it is not here, it never was
                 context = context._replace(joining=False)
         folded = fold(state, placed, context)
-        touched = self._touched[placed.partition]
-        touched.pop(key, None)  # so that it moves to the end
-        touched[key] = placed.published_at
-        self._trim(touched, placed.published_at - 3 * context.window_ms)
-        if not folded.changed:
-            return folded, None
-        if event.stamp is not None:
-            self.recent.note(key, event.stamp, folded, state)
-        return folded, self._put(key, state.document, folded.version, folded.previous, placed)
-
-    def _trim(self, touched: dict[PolicyKey, int], before: int) -> None:
-        """Drops what only matters for a while after an event from keys that had none since: two at a time, so that nobody waits."""
-        for _ in range(2):
-            key = next(iter(touched))
-            if touched[key] >= before:
-                return
-            del touched[key]
-            self._states[key].trim(before + 3 * self._context.window_ms, self._context.window_ms)
+        self._lately[placed.partition].touch(cell, placed.published_at)
+        change = None
+        if folded.changed:
+            if event.stamp is not None:
+                self.recent.note(event.key, event.stamp, folded, state)
+            change = self._put(cell, state.document, folded.version, folded.previous, placed)
+        if len(self._absent) > self._absences:
+            self._forget()
+        return folded, change
 
     def settle(self, now: int) -> int | None:
         """Looks for keys of which something may be missing that brokers still compute from (``core/fold/joining``).
@@ -200,7 +185,8 @@ class View:
             When there are none any more, by the same clock, if nothing else comes; None: there are none.
         """
         window = self._context.window_ms
-        unsettled = [state.joined for state in self._states.values() if state.joined is not None and not settle(state, now, window)]
+        states = (cell.state for cell in self._cells.values())
+        unsettled = [state.joined for state in states if state.joined is not None and not settle(state, now, window)]
         return max((joined.first_at + window for joined in unsettled), default=None)
 
     def loaded(self) -> None:
@@ -216,22 +202,26 @@ class View:
         Returns:
             What changed in between, in this view's order.
         """
-        fresh = [change for key, change in self._heads.items() if older.version(key) != change.version]
-        kept: dict[PolicyKey, Change] = {}
-        vanished: list[Change] = []
-        for change in older.heads():
-            mine = self._heads.get(change.key)
-            if mine is None and change.document is not None:
-                vanished.append(change)
-            elif mine is None or mine.version == change.version:
-                kept[change.key] = change
-        self._heads = kept
+        fresh = [(cell, head) for cell, head in self._known() if older.version(cell.key) != head.version]
+        vanished: list[tuple[Cell, Change]] = []
         self._number = older.number
-        changes = [self._put(change.key, None, _absence(change, positions), change.version, None) for change in vanished]
-        changes += [self._put(change.key, change.document, change.version, older.version(change.key), change.placed) for change in fresh]
-        for key, change in self._heads.items():
-            if key not in self._states:
-                self._states[key] = absent_since(change.version)
+        self._forgotten = dict(older.forgotten)
+        for theirs, head in older._known():
+            there = head.document is not None
+            cell = self._cells.get(theirs.key)
+            if cell is None:
+                version = _absence(theirs, head, positions) if there else head.version
+                cell = self._new_cell(theirs.key, theirs.partition, absent_since(version))
+            if cell.head is None and there:
+                vanished.append((cell, head))
+            elif cell.head is None or cell.head.version == head.version:
+                self._show(cell, head)
+        changes = [self._put(cell, None, _absence(cell, head, positions), head.version, None) for cell, head in vanished]
+        for cell, head in fresh:
+            was_told = _forgotten_by(older, cell, head)
+            change = self._put(cell, head.document, head.version, older.version(cell.key), head.placed)
+            if not was_told:
+                changes.append(change)
         return changes
 
     def supersede(self, older: View) -> None:
@@ -239,23 +229,71 @@ class View:
 
         Positions of two logs can't be compared, and those of the new one may be smaller. Only the numbering goes on.
         """
-        for change in self._heads.values():
+        for change in self.heads():
             change.number += older.number
         self._number += older.number
 
-    def _put(self, key: PolicyKey, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Change:
+    def _known(self) -> list[tuple[Cell, Change]]:
+        """The cells with a head, in the order of their last change."""
+        return [(cell, cell.head) for cell in self._cells.values() if cell.head is not None]
+
+    def _new_cell(self, key: PolicyKey, partition: int, state: KeyState) -> Cell:
+        cell = self._cells[key] = Cell(key, partition, state)
+        self._absent[cell] = None
+        return cell
+
+    def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Change:
         self._number += 1
-        change = Change(key, document, version, previous, placed, self._number)
-        self._heads.pop(key, None)  # so that it moves to the end
-        self._heads[key] = change
+        change = Change(cell.key, document, version, previous, placed, self._number)
+        self._show(cell, change)
         return change
 
+    def _show(self, cell: Cell, change: Change) -> None:
+        """A cell has another head: it moves to the end."""
+        there, was_there = change.document is not None, cell.document is not None
+        if there is not was_there:
+            order = self._orders[cell.key.scope]
+            if there:
+                order.add(cell.key)
+                del self._absent[cell]
+            else:
+                order.remove(cell.key)
+                self._absent[cell] = None
+        elif not there:
+            self._absent.move_to_end(cell)
+        if cell.head is None:
+            self._heads += 1
+        cell.head = change
+        self._cells.move_to_end(cell.key)
 
-def _absence(vanished: Change, positions: Sequence[Position]) -> Position:
+    def _forget(self) -> None:
+        """Forgets the longest absent, if nothing would be lost with them."""
+        for _ in range(_FORGET_AT_A_TIME):
+            cell = next(iter(self._absent))
+            if not cell.forgettable:
+                self._absent.move_to_end(cell)
+                continue
+            del self._absent[cell], self._cells[cell.key]
+            if cell.head is not None:
+                self._heads -= 1
+                self._forgotten[cell.partition] = max(self._forgotten.get(cell.partition, ""), _place(cell.head))
+            if len(self._absent) <= self._absences:
+                return
+
+
+def _absence(cell: Cell, vanished: Change, positions: Sequence[Position]) -> Position:
     """A version for the absence of what vanished: one that is greater than all of its key's before, and smaller than all to come."""
-    assert vanished.placed is not None, "documents are made by events"
-    partition = vanished.placed.partition
-    return max(vanished.version, positions[partition] if partition < len(positions) else ABSENT)
+    return max(vanished.version, positions[cell.partition] if cell.partition < len(positions) else ABSENT)
+
+
+def _forgotten_by(older: View, cell: Cell, head: Change) -> bool:
+    """Whether a head is an absence that an older view had told of, and has forgotten."""
+    return head.document is None and older.head(cell.key) is None and _place(head) <= older.forgotten.get(cell.partition, "")
+
+
+def _place(head: Change) -> Position:
+    """Where a head's event stands in its partition; of an absence that no event tells of, where the view stood that found it."""
+    return head.placed.position if head.placed is not None else head.version
 
 
 def wire(change: Change) -> bytes | None:

@@ -1,0 +1,91 @@
+"""What a view keeps of one policy key: its cell, and in it the head.
+
+A cell is all there is of a key: the fold's state, the head that was told last, and whether the key had events lately. Every order that a
+view keeps (by last change, by last event, absent ones, by name) is one of cells, or finds them by their key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..fold.fold import KeyState
+from ..fold.keystate import ALONE
+from ..names import PolicyKey
+from ..policies.documents import Settings
+from ..policies.events import Event, Placed, Position
+
+
+class Before(NamedTuple):
+    """What was there before a change."""
+
+    document: Settings | None
+    """None: there was none."""
+
+
+class Change:
+    """A head, and the event that made it. Immutable but for the cached bytes."""
+
+    __slots__ = ("before", "document", "encoded", "key", "number", "placed", "previous", "version", "with_before")
+
+    def __init__(
+        self,
+        key: PolicyKey,
+        document: Settings | None,
+        version: Position,
+        previous: Position,
+        placed: Placed | None,
+        number: int,
+    ) -> None:
+        self.key = key
+        self.document = document
+        self.version = version
+        self.previous = previous
+        """The version before; "" for what was loaded."""
+        self.placed = placed
+        """The event that made it; None for an absence that no event tells of."""
+        self.number = number
+        """Counts the changes of this view; 0 for what is not a change."""
+        self.before: Before | None = None
+        """The document before, as long as somebody may want it; None: it is not known (any more)."""
+        self.encoded: bytes | None = None
+        """What watchers are told, made once for all of them."""
+        self.with_before: bytes | None = None
+        """The same with the document before."""
+
+    @property
+    def event(self) -> Event | None:
+        """The event that made it."""
+        return self.placed.event if self.placed is not None else None
+
+    def forget_before(self) -> None:
+        """Lets go of the document before: heads stay for long."""
+        self.before = self.with_before = None
+
+
+class Cell:
+    """One policy key of a view. Only the view changes it."""
+
+    __slots__ = ("head", "key", "lately", "partition", "state", "touched_at")
+
+    def __init__(self, key: PolicyKey, partition: int, state: KeyState) -> None:
+        self.key = key
+        self.partition = partition
+        self.state = state
+        """The fold's."""
+        self.head: Change | None = None
+        """None: no event of the key has made a head."""
+        self.touched_at = 0
+        """When its last event was published, in milliseconds since 1970."""
+        self.lately = False
+        """Whether it had events lately (``lately``)."""
+
+    @property
+    def document(self) -> Settings | None:
+        """The head's document; None if there is none."""
+        return self.head.document if self.head is not None else None
+
+    @property
+    def forgettable(self) -> bool:
+        """Whether nothing would be lost with an absence: no event comes that was computed from what stood before, and nothing is due."""
+        state = self.state
+        return not self.lately and not state.due and state.owed is None and (state.joined is None or state.joined is ALONE)

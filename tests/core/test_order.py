@@ -1,0 +1,39 @@
+"""Keys in their order, whatever comes and goes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.reading import order
+from topicpolicies_server.core.reading.order import Order
+
+
+def key(number: int) -> PolicyKey:
+    return PolicyKey(f"persistent://acme/orders/{number:05d}", Scope.LOCAL)
+
+
+@given(st.lists(st.integers(0, 60)), st.integers(-1, 61))
+def test_it_has_what_a_sorted_set_would_have(toggled: list[int], start: int) -> None:
+    keys, expected = Order(most=4), set[int]()
+    for number in toggled:
+        if number in expected:
+            keys.remove(key(number))
+            expected.remove(number)
+        else:
+            keys.add(key(number))
+            expected.add(number)
+    assert len(keys) == len(expected)
+    assert list(keys.after(None)) == [key(number) for number in sorted(expected)]
+    assert list(keys.after(key(start))) == [key(number) for number in sorted(expected) if number > start]
+
+
+def test_keys_that_come_in_order_fill_their_blocks() -> None:
+    keys = Order()
+    for number in range(10_000):
+        keys.add(key(number))
+    assert keys.blocks < 2 * 10_000 / order.MOST
+    for number in range(10_000):
+        keys.remove(key(number))
+    assert keys.blocks == len(keys) == 0 and list(keys.after(None)) == []
