@@ -26,14 +26,25 @@ was seen, the right one may be missing, and the change that is inferred may be w
 more rests then on what was seen here, until that one speaks again. Explanations by a document that was seen are as good as anybody's,
 because the newest is believed.
 
-An example, positions in front; X was there from the beginning, the log is compacted behind 4, Y starts then::
+An example: X was there from the beginning, the log is compacted behind 4, and Y starts then.
 
-    1  broker  {ttl: 1}             X: {ttl: 1}
-    2  broker  {ttl: 1, rate: 2}    X: {ttl: 1, rate: 2}
-    3  broker  {ttl: 1, size: 3}    X: {ttl: 1, rate: 2, size: 3}, and a repair is due: rate was undone. It has to wait.
-    4  broker  {size: 3}            X: {rate: 2, size: 3}                                 Y: {size: 3}, since 4
-    5  broker  {size: 3, max: 5}    X: {rate: 2, size: 3, max: 5}                         Y: {size: 3, max: 5}
-    6  X       repair, 0 to 5       X: the same                                           Y: {rate: 2, size: 3, max: 5}, since 0
+=====  ======================  ========================================  ========================
+place  event                   X, who has seen all of it                 Y, who joins behind 4
+=====  ======================  ========================================  ========================
+1      broker {ttl 1}          {ttl 1}
+2      broker {ttl 1, rate 2}  {ttl 1, rate 2}
+3      broker {ttl 1, size 3}  {ttl 1, rate 2, size 3}, a repair is due
+4      broker {size 3}         {rate 2, size 3}, a repair is due         {size 3}, since 4
+5      broker {size 3, max 5}  {rate 2, size 3, max 5}, a repair is due  {size 3, max 5}, since 4
+6      X's repair              {rate 2, size 3, max 5}                   {rate 2, size 3, max 5}
+=====  ======================  ========================================  ========================
+
+- 3 was computed from 1, and undid the rate of 2. X sees that, and a repair is due; something holds it up.
+- 4 was computed from 3 by a broker that clears the ttl. Compaction leaves nothing else, so it is all that Y has: a guess, which rests on
+  what came since 4.
+- 5 changes one setting for both. Y does not know that anything is missing, and has no repair to write.
+- X's repair says that it had seen all from the beginning to 5. That is more than Y, who takes its head, and knows from then on what X
+  knows.
 """
 
 from __future__ import annotations

@@ -21,6 +21,24 @@ of its own, nor where the next event was ours, as brokers learn of it only by re
 document that a broker made from none: with one setting in it where the one before had others, or with none.
 
 And nobody sets back what he can't have seen: what the newest event changed, in a document that was published when it was, or before.
+
+An example, in which two calls at one broker share its cached document:
+
+=====  =======  ==============================  ==========  ==============================  ====  ======
+place  at       a broker's document             changes     head                            owed  repair
+=====  =======  ==============================  ==========  ==============================  ====  ======
+1      0 ms     {ttl 1}                         ttl         {ttl 1}
+2      100 ms   {ttl 1, rate 2, size 3}         rate, size  {ttl 1, rate 2, size 3}         1
+3      105 ms   {ttl 1, rate 2}                 nothing     {ttl 1, rate 2, size 3}               due
+4      125 ms   {ttl 1, rate 2, size 3, max 4}  max         {ttl 1, rate 2, size 3, max 4}
+5      2125 ms  {ttl 1, rate 2, max 4}          size        {ttl 1, rate 2, max 4}
+=====  =======  ==============================  ==========  ==============================  ====  ======
+
+- 2 has two new settings, and a call makes one: the other is of a call whose event is still to come, so one is owed.
+- 3 is that one's. Its document was encoded before the size was set, and came later. What it has anew against 1 was carried in 2, so it
+  changes nothing; but brokers show it now, without the size, and a repair is due.
+- 4 was computed from 2, which the broker had. It makes the raw document what the head is, and the repair is not needed any more.
+- 5 comes two seconds later without the size. No broker has had a document like that for so long: the size was cleared.
 """
 
 from __future__ import annotations
