@@ -518,6 +518,29 @@ def test_after_a_reopening_what_a_later_one_has_overtaken_is_not_in_the_log(benc
     assert not bench.wanted
 
 
+def test_what_was_overtaken_before_a_reopening_is_not_written_behind_what_overtook_it(bench: Bench) -> None:
+    stream: dict[PolicyKey, list[Request]] = {}
+    lost, there = bench.set(1, stream=stream), bench.set(2, stream=stream)
+    bench.wanted.popleft()
+    bench.land()
+    assert bench.open(lost) and bench.result(there).version == "0001"
+    bench.perform(bench.sequencer.reopened({}))
+    assert bench.error(lost).reason == "NOT_APPENDED"
+    assert not bench.wanted and bench.sequencer.chains == 0
+
+
+def test_what_was_overtaken_before_a_reopening_is_computed_again_on_what_overtook_it(bench: Bench) -> None:
+    first, second, other = bench.set(1), bench.set(2), bench.set(3, field="max_consumer_per_topic")
+    bench.wanted.popleft()
+    bench.wanted.popleft()
+    bench.land()
+    assert bench.result(other).version == "0001"
+    bench.perform(bench.sequencer.reopened({}))
+    bench.land_all()
+    assert [bench.result(first).previous, bench.result(second).previous] == ["0001", "0002"], "in their order"
+    assert bench.document() == TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=3)
+
+
 def test_after_a_reopening_what_was_compacted_is_known_by_its_request(bench: Bench) -> None:
     request = bench.set(1, request_id="mine")
     event = bench.wanted.popleft()

@@ -14,7 +14,11 @@ import pytest
 from tests import validators
 from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
-from topicpolicies_server.core.chains import sequencer
+from topicpolicies_server.core.chains import answers as chain_answers
+from topicpolicies_server.core.chains import chain
+from topicpolicies_server.core.chains import event as chain_event
+from topicpolicies_server.core.chains.chain import Chain
+from topicpolicies_server.core.chains.ground import Ground
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining
@@ -45,14 +49,14 @@ Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 def whole_documents(patch: pytest.MonkeyPatch) -> None:
     """Updates are written as documents instead of operations, as brokers do it."""
-    original = Sequencer._event
+    original = chain_event.event_of
 
-    def planted(self: Sequencer, *arguments: Any) -> Event:
-        event = original(self, *arguments)
+    def planted(*arguments: Any) -> Event:
+        event = original(*arguments)
         assert event.stamp is not None
         return event._replace(stamp=event.stamp._replace(mask=("*",), reads={}, operands={}))
 
-    patch.setattr(Sequencer, "_event", planted)
+    patch.setattr(chain, "event_of", planted)
 
 
 def acknowledgements_in_any_order(patch: pytest.MonkeyPatch) -> None:
@@ -102,35 +106,35 @@ def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
 
 def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
     """What the log has lost is computed again, although later ones of its stream are there already."""
-    original = Sequencer._again
+    original = Chain._again
 
-    def planted(self: Sequencer, chain: Any, request: Request, error: PolicyError) -> None:
+    def planted(self: Chain, request: Request, error: PolicyError) -> None:
         request.followed = False
-        original(self, chain, request, error)
+        original(self, request, error)
 
-    patch.setattr(Sequencer, "_again", planted)
+    patch.setattr(Chain, "_again", planted)
 
 
 def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
     """A repeat is answered with the version that there is now."""
-    original = sequencer.repeat_answer
+    original = chain_answers.repeat_answer
 
     def planted(state: KeyState | None, remembered: Any) -> Result:
         answer = original(state, remembered)
         return answer if state is None else answer._replace(version=state.version, document=state.document)
 
-    patch.setattr(sequencer, "repeat_answer", planted)
+    patch.setattr(chain_answers, "repeat_answer", planted)
 
 
 def no_memory(patch: pytest.MonkeyPatch) -> None:
     """Nobody remembers requests."""
     patch.setattr(KeyState, "remembers", lambda self, request_id: None)
-    patch.setattr(Sequencer, "_known", lambda self, request, state: None)
+    patch.setattr(Ground, "known", lambda self, request, state: None)
 
 
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
     """Events do not carry the requests before them, which compaction erases."""
-    patch.setattr(sequencer, "_carried", lambda state, chain: ())
+    patch.setattr(chain_event, "carried", lambda state, in_flight: ())
 
 
 def doubt_is_failure(patch: pytest.MonkeyPatch) -> None:
@@ -272,7 +276,7 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
 
 def answers_from_an_old_view(patch: pytest.MonkeyPatch) -> None:
     """What writes nothing is answered from the view as it is, however far it is behind."""
-    patch.setattr(Sequencer, "_doubts", lambda self, request, version: False)
+    patch.setattr(Ground, "doubts", lambda self, request, version: False)
 
 
 def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, settle
 from ..fold.recent import RecentRequests
@@ -121,9 +121,9 @@ class View:
     def __len__(self) -> int:
         return self._heads
 
-    def states(self) -> Iterable[tuple[PolicyKey, KeyState]]:
-        """The fold's state of every key. Only ``take`` changes them."""
-        return ((key, cell.state) for key, cell in self._cells.items())
+    def states(self) -> list[tuple[PolicyKey, KeyState]]:
+        """The fold's state of every key, as of now. Only ``take`` changes them."""
+        return [(key, cell.state) for key, cell in list(self._cells.items())]  # another thread may ask, for the metrics
 
     def page(
         self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None

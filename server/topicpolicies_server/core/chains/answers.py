@@ -1,0 +1,51 @@
+"""The answers that need no event, or that an earlier event has given."""
+
+from __future__ import annotations
+
+from .. import rules
+from ..errors import PolicyError, Violation
+from ..fold.fold import KeyState
+from ..policies import documents
+from ..policies.documents import Settings
+from ..policies.events import Position, Remembered
+from .refusals import conflict, exists, reused, too_large
+from .request import Outcome, Request, Result
+
+
+def judged(request: Request, before: Settings | None, version: Position) -> tuple[Result | PolicyError | None, Settings | None]:
+    """The answer to a request that needs no event, or the document that its event must carry (None deletes)."""
+    if request.etag and request.etag != version:
+        return conflict(request, version), None
+    if request.must_not_exist and before is not None:
+        return exists(request, version), None
+    if request.change is None:
+        return (Result(Outcome.UNCHANGED, None, version, version) if before is None else None), None
+    if before is None and request.skip_if_absent:
+        return Result(Outcome.SKIPPED, None, version, version), None
+    violations: list[Violation] = []
+    after = request.change.applied(before, violations)
+    if documents.size(after) > documents.MOST_BYTES:
+        violations.append(too_large(request))
+    found = rules.judge(request.key, request.change, before, after, request.facts)
+    if violations or found:
+        return rules.refused(found, violations), None
+    if (after or None) == (before or None):
+        return Result(Outcome.UNCHANGED, before, version, version, before=before), after
+    return None, after
+
+
+def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
+    """The answer to the repeat of a request that was applied. Its document is known only while it is still the head."""
+    known = state is not None and state.version == remembered.version
+    document = state.document if known and state is not None else None
+    return replay(document, remembered.version, remembered.previous, known=known)
+
+
+def replay(document: Settings | None, version: Position, previous: Position, *, known: bool) -> Result:
+    """The answer to a repeat; ``known``: whether the document after the first one is known."""
+    return Result(Outcome.APPLIED, document, version, previous, replayed=True, known=known, before_known=False)
+
+
+def repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
+    """The answer to the repeat of a request that was applied, unless it has another body."""
+    return repeat_answer(state, remembered) if remembered.digest == request.digest else reused(request)

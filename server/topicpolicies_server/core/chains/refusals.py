@@ -1,0 +1,89 @@
+"""The errors that a chain answers with: what was not done, and what to do about it."""
+
+from __future__ import annotations
+
+from ..errors import Kind, PolicyError, Violation, invalid
+from ..policies import documents
+from ..policies.events import Position
+from ..reasons import Reason
+from .request import Request
+
+
+def outcome_not_known(request: Request) -> PolicyError:
+    """DEADLINE_EXCEEDED: the request may have been applied, or may yet be."""
+    return PolicyError(
+        Kind.DEADLINE_EXCEEDED,
+        Reason.OUTCOME_UNKNOWN,
+        "The update's place in the log is not known yet: repeat the request with the same id to learn what happened.",
+        metadata={"request_id": request.request_id},
+    )
+
+
+def not_appended(request: Request) -> PolicyError:
+    """UNAVAILABLE: the request is certainly not applied."""
+    return PolicyError(
+        Kind.UNAVAILABLE,
+        Reason.NOT_APPENDED,
+        f"The change log did not take this update of {request.key.topic}, and others have followed: try again.",
+        metadata={"request_id": request.request_id},
+    )
+
+
+def conflict(request: Request, version: Position) -> PolicyError:
+    """ABORTED: the document, or its absence, has another version than is demanded."""
+    return PolicyError(
+        Kind.ABORTED,
+        Reason.ETAG_MISMATCH,
+        f"{request.key.topic} ({request.key.scope.name}) is at version {version}, not at {request.etag}: read it again and decide anew.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name, "version": version, "etag": request.etag},
+    )
+
+
+def too_large(request: Request) -> Violation:
+    """The document after the change is larger than whoever receives it has room for."""
+    problem = (
+        f"The document of {request.key.topic} would have more than {documents.MOST_BYTES:,} bytes: name fewer subscriptions or clusters."
+    )
+    return Violation("policies", Reason.DOCUMENT_TOO_LARGE, problem)
+
+
+def exists(request: Request, version: Position) -> PolicyError:
+    """ALREADY_EXISTS: there is a document where none must be."""
+    return PolicyError(
+        Kind.ALREADY_EXISTS,
+        Reason.DOCUMENT_EXISTS,
+        f"{request.key.topic} ({request.key.scope.name}) has a document, of version {version}: change that, or leave it.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name, "version": version},
+    )
+
+
+def contention(request: Request, attempts: int) -> PolicyError:
+    """ABORTED: other writers were faster again and again."""
+    return PolicyError(
+        Kind.ABORTED,
+        Reason.CONTENTION,
+        f"Other writers changed what this update of {request.key.topic} reads {attempts} times in a row: try again later.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name},
+    )
+
+
+def too_many(request: Request, queue: int) -> PolicyError:
+    """RESOURCE_EXHAUSTED: too many updates wait already."""
+    return PolicyError(
+        Kind.RESOURCE_EXHAUSTED,
+        Reason.TOO_MANY_UPDATES,
+        f"{queue} updates of {request.key.topic} are waiting already: send fewer at once.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name},
+    )
+
+
+def reused(request: Request) -> PolicyError:
+    """INVALID_ARGUMENT: a request id was given to another body."""
+    return invalid(
+        Reason.REQUEST_ID_REUSED,
+        Violation(
+            "request_id",
+            Reason.REQUEST_ID_REUSED,
+            f"The request id {request.request_id} was used before for {request.key.topic} with another body: a new request needs a new id.",
+        ),
+    )
