@@ -1,0 +1,184 @@
+"""Whatever happens, whoever goes on from a watcher's token gets what that watcher would have got, and nothing is promised too early."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import Action, Event, Placed
+from topicpolicies_server.core.reading.view import Change, View
+from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
+
+from .test_view import update
+
+LOG = "a log"
+KEYS = [PolicyKey(f"persistent://acme/orders/{name}", Scope.LOCAL) for name in "abcdef"]
+PARTITIONS = 2
+SELECTIONS = [Selection(None), Selection(frozenset(key.topic for key in KEYS[:3]))]
+
+
+class World:
+    """A hub over a view, whose log may be opened anew."""
+
+    def __init__(self, ring: int, absences: int) -> None:
+        self.absences = absences
+        self.view = View(FoldContext(window_ms=2), absences=absences)
+        self.positions = [""] * PARTITIONS
+        self.hub = WatchHub(self.view, self.token, ring)
+        self.log: list[Placed] = []
+
+    @property
+    def token(self) -> Token:
+        return Token(LOG, tuple(self.positions))
+
+    def write(self, number: int, deletes: bool, unseen: bool) -> None:
+        """The next event of a key; ``unseen``: it changes no head."""
+        row = len(self.log) + 1
+        partition = number % PARTITIONS
+        placed = update(KEYS[number], row, row % 100, partition=partition)._replace(published_at=row)
+        if unseen:
+            placed = placed._replace(event=None)
+        elif deletes:
+            placed = placed._replace(event=Event(KEYS[number], Action.DELETE, None))
+        self.log.append(placed)
+        _, change = self.view.take(placed)
+        if change is not None:
+            self.hub.publish(change)
+        self.positions[partition] = placed.position
+        self.hub.moved(self.token)
+
+    def open_anew(self, numbers: list[int]) -> None:
+        """The log is opened anew: these were written meanwhile, and compaction has left the newest of each key, and no deletions."""
+        for number in numbers:
+            row = len(self.log) + 1
+            placed = update(KEYS[number], row, row % 100, partition=number % PARTITIONS)._replace(published_at=row)
+            self.log.append(placed)
+            self.positions[placed.partition] = placed.position
+        newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
+        view = View(FoldContext(window_ms=2), absences=self.absences)
+        for placed in sorted(newest.values(), key=lambda placed: placed.position):
+            if placed.event is not None and placed.event.document is not None:
+                view.take(placed)
+        self.hub.succeed(view, self.token, view.succeed(self.view, self.positions))
+        self.view = view
+
+
+def drained(watcher: Watcher, most: int = 3) -> list[Change]:
+    changes: list[Change] = []
+    while True:
+        batch = watcher.take(most)
+        changes += batch.changes
+        if not batch.more:
+            return changes
+
+
+STEPS = st.lists(
+    st.tuples(st.just("write"), st.integers(0, 5), st.booleans(), st.sampled_from([False, False, False, True]))
+    | st.tuples(st.just("take"), st.integers(1, 4))
+    | st.tuples(st.just("token"))
+    | st.tuples(st.just("anew"), st.lists(st.integers(0, 5), max_size=3)),
+    max_size=40,
+)
+
+
+class Reader:
+    """Somebody who takes from a watcher, and believes what he is told."""
+
+    def __init__(self, world: World, watcher: Watcher) -> None:
+        self.world = world
+        self.watcher = watcher
+        self.known: dict[PolicyKey, Change] = {}
+        self.told = Token(LOG, ("",) * PARTITIONS)
+
+    def take(self, most: int) -> None:
+        self.believe(self.watcher.take(most).changes)
+
+    def believe(self, changes: list[Change]) -> None:
+        for change in changes:
+            assert change.key not in self.known or change.version >= self.known[change.key].version, "versions only grow"
+            self.known[change.key] = change
+
+    def look_at_token(self) -> None:
+        token = self.watcher.token
+        if token is not None:
+            assert token.reaches(self.told), "a token that was told is never told smaller"
+            assert self.world.hub.token.reaches(token), "it promises no more than the view has seen"
+            self.told = token
+
+    def check(self, selection: Selection) -> None:
+        """Who has taken everything knows every document, and of no other."""
+        shown = {key: change.version for key, change in self.known.items() if change.document is not None}
+        there = {head.key: head.version for head in self.world.view.heads() if head.document is not None}
+        assert shown == {key: version for key, version in there.items() if selection.includes(key)}
+        assert self.watcher.token == self.world.hub.token
+
+
+def resumed(world: World, selection: Selection, mode: Mode, token: Token | None) -> list[Change] | None:
+    """What somebody is told who goes on from a token; None if he can't."""
+    if token is None:
+        return None
+    try:
+        return drained(world.hub.subscribe(selection, mode, token, lambda: None))
+    except OutOfRange:
+        assert mode is Mode.LATEST and world.view.forgotten, "only what was forgotten can't be gone on from"
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS, st.sampled_from([Mode.LATEST, Mode.EVERY]), st.sampled_from(SELECTIONS), st.sampled_from([0, 2, 100]), st.integers(0, 8))
+def test_whoever_goes_on_from_a_token_gets_what_its_watcher_would_have_got(
+    steps: list[tuple[object, ...]], mode: Mode, selection: Selection, absences: int, before: int
+) -> None:
+    world = World(1_000, absences)
+    for number in range(before):
+        world.write(number % 6, deletes=False, unseen=False)
+    reader = Reader(world, world.hub.subscribe(selection, mode, None, lambda: None))
+    for step in steps:
+        if step[0] == "write":
+            assert isinstance(step[1], int)
+            world.write(step[1], bool(step[2]), bool(step[3]))
+        elif step[0] == "take":
+            assert isinstance(step[1], int)
+            reader.take(step[1])
+        elif step[0] == "anew" and mode is Mode.LATEST:
+            assert isinstance(step[1], list)
+            world.open_anew(step[1])
+        reader.look_at_token()
+    again = resumed(world, selection, mode, reader.watcher.token)
+    rest = drained(reader.watcher)
+    if again is not None and mode is Mode.EVERY:
+        assert [change.number for change in again] == [change.number for change in rest]
+    if again is not None and mode is Mode.LATEST:
+        last = {change.key: change.version for change in rest}
+        assert last.items() <= {change.key: change.version for change in again}.items()
+    reader.believe(rest)
+    reader.check(selection)
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS, st.integers(1, 4))
+def test_whoever_has_lagged_stands_before_the_first_change_that_he_was_not_given(steps: list[tuple[object, ...]], ring: int) -> None:
+    world = World(ring, 100)
+    watcher = world.hub.subscribe(Selection(None), Mode.EVERY, None, lambda: None)
+    drained(watcher)
+    given_: list[str] = []
+    for step in steps:
+        if step[0] == "write":
+            assert isinstance(step[1], int)
+            world.write(step[1], bool(step[2]), unseen=False)
+        elif step[0] == "take":
+            assert isinstance(step[1], int)
+            try:
+                given_ += [change.version for change in watcher.take(step[1]).changes]
+            except Lagged:
+                break
+    token = watcher.token
+    assert token is not None
+    everything, view = [], View(FoldContext(window_ms=2))
+    for placed in world.log:
+        _, change = view.take(placed)
+        if change is not None:
+            everything.append(change)
+    assert [change.version for change in everything if not token.is_before(change)] == given_
