@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ..guard.guard import Guard
 from ..namespaces.registry import Registry
+
+
+class Guarding(Protocol):
+    """What a guard counts."""
+
+    @property
+    def guarded(self) -> int:
+        """Namespaces that it keeps loaded."""
+
+    @property
+    def asked(self) -> Mapping[str, int]:
+        """Its questions to brokers, by what they are about."""
 
 
 class ServerCollector(Collector):
@@ -18,7 +30,7 @@ class ServerCollector(Collector):
     It is asked in a thread of the endpoint's, while the event loop goes on counting: it only reads, and copies what may grow.
     """
 
-    def __init__(self, registry: Registry, guard: Guard | None = None) -> None:
+    def __init__(self, registry: Registry, guard: Guarding | None = None) -> None:
         """``guard``: if there is one."""
         self._registry = registry
         self._guard = guard

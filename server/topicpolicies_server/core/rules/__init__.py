@@ -11,9 +11,9 @@ event carries their digests and the fold voids it if they changed meanwhile; its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -25,10 +25,7 @@ from ..reasons import Reason
 from .judging import Judged
 from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Rule
 
-if TYPE_CHECKING:  # compiling a change asks for ``of_values``
-    from ..changes.change import Change
-
-__all__ = ["RULES", "Judged", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
+__all__ = ["RULES", "Judged", "Naming", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
 
 _QUOTAS: tuple[Setting, ...] = ("back_log_quota_map/destination_storage", "back_log_quota_map/message_age")
 _RETENTION: Setting = "retention_policies"
@@ -38,8 +35,28 @@ _ANYTHING = PolicyKey("persistent://any/any/any", Scope.LOCAL)
 _OF_NOTHING: tuple[tuple[Rule, Violation], ...] = ()
 
 
+class Naming(Protocol):
+    """What is judged: what a change names, whatever it does to that (``core/changes`` has the changes, and asks for ``of_values``)."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the document is replaced."""
+
+    @property
+    def settings(self) -> frozenset[Setting]:
+        """The settings that are named, apart from the families'; empty if ``whole``."""
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The map fields of which all entries are replaced."""
+
+    @property
+    def operands(self) -> Container[Setting]:
+        """The lists that are not replaced."""
+
+
 def judge(
-    key: PolicyKey, change: Change, before: Settings | None, after: Settings, facts: Facts | None
+    key: PolicyKey, change: Naming, before: Settings | None, after: Settings, facts: Facts | None
 ) -> Sequence[tuple[Rule, Violation]]:
     """What is wrong with the document that a change makes.
 
@@ -91,7 +108,7 @@ def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violatio
     return [violation for rule in rules for violation in rule.violations(judged)]
 
 
-def changed_settings(change: Change, before: Settings | None, after: Settings) -> list[Setting]:
+def changed_settings(change: Naming, before: Settings | None, after: Settings) -> list[Setting]:
     """The settings that a change alters, among those that have rules."""
     if change.whole or change.families:
         named: Sequence[Setting] = differing(before, after)
@@ -100,7 +117,7 @@ def changed_settings(change: Change, before: Settings | None, after: Settings) -
     return [setting for setting in change.settings if family(setting) in RULED and after.get(setting) != old.get(setting)]
 
 
-def needs(change: Change) -> Need:
+def needs(change: Naming) -> Need:
     """The facts that judging a change may need."""
     return _needs(change.whole, change.settings, change.families)
 
@@ -115,7 +132,7 @@ def _needs(whole: bool, settings: frozenset[Setting], fields: frozenset[str]) ->
     return needed
 
 
-def reads(key: PolicyKey, change: Change, before: Settings | None, after: Settings) -> dict[Setting, str]:
+def reads(key: PolicyKey, change: Naming, before: Settings | None, after: Settings) -> dict[Setting, str]:
     """What the judgement relied on besides what the change sets, as digests by setting (``Stamp.reads``)."""
     if not change.whole and not change.families and _READ_TOGETHER.isdisjoint(change.settings) and _CLUSTERS not in change.operands:
         return {}

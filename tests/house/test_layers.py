@@ -1,0 +1,89 @@
+"""No import goes upwards: neither between the packages of the core, nor between those of the server. Imports for types count."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+_SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server"
+
+CORE = (("reasons",), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
+"""The packages and modules of the core, the lowest first. Those of one layer do not know each other."""
+SERVER = (
+    ("core",),
+    ("config",),
+    ("logs",),
+    ("history", "cluster"),
+    ("namespaces",),
+    ("signals", "metrics"),
+    ("guard",),
+    ("rpc",),
+    ("cli",),
+    ("__main__",),
+)
+"""The same of the server."""
+
+
+def imported(path: Path, package: Sequence[str]) -> Iterator[str]:
+    """The full names of what a module imports; of ``from a import b`` that is ``a.b``, for b may be a module."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            yield from (".".join([*base, *filter(None, [node.module]), name.name]) for name in node.names)
+
+
+def upward(root: Path, name: str, layers: Sequence[Sequence[str]]) -> list[str]:
+    """The imports within ``name`` (of which ``root`` is the folder) that go upwards or sideways, or are of no layer."""
+    height = {part: number for number, layer in enumerate(layers) for part in layer}
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        inner = path.relative_to(root).with_suffix("").parts
+        if inner == ("__init__",):
+            continue
+        for full in imported(path, (*name.split("."), *inner[:-1])):
+            if not full.startswith(f"{name}."):
+                continue
+            other = full[len(name) + 1 :].partition(".")[0]
+            if inner[0] not in height or other not in height or (other != inner[0] and height[other] >= height[inner[0]]):
+                found.append(f"{path.relative_to(root).as_posix()} imports {full}")
+    return found
+
+
+def test_no_package_of_the_core_imports_one_above_it() -> None:
+    assert upward(_SERVER / "core", "topicpolicies_server.core", CORE) == []
+
+
+def test_no_package_of_the_server_imports_one_above_it() -> None:
+    assert upward(_SERVER, "topicpolicies_server", SERVER) == []
+
+
+def test_every_package_and_module_has_its_layer() -> None:
+    def there(root: Path) -> set[str]:
+        return {path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {"__init__"}
+
+    assert there(_SERVER / "core") == {part for layer in CORE for part in layer}
+    assert there(_SERVER) == {part for layer in SERVER for part in layer}
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "what"),
+    [
+        ("rules/values.py", "from ..changes.change import compile_change", "changes.change.compile_change"),
+        ("fold/fold.py", "from ..chains import sequencer", "chains.sequencer"),
+        ("fold/fold.py", "if TYPE_CHECKING:\n    from ..reading.view import View", "reading.view.View"),
+        ("chains/chain.py", "def late():\n    from ..reading import view", "reading.view"),
+        ("names.py", "from .policies.events import Position", "policies.events.Position"),
+        ("names.py", "import topicpolicies_server.core.unheard_of", "unheard_of"),
+    ],
+)
+def test_a_planted_import_is_found(tmp_path: Path, where: str, line: str, what: str) -> None:
+    core = shutil.copytree(_SERVER / "core", tmp_path / "core")
+    with (core / where).open("a") as module:
+        module.write(f"\n\n{line}\n")
+    assert upward(core, "topicpolicies_server.core", CORE) == [f"{where} imports topicpolicies_server.core.{what}"]
