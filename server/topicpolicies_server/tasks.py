@@ -90,7 +90,7 @@ class Kept:
         task = self._task
         self.cancel()
         if task is not None:
-            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.wait({task})
 
     async def _keep(self) -> None:
         loop, pause = asyncio.get_running_loop(), self._first
@@ -99,7 +99,7 @@ class Kept:
             try:
                 await self._run()
             except (Exception, asyncio.CancelledError) as error:
-                if _asked_to_end(error):
+                if asked_to_end(error):
                     raise
                 if loop.time() - began > self._longest:
                     pause = self._first
@@ -162,7 +162,7 @@ class Owned:
             if cancel:
                 for task in tasks:
                     task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks)  # whoever is cancelled here cancels none of them
             await asyncio.sleep(0)  # those that have ended are forgotten by their callbacks
 
     def _end(self, task: asyncio.Task[Any]) -> None:
@@ -175,8 +175,8 @@ class Owned:
             _LOG.error("%s failed (%s)", task.get_name(), _in_words(error), exc_info=trace)
 
 
-def _asked_to_end(error: BaseException) -> bool:
-    """Whether a ``CancelledError`` is this task's own."""
+def asked_to_end(error: BaseException) -> bool:
+    """Whether an exception is a ``CancelledError`` that the running task was asked for; if not, it came from something that was awaited."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 

@@ -219,8 +219,8 @@ def test_closing_while_one_waits_for_the_new_try_tells_it_so() -> None:
         await asyncio.sleep(0.5)
         namespace = bench.namespace
         await bench.registry.close()
-        assert (await reading).reason == (await error_of(writing)).reason == "NAMESPACE_CLOSED"
-        assert (await error_of(namespace.get(KEY))).reason == "NAMESPACE_CLOSED", "and nothing is tried any more"
+        assert (await reading).reason == (await error_of(writing)).reason == "SHUTTING_DOWN"
+        assert (await error_of(namespace.get(KEY))).reason == "SHUTTING_DOWN", "and nothing is tried any more"
 
     simulate(scenario, **SLOW)
 

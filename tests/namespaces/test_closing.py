@@ -10,10 +10,14 @@ import pytest
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryStorage
 from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
+
+UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
 
 
 @pytest.mark.parametrize("expiring", [True, False])
@@ -81,15 +85,121 @@ def test_many_who_go_away_while_a_namespace_is_loaded_are_let_go_as_fast_in_any_
             namespace = bench.namespace
             waiting = [bench.setting(1, key=PolicyKey(f"{KEY.topic}-{number}", KEY.scope)) for number in range(16_000)]
             await asyncio.sleep(0.1)
-            assert len(namespace._arrivals) == 16_000, "the case: they wait"
+            assert namespace._updates.arrived == 16_000, "the case: they wait"
             began = time.process_time()
             for each in waiting[::step]:
                 each.cancel()
             await asyncio.sleep(0.1)
             took = time.process_time() - began
-            assert not namespace._arrivals and namespace.phase is Phase.LOADING
+            assert not namespace._updates.arrived and namespace.phase is Phase.LOADING
 
         simulate(scenario)
         return took
 
     assert seconds_for(-1) < 5 * seconds_for(1)  # the last first, and the first first
+
+
+def test_what_was_sent_when_it_closes_has_an_unknown_outcome_and_what_was_not_certainly_was_not_done() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.opened.answers[0].hold()
+        bench.opened.reads[0].hold()
+        sent = [bench.setting(value) for value in (2, 3)]
+        repeat = bench.setting(2, request_id="request-2")
+        waiting = bench.setting(4)
+        await asyncio.sleep(0.1)
+        assert len(bench.ids()) == 3, "the case: they are in the log"
+        namespace = bench.namespace
+        closing = asyncio.ensure_future(namespace.close())
+        await asyncio.sleep(0.1)
+        late = await error_of(namespace.update(bench.request(5)))
+        assert (late.kind, late.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED"), "at once, while it closes"
+        await closing
+        for task in (*sent, repeat):
+            error = await error_of(task)
+            assert (error.kind, error.reason) == (Kind.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN")
+            assert error.metadata["request_id"].startswith("request-")
+        error = await error_of(waiting)
+        assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED")
+        again = Bench(storage=bench.storage)
+        assert await again.value() == 3
+        repeated = await again.namespace.update(again.request(2, request_id="request-2"))
+        assert repeated.replayed and repeated.previous == "11"
+        await again.registry.close()
+
+    simulate(scenario, update_timeout_seconds=60.0, max_in_flight_per_key=2)
+
+
+def test_what_waits_for_the_end_of_a_shared_log_when_it_closes_certainly_was_not_done() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.opened.questions[0].hold()
+        unsure, dry = bench.setting(1), bench.setting(1, validate_only=True)
+        await asyncio.sleep(0.1)
+        namespace = bench.namespace
+        await namespace.close()
+        assert {(await error_of(task)).reason for task in (unsure, dry)} == {"NAMESPACE_CLOSED"}
+        assert len(bench.ids()) == 1
+
+    simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
+
+
+def test_what_was_under_way_while_the_log_was_away_has_an_unknown_outcome_when_it_closes() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.opened.appends[0].hold()
+        under_way = bench.setting(2)
+        await asyncio.sleep(0.1)
+        bench.log.refusals = [UNREACHABLE] * 1_000
+        bench.opened.lose(UNREACHABLE)
+        await asyncio.sleep(1)
+        bench.log.opening_seconds = 30.0
+        late = bench.setting(3)
+        await asyncio.sleep(0.1)
+        namespace = bench.namespace
+        await namespace.close()
+        assert (await error_of(under_way)).reason == "OUTCOME_UNKNOWN"
+        assert (await error_of(late)).reason == "NAMESPACE_CLOSED"
+
+    simulate(scenario, update_timeout_seconds=60.0, load_retry_seconds=600.0)
+
+
+@pytest.mark.parametrize("moment", ["while it closes", "when it is closed"])
+@pytest.mark.parametrize("etag", ["", "11", "99"])
+def test_an_update_of_a_namespace_that_closes_always_returns(etag: str, moment: str) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        namespace = bench.namespace
+        bench.opened.answers[0].hold()
+        bench.opened.reads[0].hold()
+        bench.setting(2)
+        await asyncio.sleep(0.01)
+        closing = asyncio.ensure_future(namespace.close())
+        await asyncio.sleep(0.01)
+        if moment == "when it is closed":
+            await closing
+        async with asyncio.timeout(0.5):
+            error = await error_of(namespace.update(bench.request(3, etag=etag)))
+        assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED")
+        assert (namespace.watchers == 0 and not namespace.busy) or moment == "while it closes"
+        await closing
+
+    simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
+
+
+def test_while_the_server_stops_all_that_was_not_sent_is_told_that() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.opened.answers[0].hold()
+        bench.opened.reads[0].hold()
+        sent, waiting = bench.setting(2), bench.setting(3)
+        bench.log.opening_seconds = 30.0
+        loading = asyncio.ensure_future(error_of(bench.registry.get("acme/other").get(KEY)))
+        await asyncio.sleep(0.1)
+        namespace = bench.namespace
+        await bench.registry.close()
+        assert (await error_of(sent)).reason == "OUTCOME_UNKNOWN"
+        told = [await error_of(waiting), await loading, await error_of(namespace.update(bench.request(4)))]
+        assert {(error.kind, error.reason) for error in told} == {(Kind.UNAVAILABLE, "SHUTTING_DOWN")}
+
+    simulate(scenario, update_timeout_seconds=60.0, max_in_flight_per_key=1)

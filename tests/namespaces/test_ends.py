@@ -273,7 +273,7 @@ def test_a_view_that_does_not_come_to_the_end_in_time_answers_that_nothing_was_d
         both.release()
         await asyncio.sleep(3)
         assert await both.mine.value() == 2, "who was told so has changed nothing, then or later"
-        assert not both.mine.namespace._sequencer.chains
+        assert not both.mine.namespace._updates.under_way
 
     pair(scenario)
 
@@ -311,7 +311,7 @@ def test_dry_runs_whose_callers_gave_up_are_not_kept_until_the_view_comes_to_the
         await both.theirs.set(2)
         given_up = [both.mine.setting(1, validate_only=True) for _ in range(100)]
         await asyncio.sleep(0.05)
-        told = both.mine.namespace._ends._told
+        told = both.mine.namespace._updates._ends._told
         assert sum(len(requests) for _, requests in told[0]) == 100, "the case: they wait"
         for each in given_up:
             each.cancel()
@@ -338,7 +338,7 @@ def test_who_gave_up_waiting_for_an_end_that_never_comes_holds_nobody_up() -> No
         cancelled.cancel()
         assert unconfirmed(await error_of(both.mine.set(1)))
         await asyncio.sleep(2 * ends._AGAIN_SECONDS)
-        assert not both.mine.namespace.busy and not both.mine.namespace._ends._told
+        assert not both.mine.namespace.busy and not both.mine.namespace._updates._ends._told
         assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
 
     pair(scenario)
@@ -481,7 +481,7 @@ class UnaskableLogs(MemoryLog):
 
 def test_who_is_the_only_writer_is_not_asked() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.registry._log = UnaskableLogs(bench.storage)
+        bench.registry.common.log = UnaskableLogs(bench.storage)
         await bench.set(1)
         assert (await bench.set(1)).outcome is Outcome.UNCHANGED
         assert (await bench.set(2, validate_only=True)).outcome is Outcome.WOULD_APPLY

@@ -1,15 +1,24 @@
-"""When a new opening of a log goes on with the view of the one before."""
+"""When a new opening of a log goes on with the view of the one before; and what is reported where dealing with it fails."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
+from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.policies.events import Position
+from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.watch import WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
+from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.follower import Follower, Owner
+from topicpolicies_server.namespaces.namespace import Phase
+
+from .bench import KEY, NAMESPACE, OTHER, Bench, document, simulate
 
 
 class NamedLog:
@@ -57,3 +66,117 @@ def test_a_log_that_came_into_being_while_it_was_open_and_was_deleted_is_not_the
     log.identity = "there"
     assert not opened(NamedLog("not there yet"), older).continues
     assert opened(NamedLog("there"), older).continues
+
+
+# What is reported goes wrong
+
+
+def _broken_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, on: Callable[..., bool] = lambda *_: True) -> list[object]:
+    """The first call that ``on`` picks raises an error that nobody thought of. Returns a list that the calls go into."""
+    broken: list[object] = []
+    real = getattr(owner, name)
+
+    def call(self: object, *arguments: object, **named: object) -> object:
+        if not broken and on(*arguments):
+            broken.append(arguments)
+            raise ZeroDivisionError("nobody thought of it")
+        return real(self, *arguments, **named)
+
+    monkeypatch.setattr(owner, name, call)
+    return broken
+
+
+def _of(value: int) -> Callable[..., bool]:
+    """Picks calls about an event that sets a value."""
+    return lambda placed, *_: placed.event is not None and placed.event.document == document(max_producer_per_topic=value)
+
+
+def test_an_entry_that_can_not_be_folded_is_counted_and_told_and_the_rest_of_its_batch_is_taken(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = _broken_once(monkeypatch, View, "take", _of(2))
+
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        bench.opened.reads[0].hold()
+        for value in (1, 2):
+            bench.elsewhere(value)
+        bench.elsewhere(7, OTHER)
+        bench.opened.reads[0].release()
+        await asyncio.sleep(1)
+        assert broken, "the case"
+        assert (await bench.value(), await bench.value(OTHER)) == (1, 7)
+        assert bench.registry.activity.unreadable == 1 and len(bench.log.openings) == 1
+        assert (await bench.set(3)).version
+
+    simulate(scenario, sole_writer=False)
+    assert "skipped an unreadable entry at 12: it can't be folded (ZeroDivisionError)" in caplog.text
+
+
+@pytest.mark.parametrize(("owner", "name"), [(Sequencer, "folded"), (WatchHub, "publish"), (WatchHub, "moved"), (Activity, "folded")])
+def test_where_dealing_with_an_entry_fails_the_log_is_read_anew_and_nothing_of_its_batch_is_lost(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        broken = _broken_once(monkeypatch, owner, name)
+        bench.opened.reads[0].hold()
+        bench.opened.answers[0].hold()
+        under_way = bench.setting(2)
+        await asyncio.sleep(0.1)
+        for key in (OTHER, KEY._replace(topic=f"{KEY.topic}-3")):
+            bench.elsewhere(7, key)
+        bench.opened.reads[0].release()
+        result = await under_way
+        await asyncio.sleep(5)
+        assert broken and len(bench.log.openings) == 2, "the case"
+        assert result.previous == "11" and bench.namespace.phase is Phase.READY
+        assert (await bench.value(), await bench.value(OTHER), await bench.value(KEY._replace(topic=f"{KEY.topic}-3"))) == (2, 7, 7)
+        assert len(bench.ids()) == 4
+
+    simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
+
+
+class Recording:
+    """A recorder that fails once."""
+
+    def __init__(self, fails: str) -> None:
+        self.fails = fails
+        self.noted_entries = 0
+
+    def _may_fail(self, where: str) -> None:
+        if where == self.fails:
+            raise OSError("no space left")
+
+    def opened(self, log: object) -> None:
+        self._may_fail("opened")
+
+    def noted(self, *_: object) -> None:
+        self._may_fail("noted")
+        self.noted_entries += 1
+
+    def caught_up(self) -> None:
+        self._may_fail("caught_up")
+
+    def closed(self) -> None:
+        self._may_fail("closed")
+
+
+@pytest.mark.parametrize("fails", ["opened", "noted", "caught_up", "closed"])
+def test_a_recorder_that_fails_takes_nothing_away_from_what_is_served(fails: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        recorders: list[Recording] = []
+
+        async def record(_: str) -> Recording:
+            recorders.append(Recording(fails if not recorders else ""))
+            return recorders[-1]
+
+        bench.registry.common.record = record
+        assert (await bench.set(1)).version
+        bench.storage.lose(NAMESPACE)
+        await asyncio.sleep(1)
+        assert (await bench.set(2)).previous == "11" and await bench.value() == 2
+        assert len(recorders) == 2 and recorders[1].noted_entries
+
+    simulate(scenario)
+    assert sum("recording failed" in record.getMessage() for record in caplog.records) == 1

@@ -57,11 +57,11 @@ class LedBench(Bench):
 
     def __init__(self, *, storage: MemoryStorage | None = None) -> None:
         super().__init__(sole_writer=False, storage=storage, join_patience_seconds=0.0)
-        self.registry._log = LedLogs(self.storage)
+        self.registry.common.log = LedLogs(self.storage)
 
     async def opened_log(self) -> LedLog:
         await self.namespace.ready()
-        return cast("LedLog", cast("LedLogs", self.registry._log).opened(NAMESPACE))
+        return cast("LedLog", cast("LedLogs", self.registry.common.log).opened(NAMESPACE))
 
 
 def led(scenario: object) -> None:

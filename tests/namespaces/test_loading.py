@@ -166,7 +166,7 @@ def _entries(bench: Bench, *values: int) -> Sequence[Placed]:
 def test_a_superseded_load_can_neither_tear_down_nor_serve_for_its_successor() -> None:
     async def scenario(bench: Bench) -> None:
         log = HandLog()
-        bench.registry._log = log
+        bench.registry.common.log = log
         stale, fresh = _entries(bench, 1, 2)
         namespace = bench.namespace
         waiting = bench.loop.create_task(error_of(namespace.get(KEY)))
@@ -198,12 +198,12 @@ def test_a_reader_that_contradicts_a_proof_is_not_believed_and_the_log_is_read_a
         entries = bench.storage.namespace(NAMESPACE).entries[0]
         assert entries[1].event is not None and entries[1].event.stamp is not None
         other = entries[1].event._replace(stamp=entries[1].event.stamp._replace(event_id="another"))
-        follower = bench.namespace._follower
+        follower = bench.namespace._life.served
         assert follower is not None
         follower.read([entries[0], entries[1]._replace(event=other)])
         assert bench.namespace.phase is not Phase.READY
         assert await bench.value() == 2
-        assert len(bench.log.openings) == 2 and bench.namespace._follower is not follower
+        assert len(bench.log.openings) == 2 and bench.namespace._life.served is not follower
 
     simulate(scenario)
 
@@ -275,8 +275,8 @@ def test_closing_while_it_is_read_tells_whoever_waits() -> None:
         writing = bench.setting(2)
         await asyncio.sleep(0.1)
         await bench.registry.close()
-        assert (await reading).reason == "NAMESPACE_CLOSED"
-        assert (await error_of(writing)).reason == "NAMESPACE_CLOSED"
+        assert (await reading).reason == "SHUTTING_DOWN"
+        assert (await error_of(writing)).reason == "SHUTTING_DOWN"
 
     simulate(scenario)
 

@@ -313,7 +313,7 @@ def test_what_is_read_while_a_namespace_closes_makes_no_repair_due_in_it() -> No
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=4)))
         await closing
         assert (await error_of(waiting)).kind in (Kind.UNAVAILABLE, Kind.DEADLINE_EXCEEDED)
-        state = namespace._state(KEY)
+        state = namespace._updates.state(KEY)
         assert state is not None and repair_due(state), "the case: it would be"
         assert namespace.repairs_due == 0
 
@@ -332,7 +332,7 @@ def test_a_repair_that_waits_while_a_log_is_opened_anew_is_counted_once() -> Non
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
         bench.opened.lose(LogError(Reason.LOG_LOST, "It can't be followed any more."))
         await asyncio.sleep(0.5)
-        assert namespace.phase is Phase.LOADING and namespace._read.done(), "the case: it was read, and does not answer yet"
+        assert namespace.phase is Phase.LOADING and namespace._loader.is_read, "the case: it was read, and does not answer yet"
         assert namespace.repairs_due == 1
 
     simulate(scenario, sole_writer=False, pause_repairs=True, join_patience_seconds=3.0)

@@ -57,7 +57,7 @@ class Sidecar:
 
     def hold(self) -> None:
         """What is read from now on is held back."""
-        follower = self.registry.get(self.namespace)._follower
+        follower = self.registry.get(self.namespace)._life.served
         assert follower is not None
         self._deliver = follower.read
         follower.read = self._held.append  # type: ignore[method-assign, assignment]
@@ -65,7 +65,7 @@ class Sidecar:
     def release(self) -> int:
         """Ends ``hold``. Returns how many events were held back."""
         held, self._held = self._held, []
-        follower = self.registry.get(self.namespace)._follower
+        follower = self.registry.get(self.namespace)._life.served
         assert follower is not None and self._deliver is not None
         follower.read = self._deliver  # type: ignore[method-assign, assignment]
         for events in held:

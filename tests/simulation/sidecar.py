@@ -117,7 +117,7 @@ class Sidecar:
     def knows(self, key: PolicyKey) -> bool:
         """Whether it has seen everything that the log ever told of a key."""
         namespaces = self.registry.namespaces() if self.running else []
-        for follower in (each for namespace in namespaces for each in (namespace._loading, namespace._follower)):
+        for follower in (each for namespace in namespaces for each in (namespace._life.reading, namespace._life.served)):
             if follower is not None and follower.log is not None:
                 state = follower.view.state(key)
                 if follower.log.complete_after(follower.log.partition_of(key)) == "" if state is None else state.since == "":
@@ -126,7 +126,7 @@ class Sidecar:
 
     def has_read_what_is_compacted(self, namespace: str) -> bool:
         """Whether it serves a namespace, and nothing was compacted away that it has not read."""
-        follower = next((each._follower for each in self.registry.namespaces() if each.name == namespace), None) if self.ready else None
+        follower = next((each._life.served for each in self.registry.namespaces() if each.name == namespace), None) if self.ready else None
         compacted = self._storage.namespace(namespace).compacted
         return follower is not None and all(end <= here for end, here in zip(compacted, follower.positions, strict=True))
 

@@ -267,8 +267,8 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
     original = Namespace.get
 
     async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Change | None:
-        if self._loading is not None and self._loading.log is not None:
-            return self._loading.view.head(key)
+        if (reading := self._life.reading) is not None and reading.log is not None:
+            return reading.view.head(key)
         return await original(self, key, at_least)
 
     patch.setattr(Namespace, "get", planted)

@@ -31,7 +31,12 @@ class Limits:
     max_waiting_per_key: int = _bounded(10_000, 1, 1_000_000)
     """Updates of one policy key that wait in line; beyond them RESOURCE_EXHAUSTED."""
     max_loaded_namespaces: int = _bounded(10_000, 1, 1_000_000)
-    """Namespaces in memory; beyond them RESOURCE_EXHAUSTED."""
+    """Namespaces in memory. For another one the idlest is dropped; if all are used: RESOURCE_EXHAUSTED."""
+    max_loaded_keys: int = _bounded(5_000_000, 1, 1_000_000_000)
+    """Policy keys in memory, in all namespaces together, absent documents included. For more of them idle namespaces are dropped; if that
+    is not enough, loads and updates that would make a key are RESOURCE_EXHAUSTED."""
+    max_loaded_document_bytes: int = _bounded(8 << 30, 64 << 10, 1 << 44)
+    """Bytes of the documents in memory, serialized, in all namespaces together; memory is a few times as much. Beyond them as above."""
     max_concurrent_loads: int = _bounded(8, 1, 256)
     """Namespaces that are read at the same time; the others wait."""
     max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000)

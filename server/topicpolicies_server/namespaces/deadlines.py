@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 
 from ..core.chains.sequencer import Request
 
+_LOG = logging.getLogger(__name__)
 _GRAIN = 0.1
 """How late a deadline may be noticed, as a part of the time that a request has."""
 
@@ -35,12 +37,14 @@ class Deadlines:
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
 
-    def close(self) -> None:
-        """Nothing expires any more."""
+    def close(self) -> list[Request]:
+        """Nothing expires any more. Returns the requests that wait, the oldest first, and some that have been answered."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        waiting = [request for _, request in self._open]
         self._open.clear()
+        return waiting
 
     def _look(self) -> None:
         self._timer = None
@@ -49,6 +53,9 @@ class Deadlines:
         while waiting and (waiting[0][1].answered or waiting[0][0] <= now):
             _, request = waiting.popleft()
             if not request.answered:
-                self._expire(request)
+                try:
+                    self._expire(request)
+                except Exception:  # noqa: BLE001 (the others' time goes on)
+                    _LOG.exception("a request whose time is over could not be answered")
         if waiting:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

@@ -2,6 +2,9 @@
 
 A namespace that loses its log opens it anew with a new follower. A follower that has been replaced reports to nobody: a superseded load
 can neither tear down nor serve for its successor.
+
+A log reports, and has to go on whatever comes of that. An entry that can't be folded is counted with those that can't be read, and the
+rest of its batch is taken. Where whoever is told of a report fails, the view has come further than what was told: the log is read anew.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from typing import Protocol, TypeAlias
 
 from ..core.errors import Kind
 from ..core.fold.fold import FoldContext, Folded
+from ..core.policies import documents
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Change, View
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
+from .capacity import Capacity
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,6 +46,12 @@ class Owner(Protocol):
 
     def led(self, follower: Follower) -> None:
         """Who may append may have changed."""
+
+    def refused(self, follower: Follower, error: LogError) -> None:
+        """There is no room for what is being loaded."""
+
+    def missed(self, error: LogError) -> None:
+        """A try to load it has failed."""
 
 
 class Recorder(Protocol):
@@ -67,7 +78,13 @@ class Follower:
     """A ``LogSink`` that keeps a view."""
 
     def __init__(
-        self, owner: Owner, namespace: str, context: FoldContext, older: Follower | None = None, recorder: Recorder | None = None
+        self,
+        owner: Owner,
+        namespace: str,
+        context: FoldContext,
+        older: Follower | None = None,
+        recorder: Recorder | None = None,
+        capacity: Capacity | None = None,
     ) -> None:
         """Begins without a log.
 
@@ -77,6 +94,7 @@ class Follower:
             context: what the fold needs to know.
             older: the opening before, which has ended; its view is continued if nothing that it has not seen was compacted away.
             recorder: writes down what is folded.
+            capacity: what may be kept in memory; None: anything.
         """
         self.view = View(context)
         """Empty until the log is open."""
@@ -96,6 +114,12 @@ class Follower:
         self._readback: ReadBack | None = None
         self._early: list[tuple[str, Sequence[Placed]]] = []
         self._caught_up = False
+        self._capacity = capacity
+        self._first = older is None
+        self._bytes = 0
+        """Of the view's documents."""
+        self._counted = (0, 0)
+        """The keys and bytes that the capacity knows of."""
 
     @property
     def identity(self) -> str:
@@ -116,11 +140,11 @@ class Follower:
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
             self.continues, self.view = True, older.view
             self._readback = ReadBack(log.partitions, log.follows, older.positions)
+            self._bytes, self._counted = older.hand_over()
         else:
             self.view = View(self._context, complete)
             self._readback = ReadBack(log.partitions, log.follows)
-        if self._recorder is not None:
-            self._recorder.opened(log)
+        self._record(lambda recorder: recorder.opened(log))
         early, self._early = self._early, []
         for what, events in early:
             if what == "read":
@@ -128,53 +152,51 @@ class Follower:
             else:
                 self.appended(events)
         if self._caught_up:
-            self._finish_loading()
+            self.caught_up()
 
     def retire(self) -> None:
         """Its owner does not listen any more: it stays where it is, so that another opening can go on from there."""
-        self._owner = None
-        if self._recorder is not None:
-            self._recorder.closed()
+        if self._owner is not None:
+            self._owner = None
+            self._record(lambda recorder: recorder.closed())
+
+    def hand_over(self) -> tuple[int, tuple[int, int]]:
+        """Another opening goes on with its view, and counts it: its bytes, and the keys and bytes that the capacity knows of."""
+        counted, self._counted = self._counted, (0, 0)
+        return self._bytes, counted
+
+    def forget(self) -> None:
+        """Its view is not kept any more."""
+        self._add_to_capacity(0, 0)
+        self._capacity = None
 
     # --- LogSink ------------------------------------------------------------------------------------------------
 
     def read(self, events: Sequence[Placed]) -> None:
         """Events that the log's reader delivered."""
-        if self._owner is None:
-            return
         if self._readback is None:
             self._early.append(("read", events))
-            return
-        try:
-            taken = self._readback.read(events)
-        except Disagreement as error:
-            self.trusted = False
-            _LOG.error("%s: the reader contradicts a proof (%s); the log is read anew", self._namespace, error)
-            self.lost(LogError(Reason.LOG_OUT_OF_ORDER, f"The change log of {self._namespace} was found out of order: {error}."))
-            return
-        self._take(taken)
+        else:
+            readback = self._readback
+            self._report(lambda owner: self._take(owner, readback.read(events)))
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Events of ours that the log acknowledged."""
-        if self._owner is None:
-            return
         if self._readback is None:
             self._early.append(("appended", events))
-            return
-        self._take(self._readback.acknowledged(events))
+        else:
+            readback = self._readback
+            self._report(lambda owner: self._take(owner, readback.acknowledged(events)))
 
     def caught_up(self) -> None:
         """Everything that was there at opening has been read."""
-        if self._owner is None:
-            return
         self._caught_up = True
         if self._readback is not None:
-            self._finish_loading()
+            self._report(self._finish_loading)
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """An event of ours was not acknowledged."""
-        if self._owner is not None:
-            self._owner.append_failed(self, event, error)
+        self._report(lambda owner: owner.append_failed(self, event, error))
 
     def lost(self, error: LogError) -> None:
         """The log can't be followed any more."""
@@ -183,8 +205,11 @@ class Follower:
 
     def led(self) -> None:
         """Who may append may have changed."""
-        if self._owner is not None:
-            self._owner.led(self)
+        self._report(lambda owner: owner.led(self))
+
+    def settled(self) -> None:
+        """It is time to look again whether the view may answer."""
+        self._report(lambda owner: owner.loaded(self))
 
     # -------------------------------------------------------------------------------------------------------------
 
@@ -199,31 +224,86 @@ class Follower:
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
-    def _finish_loading(self) -> None:
+    def _finish_loading(self, owner: Owner) -> None:
         log = self.log
         assert log is not None, "open"
         self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
         self.view.loaded()
-        if self._recorder is not None:
-            self._recorder.caught_up()
-        if self._owner is not None:
-            self._owner.loaded(self)
+        self._record(lambda recorder: recorder.caught_up())
+        owner.loaded(self)
 
-    def _take(self, events: Sequence[Placed]) -> None:
-        owner = self._owner
-        if owner is None or not events:
+    def _take(self, owner: Owner, events: Sequence[Placed]) -> None:
+        if not events:
             return
-        take, head, recorder = self.view.take, self.view.head, self._recorder
-        for placed in events:
+        head = self.view.head
+        for entry in events:
+            before = head(entry.event.key) if entry.event is not None else None
+            placed, folded, change = self._fold(entry)
             if placed.problem:
                 self.unreadable += 1
                 _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
-            before = head(placed.event.key) if placed.event is not None else None
-            folded, change = take(placed)
-            if recorder is not None:
-                recorder.noted(placed, before, folded, change if change is not None else before)
+            if self._recorder is not None:
+                self._note(placed, before, folded, change if change is not None else before)
+            if change is not None:
+                self._bytes += _size(change) - _size(before)
             owner.taken(self, placed, folded, change, before)
         owner.moved(self)
+        self._count(owner)
+
+    def _count(self, owner: Owner) -> None:
+        """Counts what is kept. Where there is no room, what is loaded for the first time is given up."""
+        if self._capacity is None or self._counted == (len(self.view), self._bytes):
+            return
+        self._add_to_capacity(len(self.view), self._bytes)
+        if self._first and not self._caught_up and self._capacity.is_exceeded():
+            owner.refused(self, self._capacity.refusal(self._namespace))
+
+    def _add_to_capacity(self, keys: int, size: int) -> None:
+        if self._capacity is not None:
+            self._capacity.add(keys - self._counted[0], size - self._counted[1])
+            self._counted = keys, size
+
+    def _fold(self, placed: Placed) -> tuple[Placed, Folded | None, Change | None]:
+        """Folds an entry; one that can't be folded is as one that can't be read."""
+        try:
+            return placed, *self.view.take(placed)
+        except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
+            _LOG.exception("%s: the entry at %s can't be folded", self._namespace, placed.position)
+            return placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})"), None, None
+
+    def _report(self, report: Callable[[Owner], None]) -> None:
+        """Reports to the owner, if it listens. If that fails, the log is lost, and nothing of this view is gone on with."""
+        owner = self._owner
+        if owner is None:
+            return
+        try:
+            report(owner)
+        except Disagreement as error:
+            _LOG.error("%s: the reader contradicts a proof (%s); the log is read anew", self._namespace, error)
+            self._give_up(Reason.LOG_OUT_OF_ORDER, f"was found out of order: {error}")
+        except Exception as error:  # noqa: BLE001 (what was not told of is told when the log is read anew)
+            _LOG.exception("%s: what the log reported could not be dealt with; it is read anew", self._namespace)
+            self._give_up(Reason.LOG_BROKEN, f"reported what could not be dealt with ({type(error).__name__})")
+
+    def _give_up(self, reason: Reason, what: str) -> None:
+        self.trusted = False
+        self.lost(LogError(reason, f"The change log of {self._namespace} {what}."))
+
+    def _note(self, placed: Placed, before: Change | None, folded: Folded | None, after: Change | None) -> None:
+        self._record(lambda recorder: recorder.noted(placed, before, folded, after))
+
+    def _record(self, note: Callable[[Recorder], None]) -> None:
+        """Has something written down. Who can't write it down writes nothing more of this opening; the next finds out what is missing."""
+        if self._recorder is not None:
+            try:
+                note(self._recorder)
+            except Exception:  # noqa: BLE001 (what is served does not depend on what is recorded)
+                _LOG.exception("%s: recording failed; it goes on when the log is opened anew", self._namespace)
+                self._recorder = None
+
+
+def _size(head: Change | None) -> int:
+    return documents.size(head.document) if head is not None and head.document is not None else 0
 
 
 def unavailable(namespace: str, reason: Reason, sentence: str) -> LogError:

@@ -1,4 +1,8 @@
-"""All namespaces of a server: loaded on first use, once however many ask, and dropped when idle (PIP-39's lazy eviction)."""
+"""All namespaces of a server: loaded on first use, once however many ask, and dropped when idle (PIP-39's lazy eviction).
+
+Nobody uses an idle namespace. It is dropped after a while, and sooner where there is no room: for another namespace, or for what those
+that are used keep in memory (``capacity``); then the one that was used the longest time ago goes first.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,10 @@ from ..core.fold.fold import FoldContext
 from ..core.reasons import Reason
 from ..history import History
 from ..logs.change_log import ChangeLog
+from ..tasks import Kept, Owned
 from .activity import Activity
+from .capacity import Capacity
+from .common import Common
 from .gate import Gate
 from .namespace import Namespace
 
@@ -45,24 +52,37 @@ class Registry:
             seed: of the random choices; None: a different one each time.
             now: milliseconds since 1970, by a clock like the logs'.
         """
-        self._log = log
         self._limits = limits
-        self._context = context
         self._chance = random.Random(seed)
         self.now = now
         """Milliseconds since 1970, by a clock like the logs'."""
-        self._read_only = read_only
         self.history = history
         """Where everything that is folded is written down."""
         self.activity = Activity()
         """What happened in the namespaces."""
         self.gate = Gate(asyncio.get_running_loop(), limits.max_repairs_per_second, paused=pause_repairs)
         """What every repair passes."""
-        self._slots = asyncio.Semaphore(limits.max_concurrent_loads)
+        self.capacity = Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict)
+        """What may be kept in memory."""
+        self.common = Common(
+            log,
+            limits,
+            context,
+            slots=asyncio.Semaphore(limits.max_concurrent_loads),
+            now=now,
+            gate=self.gate,
+            activity=self.activity,
+            capacity=self.capacity,
+            read_only=read_only,
+            record=history.scribe if history is not None else None,
+        )
+        """What all namespaces have in common."""
         self._namespaces: dict[str, Namespace] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
-        self._closed = False
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="idle namespaces")
+        self._closings = Owned("namespaces")
+        self._ended: PolicyError | None = None
+        self._sweeper = Kept("dropping idle namespaces", self._sweep)
+        self._sweeper.start()
 
     def __len__(self) -> int:
         return len(self._namespaces)
@@ -75,65 +95,67 @@ class Registry:
         """The namespace, which may still be loading.
 
         Raises:
-            PolicyError: the server is stopping (UNAVAILABLE) or holds too many namespaces (RESOURCE_EXHAUSTED).
+            PolicyError: the server is stopping (UNAVAILABLE) or holds too many namespaces that are used (RESOURCE_EXHAUSTED).
         """
         namespace = self._namespaces.get(name)
         if namespace is not None:
             return namespace
-        if self._closed:
-            raise PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: try another, or this one later.")
-        if len(self._namespaces) >= self._limits.max_loaded_namespaces:
+        if self._ended is not None:
+            raise self._ended
+        most = self._limits.max_loaded_namespaces
+        if len(self._namespaces) >= most and not self._evict():
             raise PolicyError(
                 Kind.RESOURCE_EXHAUSTED,
                 Reason.TOO_MANY_NAMESPACES,
-                f"{len(self._namespaces)} namespaces are loaded, which is the most: wait until idle ones are dropped, or raise the limit.",
+                f"{len(self._namespaces)} namespaces are loaded and in use, which is the most: ask another server, or raise"
+                " max_loaded_namespaces of this one.",
             )
-        namespace = Namespace(
-            name,
-            self._log,
-            self._limits,
-            self._context,
-            slots=self._slots,
-            chance=random.Random(self._chance.getrandbits(64)),
-            now=self.now,
-            gate=self.gate,
-            activity=self.activity,
-            read_only=self._read_only,
-            dismiss=self._drop,
-            predecessor=self._closing.get(name),
-            record=self.history.scribe if self.history is not None else None,
-        )
+        chance = random.Random(self._chance.getrandbits(64))
+        namespace = Namespace(name, self.common, chance, dismiss=self._dismiss, predecessor=self._closing.get(name))
         self._namespaces[name] = namespace
         return namespace
 
     async def close(self) -> None:
-        """Closes all namespaces; what their logs have accepted is finished."""
-        self._closed = True
-        self._sweeper.cancel()
+        """Closes all namespaces; what their logs have accepted is finished. Whoever asks, or waits for what was not sent, is told why."""
+        if self._ended is None:
+            self._ended = PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: try another, or this one later.")
+        await self._sweeper.stop()
         self.gate.close()
         for namespace in list(self._namespaces.values()):
-            self._drop(namespace)
-        await asyncio.gather(*self._closing.values(), self._sweeper, return_exceptions=True)
+            self._drop(namespace, self._ended)
+        await self._closings.close(cancel=False)
 
-    def _drop(self, namespace: Namespace) -> bool:
+    def _dismiss(self, namespace: Namespace) -> bool:
         """Closes a namespace, unless it is needed. Returns whether it does."""
-        if self._namespaces.get(namespace.name) is not namespace or (namespace.busy and not self._closed):
+        if self._namespaces.get(namespace.name) is not namespace or namespace.busy:
             return False
-        del self._namespaces[namespace.name]
-        task = asyncio.get_running_loop().create_task(namespace.close())
-        self._closing[namespace.name] = task
-        task.add_done_callback(lambda _: self._forget(namespace.name, task))
+        self._drop(namespace)
         return True
+
+    def _evict(self) -> bool:
+        """Closes the namespace that nobody has used for the longest time. Returns False if all are used."""
+        idle = [namespace for namespace in self._namespaces.values() if not namespace.busy]
+        if not idle:
+            return False
+        self._drop(min(idle, key=Namespace.idle_since))
+        return True
+
+    def _drop(self, namespace: Namespace, error: PolicyError | None = None) -> None:
+        name = namespace.name
+        del self._namespaces[name]
+        namespace.forget()
+        task = self._closings.begin(namespace.close(error), f"closing {name}")
+        self._closing[name] = task
+        task.add_done_callback(lambda _: self._forget(name, task))
 
     def _forget(self, name: str, task: asyncio.Task[None]) -> None:
         if self._closing.get(name) is task:
             del self._closing[name]
 
     async def _sweep(self) -> None:
-        idle = self._limits.namespace_idle_seconds
+        loop, idle = asyncio.get_running_loop(), self._limits.namespace_idle_seconds
         while True:
             await asyncio.sleep(idle / 4)
-            now = asyncio.get_running_loop().time()
             for namespace in list(self._namespaces.values()):
-                if not namespace.busy and now - namespace.idle_since() > idle:
-                    self._drop(namespace)
+                if not namespace.busy and loop.time() - namespace.idle_since() > idle:
+                    self._dismiss(namespace)

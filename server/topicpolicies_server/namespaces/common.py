@@ -1,0 +1,41 @@
+"""What all namespaces of a server have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..config import Limits
+from ..core.fold.fold import FoldContext
+from ..logs.change_log import ChangeLog
+from .activity import Activity
+from .capacity import Capacity
+from .follower import Record
+from .gate import Gate
+
+
+@dataclass(slots=True)
+class Common:
+    """What each namespace is given."""
+
+    log: ChangeLog
+    """Where change logs are opened."""
+    limits: Limits
+    """Every bound."""
+    context: FoldContext
+    """What the fold needs to know of the logs."""
+    slots: asyncio.Semaphore
+    """Bounds how many namespaces load at once."""
+    now: Callable[[], int]
+    """Milliseconds since 1970, by a clock like the logs'."""
+    gate: Gate
+    """What every repair passes."""
+    activity: Activity
+    """Told of what happens."""
+    capacity: Capacity
+    """What may be kept in memory."""
+    read_only: bool = False
+    """Whether nothing may be written: updates are refused, repairs only told of."""
+    record: Record | None = None
+    """Gives whoever writes down what is folded; None: nobody does."""

@@ -1,0 +1,262 @@
+"""How a namespace is loaded: tries, bounded in number and time, and the pauses between them.
+
+One task goes with the state (``life``): in Loading it makes a try, in Serving it waits until the log is lost, in Failed for the next try.
+It is kept (``tasks.Kept``): if it fails in a way that nobody thought of, that is a failed try, and it goes on from the state that is.
+
+A log is open once at a time: before it is opened anew, the opening before has been closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ..core.errors import Kind
+from ..core.reasons import Reason
+from ..logs.change_log import LogError
+from ..tasks import Kept, Owned, asked_to_end
+from .common import Common
+from .follower import Follower, Owner, unavailable
+from .life import Closed, Failed, Life, Loading, Serving
+from .retrying import Pauses
+
+_LOG = logging.getLogger(__name__)
+_LOSSES = 5
+"""As often may a log be lost while it is read before those who wait for it are told; and as soon as it serves, before there is a pause."""
+_BRIEF_SECONDS = 1.0
+
+
+class Loader:
+    """Loads one namespace, and loads it anew when its log is lost."""
+
+    def __init__(
+        self,
+        name: str,
+        common: Common,
+        life: Life,
+        pauses: Pauses,
+        *,
+        watched: Callable[[], bool],
+        dismiss: Callable[[], bool],
+        predecessor: asyncio.Task[None] | None,
+    ) -> None:
+        """Does nothing before ``start``.
+
+        Args:
+            name: ``tenant/namespace``.
+            common: what all namespaces have in common.
+            life: what is moved on.
+            pauses: between tries.
+            watched: whether anybody watches.
+            dismiss: asked after a failed try; True: it is closed, and not tried again.
+            predecessor: the closing of this namespace's former life: its log must be closed before it is opened again.
+        """
+        self._name = name
+        self._common = common
+        self._life = life
+        self._pauses = pauses
+        self._owner: Owner | None = None
+        self._watched = watched
+        self._dismiss = dismiss
+        self._predecessor = predecessor
+        self._loop = asyncio.get_running_loop()
+        self._lost = asyncio.Event()
+        self._read = self._served = self._loop.create_future()
+        self._patient_until = 0.0
+        self._losses = 0
+        """Tries in a row in which the log was lost."""
+        self._served_at = 0.0
+        self._brief = 0
+        """How often in a row it was lost as soon as it served."""
+        self.opened_at = 0
+        """When the last opening began, in milliseconds since 1970."""
+        self._closings = Owned(name)
+        self._task = Kept(f"namespace {name}", self._live, failed=self._broken)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the log was read, and does not answer yet."""
+        return self._life.reading is not None and self._read.done()
+
+    def start(self, owner: Owner) -> None:
+        """Begins. ``owner``: who is told what the log reports."""
+        self._owner = owner
+        self._task.start()
+
+    async def stop(self) -> None:
+        """Ends what is under way; returns when no opening is left but the one that serves."""
+        await self._task.stop()
+        await self._closings.close(cancel=False)
+
+    def may_serve(self, follower: Follower) -> bool:
+        """The log is read. Whether the view may answer: nothing can be missing (``joining``), or who has seen more had time to say so.
+
+        If not, the follower is asked to report again.
+        """
+        if follower is not self._life.reading or follower.log is None:
+            return False
+        if not self._read.done():
+            self._read.set_result(None)
+            self._patient_until = self._loop.time() + self._common.limits.join_patience_seconds
+        now = self._common.now()
+        settled_at = follower.view.settle(now)
+        patience = self._patient_until - self._loop.time()
+        if settled_at is not None and patience > 0:
+            self._loop.call_later(min(max(settled_at - now, 1) / 1000, patience), follower.settled)
+            return False
+        return True
+
+    def served(self) -> None:
+        """The view answers."""
+        self._served_at = self._loop.time()
+        if not self._served.done():
+            self._served.set_result(None)
+
+    def refused(self, follower: Follower, error: LogError) -> None:
+        """There is no room for what is loaded."""
+        if follower is self._life.reading and not self._read.done():
+            follower.retire()
+            self._read.set_exception(error)
+            self._read.exception()  # the try has it, unless its time is over
+
+    def lost(self, follower: Follower, error: LogError) -> bool:
+        """An opening can't be followed any more. Returns whether it was one that counts."""
+        if follower not in (self._life.served if isinstance(self._life.state, Serving) else None, self._life.reading):
+            return False
+        _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
+        if isinstance(self._life.state, Serving):
+            self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
+        self._life.lost(error)
+        self._give_up(follower)
+        self._lost.set()
+        return True
+
+    async def _live(self) -> None:
+        if self._predecessor is not None:
+            await asyncio.wait({self._predecessor})
+            self._predecessor = None
+        while not isinstance(state := self._life.state, Closed):
+            if isinstance(state, Serving):
+                self._losses = 0
+                self._pauses.start_over()
+                await self._lost.wait()
+                continue
+            if isinstance(state, Failed):
+                await self._pauses.least()  # also before it is forgotten: whoever asks for it then has it loaded at once
+                if self._dismiss():
+                    return
+                await self._pauses.rest()
+                self._life.began(silent=self._watched())
+                continue
+            if self._brief >= _LOSSES:
+                await asyncio.sleep(min(_BRIEF_SECONDS * 2 ** (self._brief - _LOSSES), self._common.limits.load_retry_seconds))
+            if (error := await self._try()) is not None:
+                self._losses += 1
+                if error.reason == Reason.LOG_LOST and self._losses < _LOSSES:
+                    continue  # compacted or moved while it was read: whoever waits need not know
+                self._miss(error)
+
+    async def _try(self) -> LogError | None:
+        """Loads it; why it can't be, if so."""
+        error: LogError | None = None
+        try:
+            await self._load()
+        except LogError as problem:
+            error = problem
+        except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
+            _LOG.exception("loading %s failed", self._name)
+            error = _broken(self._name)
+        return error if isinstance(self._life.state, Loading) else None  # its time may have ended as it was read
+
+    def _broken(self, _: BaseException) -> None:
+        """The task has failed: so has its try."""
+        if isinstance(self._life.state, Loading):
+            self._miss(_broken(self._name))
+
+    def _miss(self, error: LogError) -> None:
+        known = self._life.error
+        level = logging.DEBUG if known is not None and error.message == known.message else logging.WARNING
+        _LOG.log(level, "%s can't be loaded: %s", self._name, error.message)
+        follower = self._life.reading
+        self._life.missed(error)
+        if follower is not None:
+            self._give_up(follower)
+        if self._owner is not None:
+            self._owner.missed(error)
+
+    async def _load(self) -> None:
+        """Opens the log and reads it, bounded in number and time.
+
+        Raises:
+            LogError: it can't be loaded now.
+        """
+        common, limits = self._common, self._common.limits
+        self._lost.clear()
+        self._read, self._served = self._loop.create_future(), self._loop.create_future()
+        lost = self._loop.create_task(self._lost.wait())
+        follower = None
+        try:
+            await self._closings.close(cancel=False)
+            async with common.slots:
+                older = self._life.served
+                if older is None and not common.capacity.has_room():
+                    raise common.capacity.refusal(self._name)
+                self.opened_at = common.now()
+                joined_at = None if common.context.sole_writer else common.now()
+                context = common.context._replace(joining=True, joined_at=joined_at)
+                recorder = await common.record(self._name) if common.record is not None else None
+                assert self._owner is not None, "started"
+                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity)
+                self._life.opened(follower)
+                try:
+                    async with asyncio.timeout(limits.load_timeout_seconds):
+                        follower.opened(await common.log.open(self._name, follower))
+                        await _first_of(lost, self._read)
+                except TimeoutError:
+                    problem = f"its change log was not read within {limits.load_timeout_seconds} s: try again."
+                    raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
+            if self._read.done():
+                self._read.result()  # unless it was refused
+            await _first_of(lost, self._served)  # not at once if something may be missing
+        except BaseException:
+            if follower is not None and follower is not self._life.served:
+                self._give_up(follower)
+            raise
+        finally:
+            lost.cancel()
+        if not self._served.done():
+            self._give_up(follower)
+            error = self._life.error
+            why = error.message if error is not None else "its change log was lost while it was read"
+            raise unavailable(self._name, Reason.LOG_LOST, f"{why}: try again.")
+
+    def _give_up(self, follower: Follower) -> None:
+        """Nobody listens to an opening any more. Its log is closed beside."""
+        follower.retire()
+        if follower.log is not None:
+            self._closings.begin(close_quietly(self._name, follower), "closing the change log")
+
+
+async def close_quietly(name: str, follower: Follower) -> None:
+    """Closes a follower's log; what goes wrong is a line in the log."""
+    if follower.log is None:
+        return
+    try:
+        await follower.log.close()
+    except LogError as error:
+        _LOG.warning("%s: closing the change log failed: %s", name, error.message)
+    except (Exception, asyncio.CancelledError) as error:
+        if asked_to_end(error):
+            raise
+        _LOG.exception("%s: closing the change log failed", name)  # whatever it is, whoever waits has to be told all the same
+
+
+def _broken(name: str) -> LogError:
+    sentence = f"{name} can't be loaded, for a reason that this server's own log has: look there."
+    return LogError(Reason.LOAD_BROKEN, sentence, kind=Kind.INTERNAL)
+
+
+async def _first_of(*futures: asyncio.Future[Any]) -> None:
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,131 @@
+"""What a namespace's log reports, and who is told of it: watchers, requests, repairs, and those who wait for a version, in this order."""
+
+from __future__ import annotations
+
+from ..core.errors import Kind
+from ..core.fold.fold import Folded
+from ..core.policies.events import Event, Placed
+from ..core.reading.view import Before, Change
+from ..core.reading.watch import Token
+from ..logs.change_log import LogError
+from .common import Common
+from .follower import Follower
+from .freshness import Freshness
+from .life import Life, Serving
+from .loading import Loader
+from .restating import Restating
+from .serving import next_hub
+from .updates import Updates
+from .waiting import Waiting
+
+
+class Reports:
+    """Whom the followers of one namespace report to (``follower.Owner``)."""
+
+    def __init__(
+        self,
+        name: str,
+        common: Common,
+        life: Life,
+        loader: Loader,
+        updates: Updates,
+        restating: Restating,
+        freshness: Freshness,
+        waiting: Waiting,
+    ) -> None:
+        """Tells these parts of the namespace ``name``."""
+        self._name = name
+        self._common = common
+        self._life = life
+        self._loader = loader
+        self._updates = updates
+        self._restating = restating
+        self._freshness = freshness
+        self._waiting = waiting
+
+    def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Change | None, before: Change | None) -> None:
+        """An event was folded."""
+        activity, hub = self._common.activity, self._life.hub
+        if placed.problem:
+            activity.unreadable += 1
+        event = placed.event
+        if event is None or folded is None:
+            return
+        old = before.document if before is not None else None
+        if follower is not self._life.served:
+            self._updates.read_ahead(follower, event, folded, old)
+            if change is not None and follower.continues and hub is not None:
+                hub.publish(change)
+            return
+        new = (change if change is not None else before) or None
+        activity.folded(self._name, placed, folded, old, new.document if new is not None else None)
+        if change is not None:
+            assert hub is not None, "it serves"
+            change.before = Before(old) if change.previous else None
+            hub.publish(change)
+        self._updates.folded(event, folded, old)
+        self._restating.consider(event.key, follower.view.state(event.key), placed)
+
+    def moved(self, follower: Follower) -> None:
+        """The view has come further."""
+        served = follower is self._life.served
+        if self._life.hub is None or not (served or (follower is self._life.reading and follower.continues)):
+            return
+        assert follower.log is not None, "open"
+        self._life.hub.moved(Token(follower.log.identity, tuple(follower.positions)))
+        self._waiting.wake(follower.positions)
+        if served:
+            self._updates.moved(follower)
+            self._freshness.moved(follower.positions)
+
+    def loaded(self, follower: Follower) -> None:
+        """The log is read."""
+        if not self._loader.may_serve(follower):
+            return
+        assert follower.log is not None, "open"
+        hub = next_hub(self._life.hub, self._life.served, follower, self._common.limits)
+        self._life.serve(follower, hub)
+        self._common.activity.loads["loaded"] += 1
+        self._loader.served()
+        hub.wake_all()
+        self._freshness.serve(follower.log, follower.positions, self._loader.opened_at)
+        self._updates.serve(follower)
+        self._restating.serve(follower)
+        self._waiting.wake(follower.positions)
+
+    def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
+        """An event of ours was not acknowledged."""
+        if follower is self._life.served:
+            self._updates.append_failed(event, error)
+            self._restating.append_failed(event, self._updates.state(event.key), error)
+
+    def led(self, follower: Follower) -> None:
+        """Who may append may have changed."""
+        if isinstance(self._life.state, Serving) and follower is self._life.state.follower:
+            self._updates.led(follower)
+            self._restating.led(follower)
+
+    def refused(self, follower: Follower, error: LogError) -> None:
+        """There is no room for what is loaded."""
+        self._loader.refused(follower, error)
+
+    def lost(self, follower: Follower, error: LogError) -> None:
+        """The log can't be followed any more: it is opened anew."""
+        if self._loader.lost(follower, error):
+            self._updates.pause()
+            self._freshness.stop()
+            self._restating.pause()
+            self._wake_watchers()
+
+    def missed(self, error: LogError) -> None:
+        """A try to load it has failed."""
+        self._common.activity.loads["failed"] += 1
+        if error.kind is Kind.NOT_FOUND:  # what was under way, or due, went with its log, and has no place in that of the next life
+            self._updates.abandon(error)
+            self._restating.close()
+        self._updates.turn_away(error)
+        self._wake_watchers()
+
+    def _wake_watchers(self) -> None:
+        if self._life.hub is not None:
+            self._life.hub.wake_all()

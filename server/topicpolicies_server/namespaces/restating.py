@@ -1,0 +1,122 @@
+"""What is published to make brokers show the heads of one namespace: the repairs that are due, one by one (``repairs`` says when)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+from ..core.errors import Kind
+from ..core.fold.fold import KeyState, repair_due
+from ..core.names import PolicyKey
+from ..core.policies.events import Event, Placed, StampKind
+from ..logs.change_log import LogError
+from .activity import Repair
+from .common import Common
+from .follower import Follower
+from .life import Life, Serving
+from .repairs import Repairs, Turn
+from .updates import Updates
+
+_LOG = logging.getLogger(__name__)
+
+
+class Restating:
+    """The repairs of one namespace."""
+
+    def __init__(self, name: str, common: Common, life: Life, updates: Updates, chance: random.Random) -> None:
+        """Nothing is due.
+
+        Args:
+            name: ``tenant/namespace``.
+            common: what all namespaces have in common.
+            life: tells which view answers.
+            updates: whose events go before repairs.
+            chance: spreads the repairs.
+        """
+        self._name = name
+        self._common = common
+        self._life = life
+        self._updates = updates
+        self._repairs = Repairs(asyncio.get_running_loop(), chance, common.gate, self._publish, self._cancelled)
+
+    @property
+    def due(self) -> int:
+        """Keys whose raw document is not the head of the view that answers."""
+        return self._repairs.due
+
+    def due_also(self, follower: Follower) -> int:
+        """Further ones, in a view that was read and does not answer yet."""
+        return sum(repair_due(state) and key not in self._repairs for key, state in follower.view.states())
+
+    def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
+        """An event of a key was folded, or was not taken by the log."""
+        if state is not None and self._updates.leads:
+            self._repairs.consider(key, state, cause)
+
+    def serve(self, follower: Follower) -> None:
+        """A view answers from now on."""
+        self._repairs.resume()
+        self.led(follower)
+
+    def led(self, follower: Follower) -> None:
+        """Who may append may have changed."""
+        if not self._updates.leads:
+            self._repairs.close()
+            return
+        for key, state in follower.view.states():
+            if repair_due(state):
+                self._repairs.consider(key, state)
+
+    def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
+        """An event of ours was not acknowledged; it may have been a repair."""
+        restates = event.stamp is not None and event.stamp.kind in (StampKind.REPAIR, StampKind.TOMBSTONE)
+        if restates and not _passes(error):
+            self._refused(event.key, error)
+        else:
+            self.consider(event.key, state)
+
+    def pause(self) -> None:
+        """No log serves: what is due is kept."""
+        self._repairs.pause()
+
+    def close(self) -> None:
+        """Nothing is due any more."""
+        self._repairs.close()
+
+    def _publish(self, key: PolicyKey, cause: Placed | None) -> Turn:
+        """Publishes a due repair."""
+        state = self._life.state
+        follower = state.follower if isinstance(state, Serving) else None
+        if follower is None or follower.log is None:
+            return Turn.LATER
+        if self._updates.busy(key):
+            return Turn.BUSY
+        known = follower.view.state(key)
+        event = follower.view.restatement(key, self._updates.new_id())
+        if event is None or known is None:
+            return Turn.PASSED
+        published = not self._common.read_only
+        if published:
+            try:
+                follower.log.append(event)
+            except LogError as error:
+                if _passes(error):
+                    return Turn.LATER
+                self._refused(key, error)
+                return Turn.PASSED
+        self._common.activity.repair(Repair(self._name, key, known.version, known.live, known.document, cause), published=published)
+        return Turn.TAKEN if published else Turn.PASSED
+
+    def _cancelled(self) -> None:
+        self._common.activity.repairs["cancelled"] += 1
+
+    def _refused(self, key: PolicyKey, error: LogError) -> None:
+        """The log can't take a repair, and will not take it later: until the key's next event it is left at that."""
+        self._common.activity.repairs["refused"] += 1
+        _LOG.warning("%s: %s (%s) can't be repaired: %s", self._name, key.topic, key.scope.name, error.message)
+
+
+def _passes(error: LogError) -> bool:
+    """Whether the log may take later what it did not take now."""
+    return error.kind in (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)

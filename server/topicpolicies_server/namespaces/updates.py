@@ -1,0 +1,336 @@
+"""The updates of one namespace: from their arrival to their answers.
+
+An update walks through here once, downwards (``submit``: the sequencer computes events, the log takes them) and upwards (``folded``: the
+sequencer settles its request). Where a log has one writer at a time, updates wait until it is known who that is: this process takes them
+then, or names the one that does. When somebody else becomes the writer, what was on its way is answered at once: its outcome is not known
+here, and a repeat of the request, wherever the writer is, settles it.
+
+A request:
+
+=========  ==================================================  ===========================================================================
+state      how it comes there                                  how it is answered when its time is over, or the namespace is closed
+=========  ==================================================  ===========================================================================
+ARRIVED    the view does not answer yet, or it is not known    nothing was done
+           who writes the log
+CHAINED    the sequencer has it, without an event              nothing was done
+SENT       the log has its event, or may have                  ``OUTCOME_UNKNOWN``: a repeat with the same id is told what happened
+ANSWERED   ``settle``, once
+=========  ==================================================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from ..core.chains.sequencer import Append, Confirm, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
+from ..core.errors import Kind, PolicyError
+from ..core.fold.fold import Folded, KeyState
+from ..core.names import PolicyKey
+from ..core.policies.documents import Settings
+from ..core.policies.events import Event, Remembered
+from ..core.reasons import Reason
+from ..logs.change_log import Leadership, LogError, NotLeader
+from .common import Common
+from .deadlines import Deadlines
+from .ends import Ends, not_confirmed
+from .follower import Follower
+from .life import Closed, Life, Serving
+from .usage import Usage
+
+_LOG = logging.getLogger(__name__)
+_NOT_KNOWN = Leadership(False)
+
+
+class Updates:
+    """The requests of one namespace that have no answer yet."""
+
+    def __init__(self, name: str, common: Common, life: Life, usage: Usage, chance: random.Random) -> None:
+        """There are none.
+
+        Args:
+            name: ``tenant/namespace``.
+            common: what all namespaces have in common.
+            life: tells whether the namespace answers.
+            usage: counts those who wait for an answer.
+            chance: makes the ids of events.
+        """
+        limits = common.limits
+        self._name = name
+        self._common = common
+        self._life = life
+        self._usage = usage
+        self._deadlines = Deadlines(asyncio.get_running_loop(), limits.update_timeout_seconds, self._expire)
+        self._arrivals: dict[Request, None] = {}
+        """In order."""
+        self._told: dict[str, Told] = {}
+        """What the log that is being read tells of events that are waited for, by event id."""
+        self.leads = False
+        """Whether this process may append to the log that serves."""
+        prefix, counter = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], itertools.count()
+        self.new_id: Callable[[], str] = lambda: f"{prefix}{next(counter):012x}"
+        """Makes the ids of events."""
+        depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
+        self._sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
+        self._ends = Ends(name, limits.update_timeout_seconds / 2, self._confirmed, self._unconfirmed)
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    def submit(self, request: Request, tell: Callable[[Result | PolicyError], None]) -> None:
+        """Applies an update or a delete; the answer is told, once (``Namespace.submit``)."""
+
+        def settle(answer: Result | PolicyError) -> None:
+            if not request.answered:
+                request.answered = True
+                self._usage.pending -= 1
+                self._usage.used()
+                self._common.activity.updated(request, answer)
+                try:
+                    tell(answer)
+                except Exception:  # noqa: BLE001 (others wait for their answers)
+                    _LOG.exception("%s: telling an answer failed", self._name)
+
+        self._usage.pending += 1
+        request.settle = settle
+        try:
+            if self._common.read_only and not request.validate_only:
+                raise _nothing_is_written(self._name)
+            if self._life.admit() is None:
+                self._admit(request)
+            else:
+                self._arrivals[request] = None
+        except PolicyError as error:
+            settle(error)
+        except Exception:  # noqa: BLE001 (whoever asked has to be told; whether it is in the log, nobody knows)
+            _LOG.exception("%s: an update failed", self._name)
+            self._withdraw(request)
+            settle(outcome_not_known(request))
+        if not request.answered:
+            self._deadlines.add(request)
+
+    def give_up(self, request: Request) -> None:
+        """Nobody waits for the answer to a request any more."""
+        if not request.answered:
+            request.answered = True
+            self._usage.pending -= 1
+            self._withdraw(request)
+
+    def turn_away(self, error: PolicyError) -> None:
+        """Those that have arrived, and nothing else was done of, have an error."""
+        arrivals, self._arrivals = self._arrivals, {}
+        for request in arrivals:
+            request.settle(error)
+
+    def abandon(self, error: PolicyError) -> None:
+        """The log is gone for good: everything has an error."""
+        self._perform(self._sequencer.abandon(error))
+        self.turn_away(error)
+
+    def close(self, error: PolicyError) -> None:
+        """Nothing is told of the log any more: those of which nothing was sent have the error, the others an unknown outcome."""
+        self._ends.stop()
+        self.leads = False
+        left = [request for request in self._deadlines.close() if not request.answered]
+        for request in left:
+            request.given_up = True  # so that a repeat keeps nobody
+        for request in left:
+            request.settle(error if self._withdraw(request) else outcome_not_known(request))
+        self._perform(self._sequencer.abandon(error))
+
+    @property
+    def arrived(self) -> int:
+        """Those that wait until the view answers, or until it is known who writes the log."""
+        return len(self._arrivals)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether there are any that the sequencer has."""
+        return self._sequencer.chains > 0
+
+    def busy(self, key: PolicyKey) -> bool:
+        """Whether events of a key are in flight."""
+        return self._sequencer.busy(key)
+
+    # --- what the log tells ---------------------------------------------------------------------------------------
+
+    def read_ahead(self, follower: Follower, event: Event, folded: Folded, before: Settings | None) -> None:
+        """An event was folded into a view that does not answer yet."""
+        if self._sequencer.expects(event) and event.stamp is not None:
+            state = follower.view.state(event.key)
+            self._told.setdefault(event.stamp.event_id, Told(folded, before, state.document if state is not None else None))
+
+    def folded(self, event: Event, folded: Folded, before: Settings | None) -> None:
+        """An event was folded into the view that answers."""
+        effects = self._sequencer.folded(event, folded, before)
+        if effects:
+            self._perform(effects)
+
+    def moved(self, follower: Follower) -> None:
+        """The view that answers has come further."""
+        self._ends.moved(follower.positions)
+
+    def append_failed(self, event: Event, error: LogError) -> None:
+        """An event of ours was not acknowledged."""
+        self._perform(self._sequencer.failed(event, error, error.outcome_unknown))
+
+    def serve(self, follower: Follower) -> None:
+        """A view answers from now on."""
+        assert follower.log is not None, "open"
+        self.leads = follower.log.leadership.leads
+        told, self._told = self._told, {}
+        self._ends.serve(follower.log, follower.positions)
+        self._perform(self._sequencer.reopened(told))
+        self._admit_arrivals()
+
+    def pause(self) -> None:
+        """No log serves."""
+        self._ends.stop()
+
+    def led(self, follower: Follower) -> None:
+        """Who may append may have changed."""
+        assert follower.log is not None, "open"
+        self.leads = follower.log.leadership.leads
+        self._admit_arrivals()
+
+    # --- who may append -------------------------------------------------------------------------------------------
+
+    @property
+    def led_elsewhere(self) -> bool:
+        """Whether it is known that another process writes the log."""
+        leadership = self._leadership
+        return not leadership.leads and leadership.leader != ""
+
+    @property
+    def _serving(self) -> Follower | None:
+        return self._life.state.follower if isinstance(self._life.state, Serving) else None
+
+    @property
+    def _leadership(self) -> Leadership:
+        """Who may append, as far as is known; of a log that is not open, nothing is."""
+        follower = self._serving
+        return follower.log.leadership if follower is not None and follower.log is not None else _NOT_KNOWN
+
+    def _admit(self, request: Request) -> None:
+        """A request that changes something goes on where this process may append, waits while that is not known, and is refused else."""
+        leadership = self._leadership
+        if leadership.leads or request.validate_only:  # that is only read
+            if not request.validate_only and request.change is not None and self.state(request.key) is None:
+                self._make_room(request)
+            self._perform(self._sequencer.submit(request))
+            return
+        follower = self._serving
+        if follower is not None and follower.log is not None:
+            follower.log.contend()
+        if leadership.leader:
+            request.settle(NotLeader(self._name, leadership))
+        else:
+            self._arrivals[request] = None
+
+    def _make_room(self, request: Request) -> None:
+        """A request would make a key.
+
+        Raises:
+            PolicyError: there is no room for it.
+        """
+        if not self._common.capacity.has_room():
+            raise self._common.capacity.refusal(request.key.topic)
+
+    def _admit_arrivals(self) -> None:
+        arrivals, self._arrivals = self._arrivals, {}
+        for request in arrivals:
+            try:
+                self._admit(request)
+            except PolicyError as error:
+                request.settle(error)
+
+    # --- effects --------------------------------------------------------------------------------------------------
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        queue = deque(effects)
+        while queue:
+            effect = queue.popleft()
+            if isinstance(effect, Settled):
+                effect.request.settle(effect.answer)
+            elif isinstance(effect, Confirm):
+                self._ends.ask(effect.request)
+            else:
+                queue.extend(self._append(effect))
+
+    def _append(self, effect: Append) -> Sequence[Effect]:
+        state = self._life.state
+        if isinstance(state, Closed):  # it was not sent
+            return self._sequencer.failed(effect.event, state.error, False)
+        follower = self._serving
+        if follower is None or follower.log is None:
+            return ()  # the log is being opened anew: what is in flight is appended then
+        try:
+            follower.log.append(effect.event)
+        except LogError as error:
+            if error.kind is Kind.UNAVAILABLE and not isinstance(error, NotLeader):
+                return ()  # it is lost, and will say so: as above
+            return self._sequencer.failed(effect.event, error, error.outcome_unknown)
+        return ()
+
+    def _confirmed(self, requests: Sequence[Request]) -> None:
+        """The view has come to where the log ended after these requests had arrived."""
+        self._perform(self._sequencer.confirmed(requests))
+
+    def _unconfirmed(self, requests: Sequence[Request], error: PolicyError) -> None:
+        """Nobody tells where the log ends."""
+        self._perform(self._sequencer.unconfirmed(requests, error))
+
+    def shared(self) -> bool:
+        """Whether others may have written what the view has not come to."""
+        log = self._life.served.log if self._life.served is not None else None
+        return not self._common.context.sole_writer and (log is None or log.shared)
+
+    def state(self, key: PolicyKey) -> KeyState | None:
+        """What the fold knows of a key, in the view that answers or answered last."""
+        return self._life.served.view.state(key) if self._life.served is not None else None
+
+    def _applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        return self._life.served.view.recent.find(key, request_id) if self._life.served is not None else None
+
+    # --- the time of a request ------------------------------------------------------------------------------------
+
+    def _expire(self, request: Request) -> None:
+        """A request's time is over."""
+        if not self._withdraw(request):
+            request.settle(outcome_not_known(request))
+        elif request.unsure:
+            request.settle(not_confirmed(self._name, "the log was not read up to its end in time"))
+        elif self._serving is not None and not self.leads:
+            request.settle(NotLeader(self._name, self._leadership))
+        else:
+            request.settle(not_in_time(request))
+
+    def _withdraw(self, request: Request) -> bool:
+        """Nobody waits for a request any more. Returns whether it is certain not to be applied."""
+        if request in self._arrivals:
+            del self._arrivals[request]
+            return True
+        return self._sequencer.withdraw(request)
+
+
+def not_in_time(request: Request) -> PolicyError:
+    """UNAVAILABLE: a request was certainly not applied, and it has no time left."""
+    return PolicyError(
+        Kind.UNAVAILABLE,
+        Reason.NOT_APPENDED,
+        f"{request.key.topic} could not be changed in time, and certainly was not: try again.",
+        metadata={"request_id": request.request_id},
+    )
+
+
+def _nothing_is_written(namespace: str) -> PolicyError:
+    return PolicyError(
+        Kind.FAILED_PRECONDITION,
+        Reason.READ_ONLY,
+        f"This server writes nothing, so {namespace} can't be changed here: ask one that does.",
+        metadata={"namespace": namespace},
+    )

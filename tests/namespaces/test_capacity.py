@@ -1,0 +1,225 @@
+"""How much is kept in memory: namespaces, policy keys and documents, in all namespaces together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import Action, Event
+from topicpolicies_server.core.reading.watch import Mode, Selection
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.namespaces.capacity import Capacity
+
+from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
+
+
+def _key(namespace: str, number: int) -> PolicyKey:
+    return PolicyKey(f"persistent://{namespace}/{number}", Scope.LOCAL)
+
+
+def _written(bench: Bench, namespace: str, keys: int) -> None:
+    for number in range(keys):
+        bench.storage.write(namespace, Event(_key(namespace, number), Action.UPDATE, document(max_producer_per_topic=1)))
+
+
+def _loaded(bench: Bench) -> set[str]:
+    return {namespace.name for namespace in bench.registry.namespaces()}
+
+
+def _kept(bench: Bench) -> int:
+    return sum(namespace.documents for namespace in bench.registry.namespaces())
+
+
+# Namespaces
+
+
+def test_for_a_newcomer_the_idlest_namespace_is_closed() -> None:
+    async def scenario(bench: Bench) -> None:
+        for name in ("acme/a", "acme/b", "acme/c"):
+            await bench.registry.get(name).ready()
+            await asyncio.sleep(1)
+        await bench.registry.get("acme/a").ready()
+        await bench.registry.get("acme/d").ready()
+        assert _loaded(bench) == {"acme/a", "acme/c", "acme/d"}
+        await bench.registry.get("acme/b").ready()  # and it is loaded again when it is asked for
+        assert _loaded(bench) == {"acme/a", "acme/b", "acme/d"}
+
+    simulate(scenario, max_loaded_namespaces=3, namespace_idle_seconds=600.0)
+
+
+def test_a_namespace_that_is_used_is_not_closed_for_a_newcomer() -> None:
+    async def scenario(bench: Bench) -> None:
+        watched = bench.registry.get("acme/watched")
+        watcher = await watched.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        bench.registry.get("acme/held").hold(bench)
+        await bench.set(1)
+        bench.opened.answers[0].hold()
+        bench.opened.reads[0].hold()
+        under_way = bench.setting(2)
+        bench.log.opening_seconds = 1.0
+        loading = asyncio.ensure_future(bench.registry.get("acme/loading").ready())
+        await asyncio.sleep(0.1)
+        with pytest.raises(PolicyError) as caught:
+            bench.registry.get("acme/new")
+        assert (caught.value.kind, caught.value.reason) == (Kind.RESOURCE_EXHAUSTED, "TOO_MANY_NAMESPACES")
+        assert "max_loaded_namespaces" in caught.value.message
+        bench.opened.answers[0].release()
+        await asyncio.gather(under_way, loading)
+        watched.unwatch(watcher)
+        await bench.registry.get("acme/new").ready()
+        assert len(bench.registry) == 4 and _loaded(bench) >= {"acme/new", "acme/held"}
+
+    simulate(scenario, max_loaded_namespaces=4, namespace_idle_seconds=600.0, update_timeout_seconds=60.0)
+
+
+def test_one_that_can_not_be_loaded_and_that_nobody_waits_for_makes_room() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "Not now.")]
+        await error_of(bench.registry.get("acme/away").ready())
+        await bench.registry.get("acme/new").ready()
+        assert _loaded(bench) == {"acme/new"}
+
+    simulate(scenario, max_loaded_namespaces=1)
+
+
+# Keys and bytes
+
+
+def test_idle_namespaces_are_closed_for_the_keys_of_a_newcomer_the_idlest_first() -> None:
+    async def scenario(bench: Bench) -> None:
+        for name in ("acme/a", "acme/b", "acme/c"):
+            _written(bench, name, 30)
+            await bench.registry.get(name).ready()
+            await asyncio.sleep(1)
+        assert (bench.registry.capacity.keys, _kept(bench)) == (90, 90)
+        _written(bench, "acme/d", 35)
+        await bench.registry.get("acme/d").ready()
+        assert _loaded(bench) == {"acme/b", "acme/c", "acme/d"}
+        assert (bench.registry.capacity.keys, _kept(bench)) == (95, 95)
+
+    simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
+
+
+def test_where_all_is_used_a_load_that_needs_more_is_refused_and_the_others_are_served_on() -> None:
+    async def scenario(bench: Bench) -> None:
+        _written(bench, NAMESPACE, 60)
+        await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        _written(bench, "acme/large", 50)
+        error = await error_of(bench.registry.get("acme/large").ready())
+        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "TOO_MANY_NAMESPACES")
+        assert "max_loaded_keys" in error.message and "acme/large" in error.message
+        await asyncio.sleep(1)
+        assert bench.registry.capacity.keys == 60
+        assert (await bench.set(2, key=_key(NAMESPACE, 3))).version
+        _written(bench, "acme/small", 40)
+        await bench.registry.get("acme/small").ready()
+        assert bench.registry.capacity.keys == 100
+
+    simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
+
+
+def test_updates_that_would_make_a_key_beyond_the_bound_are_refused_and_others_are_not() -> None:
+    async def scenario(bench: Bench) -> None:
+        for number in range(5):
+            await bench.set(1, key=_key(NAMESPACE, number))
+        error = await error_of(bench.set(1, key=_key(NAMESPACE, 5)))
+        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "TOO_MANY_NAMESPACES")
+        assert "max_loaded_keys" in error.message
+        assert (await bench.set(2, key=_key(NAMESPACE, 4))).version
+        assert (await bench.set(2, key=_key(NAMESPACE, 5), validate_only=True)).outcome.name == "WOULD_APPLY"
+        assert await bench.value(_key(NAMESPACE, 5)) is None and len(bench.ids()) == 6
+        bench.elsewhere(7, _key(NAMESPACE, 9))  # what others write is read all the same
+        await asyncio.sleep(0.1)
+        assert await bench.value(_key(NAMESPACE, 9)) == 7
+
+    simulate(scenario, max_loaded_keys=5)
+
+
+def test_idle_namespaces_are_closed_for_new_keys() -> None:
+    async def scenario(bench: Bench) -> None:
+        _written(bench, "acme/idle", 50)
+        await bench.registry.get("acme/idle").ready()
+        await asyncio.sleep(1)
+        for number in range(60):
+            await bench.set(1, key=_key(NAMESPACE, number))
+        assert _loaded(bench) == {NAMESPACE} and bench.registry.capacity.keys == 60
+
+    simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
+
+
+def test_bytes_of_documents_are_bounded_as_keys_are() -> None:
+    async def scenario(bench: Bench) -> None:
+        capacity = bench.registry.capacity
+        large = {**document(max_producer_per_topic=1), "subscription_policies": b"s" * 20_000}
+        for number in range(4):
+            bench.storage.write(NAMESPACE, Event(_key(NAMESPACE, number), Action.UPDATE, large))
+        error = await error_of(bench.namespace.ready())
+        assert error.kind is Kind.RESOURCE_EXHAUSTED and "max_loaded_document_bytes" in error.message
+        await asyncio.sleep(1)
+        assert (capacity.keys, capacity.bytes) == (0, 0)
+        await bench.registry.get("acme/other").ready()
+
+    simulate(scenario, max_loaded_document_bytes=65_536)
+
+
+def test_what_is_counted_is_what_is_kept_whatever_happens_to_the_logs() -> None:
+    async def scenario(bench: Bench) -> None:
+        capacity = bench.registry.capacity
+        for number in range(10):
+            await bench.set(1, key=_key(NAMESPACE, number))
+        size = capacity.bytes
+        assert capacity.keys == 10 and size > 0
+        bench.storage.lose(NAMESPACE)  # the view is gone on with
+        await bench.set(2, key=_key(NAMESPACE, 3))
+        assert (capacity.keys, capacity.bytes) == (10, size)
+        bench.storage.compact(NAMESPACE)
+        bench.elsewhere(1, _key(NAMESPACE, 11))
+        bench.storage.compact(NAMESPACE)
+        bench.storage.lose(NAMESPACE)  # and read anew
+        await asyncio.sleep(5)
+        await bench.namespace.ready()
+        assert capacity.keys == bench.namespace.documents == 11
+        bench.storage.recreate(NAMESPACE)
+        await asyncio.sleep(5)
+        await bench.namespace.ready()
+        assert (capacity.keys, capacity.bytes, bench.namespace.documents) == (0, 0, 0)
+        await bench.set(1)
+        await bench.registry.close()
+        assert (capacity.keys, capacity.bytes) == (0, 0)
+
+    simulate(scenario, sole_writer=False, namespace_idle_seconds=600.0, join_patience_seconds=0.0)
+
+
+def test_a_served_namespace_is_read_anew_although_there_is_no_room() -> None:
+    async def scenario(bench: Bench) -> None:
+        for number in range(10):
+            await bench.set(1, key=_key(NAMESPACE, number))
+        bench.elsewhere(1, KEY)
+        bench.storage.compact(NAMESPACE)
+        bench.storage.lose(NAMESPACE)
+        await asyncio.sleep(5)
+        assert await bench.value(KEY) == 1 and len(bench.log.openings) == 2
+
+    simulate(scenario, sole_writer=False, max_loaded_keys=5 + 5, join_patience_seconds=0.0)
+
+
+def test_room_is_made_until_there_is_enough() -> None:
+    idle = [(-10, -100), (-20, -200)]
+
+    def evict() -> bool:
+        if idle:
+            capacity.add(*idle.pop())
+            return True
+        return False
+
+    capacity = Capacity(100, 1_000, evict)
+    capacity.add(120, 0)
+    assert capacity.has_room() and not idle and capacity.keys == 90
+    capacity.add(10, 0)
+    assert not capacity.has_room() and not capacity.is_exceeded()
+    capacity.add(1, 0)
+    assert capacity.is_exceeded()

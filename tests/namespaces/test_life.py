@@ -1,0 +1,282 @@
+"""The states of a namespace, line by line; and that whatever goes wrong in its life, its life goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from tests.simulation.loop import SimulatedLoop
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.memory import MemoryNamespaceLog
+from topicpolicies_server.namespaces.follower import Follower
+from topicpolicies_server.namespaces.life import (
+    Asked,
+    Began,
+    Closed,
+    Ended,
+    Failed,
+    Happening,
+    Impossible,
+    Life,
+    Loading,
+    Lost,
+    Missed,
+    Opened,
+    Phase,
+    Served,
+    Serving,
+    State,
+    after,
+)
+
+from .bench import KEY, NAMESPACE, Bench, error_of, simulate
+
+LOST = LogError(Reason.LOG_LOST, "The log was lost.")
+GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
+CLOSED = PolicyError(Kind.UNAVAILABLE, Reason.NAMESPACE_CLOSED, "It is closed.")
+
+
+class _Opening:
+    """Stands for a follower."""
+
+    def __init__(self, *, continues: bool = False) -> None:
+        self.continues = continues
+        self.forgotten = False
+
+    def forget(self) -> None:
+        self.forgotten = True
+
+
+def _opening(*, continues: bool = False) -> Follower:
+    return cast("Follower", _Opening(continues=continues))
+
+
+HUB = cast("WatchHub", object())
+
+
+def _run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await scenario()
+
+    loop = SimulatedLoop(random.Random(1))
+    loop.run(main())
+    assert loop.failures == []
+
+
+def test_every_event_in_every_state_is_what_the_table_says() -> None:
+    async def scenario() -> None:
+        mine, fresh = asyncio.Future[None](), asyncio.Future[None]()
+        one, two = _opening(), _opening()
+        loading, serving, failed, closed = Loading(mine), Serving(one, HUB), Failed(LOST), Closed(CLOSED)
+        waited = Failed(LOST, mine)
+        events: list[Happening] = [
+            Opened(two),
+            Served(two, HUB),
+            Missed(GONE),
+            Lost(GONE, fresh),
+            Asked(fresh),
+            Began(fresh, silent=True),
+            Ended(CLOSED),
+        ]
+        table: dict[tuple[State, type], State] = {
+            (loading, Opened): Loading(mine, follower=two),
+            (loading, Served): Serving(two, HUB),
+            (loading, Missed): Failed(GONE),
+            (loading, Lost): Loading(mine, GONE),
+            (serving, Lost): Loading(fresh, GONE),
+            (failed, Asked): Failed(LOST, fresh),
+            (waited, Asked): waited,
+            (failed, Began): Loading(fresh, LOST, silent=True),
+            (waited, Began): Loading(mine, LOST, silent=True),
+        }
+        states: list[State] = [loading, serving, failed, waited, closed]
+        for state, event in itertools.product(states, events):
+            if state is closed:
+                assert after(state, event) is closed
+            elif isinstance(event, Ended):
+                assert after(state, event) == Closed(CLOSED)
+            elif (state, type(event)) in table:
+                assert after(state, event) == table.pop((state, type(event)))
+            else:
+                with pytest.raises(Impossible):
+                    after(state, event)
+        assert not table
+
+    _run(scenario)
+
+
+def test_those_who_wait_are_let_in_or_told_whatever_the_way() -> None:
+    async def scenario() -> None:
+        asked = 0
+
+        def ask() -> None:
+            nonlocal asked
+            asked += 1
+
+        life = Life(ask)
+        first, opening = life.admit(), _opening()
+        assert first is not None and life.admit() is first
+        life.opened(opening)
+        life.missed(GONE)
+        assert first.exception() is GONE and life.phase.value == "failed" and asked == 0
+        second = life.admit()
+        assert second is not None and life.admit() is second and asked == 1
+        life.began(silent=True)
+        assert life.admit() is second and life.phase.value == "failed", "watchers are not told of each try"
+        serving = _opening()
+        life.opened(serving)
+        life.serve(serving, HUB)
+        assert second.done() and second.exception() is None and life.admit() is None and life.served is serving
+        life.lost(LOST)
+        third = life.admit()
+        assert third is not None and (life.phase.value, life.cause) == ("loading", "LOG_LOST")
+        life.end(CLOSED)
+        assert third.exception() is CLOSED
+        for event in (lambda: life.lost(LOST), lambda: life.serve(_opening(), HUB), lambda: life.missed(GONE), life.admit):
+            try:
+                event()
+            except PolicyError as error:
+                assert error is CLOSED and event == life.admit
+        assert life.served is serving
+
+    _run(scenario)
+
+
+def test_an_opening_that_is_left_is_forgotten_unless_it_went_on_with_the_view_that_served() -> None:
+    async def scenario() -> None:
+        life = Life(lambda: None)
+        left, serving, further, anew = _opening(), _opening(), _opening(continues=True), _opening()
+        life.opened(left)
+        life.lost(LOST)
+        life.opened(serving)
+        life.serve(serving, HUB)
+        life.lost(LOST)
+        life.opened(further)
+        life.lost(LOST)
+        assert life.served is further
+        life.opened(anew)
+        life.serve(anew, HUB)
+        assert [cast("_Opening", each).forgotten for each in (left, serving, further, anew)] == [True, False, True, False]
+
+    _run(scenario)
+
+
+# Whatever goes wrong
+
+
+@pytest.mark.parametrize("error", [ValueError("not JSON"), asyncio.CancelledError(), LogError(Reason.LOG_REFUSED, "No.")])
+def test_a_log_that_can_not_be_closed_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    async def scenario(bench: Bench) -> None:
+        namespace = bench.namespace
+        await bench.set(1)
+        bench.opened.answers[0].hold()
+        bench.opened.reads[0].hold()
+        under_way, close = bench.setting(2), MemoryNamespaceLog.close
+
+        async def fail(self: MemoryNamespaceLog) -> None:
+            await close(self)
+            raise error
+
+        monkeypatch.setattr(MemoryNamespaceLog, "close", fail)
+        await asyncio.sleep(0.1)
+        await bench.registry.close()
+        async with asyncio.timeout(20):
+            assert (await error_of(under_way)).reason == "OUTCOME_UNKNOWN"
+            assert (await error_of(namespace.get(KEY))).reason == "SHUTTING_DOWN"
+
+    simulate(scenario, update_timeout_seconds=60.0)
+
+
+@pytest.mark.parametrize("error", [ValueError("not JSON"), asyncio.CancelledError()])
+@pytest.mark.parametrize("where", ["opening", "failing", "pausing"])
+def test_whatever_ends_a_try_the_namespace_is_tried_again(where: str, error: BaseException) -> None:
+    """An answer of 200 that was not JSON ended its life: whoever asked waited in vain."""
+
+    async def scenario(bench: Bench) -> None:
+        namespace, broken = bench.namespace, [error] * 3
+
+        def breaking(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                if broken:
+                    raise broken.pop()
+                return real(*arguments)
+
+            return call
+
+        if where == "opening":
+            bench.log.open = breaking(bench.log.open)  # type: ignore[method-assign]
+        elif where == "failing":
+            bench.log.refusals = [LOST] * 20
+            namespace._updates.turn_away = breaking(namespace._updates.turn_away)  # type: ignore[method-assign]
+        else:
+            bench.log.refusals = [GONE] * 3
+            namespace._loader._pauses.least = breaking(namespace._loader._pauses.least)  # type: ignore[method-assign]
+        namespace.hold(bench)
+        await asyncio.sleep(60)
+        assert not broken, "the case"
+        assert await bench.value() is None and (await bench.set(1)).version
+
+    simulate(scenario, load_retry_seconds=1.0, update_timeout_seconds=60.0)
+
+
+def test_a_watched_namespace_goes_on_after_its_life_has_failed() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        opened, broken = bench.log.open, [KeyError("partitions")]
+
+        async def open_badly(*arguments: Any) -> Any:
+            if broken:
+                raise broken.pop()
+            return await opened(*arguments)
+
+        bench.log.open = open_badly  # type: ignore[method-assign, assignment]
+        bench.opened.lose(LOST)
+        await asyncio.sleep(0.01)
+        assert (bench.namespace.phase.value, bench.namespace.cause) == ("failed", "LOAD_BROKEN")
+        await asyncio.sleep(10)
+        assert bench.namespace.phase is Phase.READY
+
+    simulate(scenario)
+
+
+def test_a_log_that_is_lost_whenever_it_serves_is_not_opened_without_a_pause() -> None:
+    async def scenario(bench: Bench) -> None:
+        real = bench.log.open
+
+        async def open_and_lose(namespace: str, sink: Any) -> Any:
+            log = await real(namespace, sink)
+            bench.loop.call_later(0.01, bench.storage.lose, NAMESPACE)
+            return log
+
+        bench.log.open = open_and_lose  # type: ignore[method-assign]
+        bench.namespace.hold(bench)
+        await asyncio.sleep(60)
+        assert 6 <= len(bench.log.openings) < 80, "five at once, then after pauses"
+        bench.log.open = real  # type: ignore[method-assign]
+        assert (await bench.set(1)).version
+
+    simulate(scenario, load_retry_seconds=1.0, update_timeout_seconds=60.0)
+
+
+def test_a_log_is_opened_anew_when_the_opening_before_is_closed() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.opened.answers[0].hold()
+        bench.opened.reads[0].hold()
+        under_way = bench.setting(2)
+        await asyncio.sleep(0.1)
+        follower = bench.namespace._life.served
+        assert follower is not None
+        follower.lost(LogError(Reason.LOG_OUT_OF_ORDER, "It was found out of order."))  # the log itself goes on
+        assert (await under_way).previous == "11"
+        assert bench.registry.activity.loads == {"loaded": 2}, "no try found it open"
+
+    simulate(scenario, update_timeout_seconds=60.0)
