@@ -14,7 +14,6 @@ import pytest
 from tests.logs.backend import Backend
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
-from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.log import IN_FLIGHT
 
 
@@ -86,15 +85,6 @@ class SqliteBackend(Backend):
         with closing(sqlite3.connect(self.path)) as connection:
             return bool(connection.execute("SELECT 1 FROM namespaces WHERE name = ?", (namespace,)).fetchall())
 
-    async def write_unreadable(self, namespace: str) -> None:
-        with closing(sqlite3.connect(self.path)) as connection:
-            (row,) = (row for row in sqlite_file.namespaces(connection) if row.name == namespace)
-            connection.execute(
-                "INSERT INTO events VALUES (?, 0, 1, ?, '{}', ?)",
-                (sqlite_file.place_of(row.id, row.last + 1), f"persistent://{namespace}/topic-0", b"\x00nonsense"),
-            )
-            connection.commit()
-
     async def compact(self, namespace: str) -> None:
         log = SqliteLog(self.path, compaction=Compaction(retention_ms=-1, deletions_ms=-1))
         await log.compact(namespace)
@@ -118,7 +108,7 @@ class SqliteBackend(Backend):
     async def lose(self, log: NamespaceLog) -> None:
         del log
         self.faults.once = True
-        self.faults.error_code = sqlite3.SQLITE_IOERR
+        self.faults.error_code = sqlite3.SQLITE_CORRUPT
         self.faults.gate.set()
 
 

@@ -4,7 +4,8 @@ It reads a line of JSON for each life that it is to begin, and forks for it, so 
 
     {"path": ..., "keys": 5, "compact": false, "file_limit": 0}
 
-and answers with lines: ``pid 4711``, ``a 17`` (appended), ``k 17`` (acknowledged), ``f 17 1`` (failed, unknown), ``lost``.
+and answers with lines: ``pid 4711``, ``a 17`` (appended), ``k 17`` (acknowledged), ``f 17 1`` (failed, unknown), ``lost``. When the
+file may grow no further it ends after some failures, and says how many entries it read then (``read 17``).
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ class Sink:
         self.newest = -1
         self.in_flight = 0
         self.lost_once = False
+        self.entries = self.failures = 0
 
     def read(self, events: Sequence[Placed]) -> None:
+        self.entries += len(events)
         for placed in events:
             if placed.event is not None and placed.event.stamp is not None:
                 self.newest = max(self.newest, int(placed.event.stamp.event_id))
@@ -60,6 +63,7 @@ class Sink:
         assert event.stamp is not None
         say(f"f {event.stamp.event_id} {int(error.outcome_unknown)}")
         self.in_flight -= 1
+        self.failures += 1
         self.changed.set()
 
     def lost(self, error: LogError) -> None:
@@ -81,7 +85,7 @@ async def live(path: str, keys: int, compact: bool, file_limit: int) -> None:
     if file_limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
     number = sink.newest
-    while not sink.lost_once:
+    while not sink.lost_once and sink.failures < 2 * DEPTH:
         while sink.in_flight < DEPTH:
             number += 1
             say(f"a {number}")
@@ -89,7 +93,11 @@ async def live(path: str, keys: int, compact: bool, file_limit: int) -> None:
             sink.in_flight += 1
         sink.changed.clear()
         await sink.changed.wait()
-    say("end")
+    await log.close()
+    again = Sink()
+    await change_log.open(NAMESPACE, again)
+    await again.ready.wait()
+    say(f"read {again.entries}")
     await change_log.close()
 
 

@@ -20,11 +20,12 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction, floors
 from topicpolicies_server.logs.sqlite import file as sqlite_file
-from topicpolicies_server.logs.sqlite.compaction import doom
+from topicpolicies_server.logs.sqlite.compaction import KeyRow, doom
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
+from topicpolicies_server.sqlite_file import create_private
 
 NAMESPACE = "acme/orders"
 MINUTE = 60_000
@@ -92,6 +93,30 @@ async def test_the_newest_of_each_key_and_all_that_is_young_are_kept(bench: Benc
     assert await bench.change_log.compact(NAMESPACE) == 3
     assert await bench.survivors() == ["c1", "b2", "a5"]
     assert await bench.change_log.compact(NAMESPACE) == 0
+
+
+async def test_of_a_busy_time_no_more_is_kept_than_is_read_soon_however_young_it_is(bench: Bench) -> None:
+    bench.settings = Compaction(retained=100, interval_seconds=3_600, pause_seconds=0)
+    await bench.restart()
+    await bench.write(*(update(n % 7, f"{n}") for n in range(1_000)))
+    assert await bench.change_log.compact(NAMESPACE) == 1_000 - 100 - 7
+    assert [int(name) for name in await bench.survivors()] == list(range(893, 1_000))
+    assert await bench.change_log.compact(NAMESPACE) == 0
+
+
+async def test_it_does_not_wait_for_its_turn_where_much_is_superseded(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "changes.db", Compaction(retained=100, minimum=50, interval_seconds=2, pause_seconds=0))
+    log, recorder = await bench.open()
+    began = asyncio.get_running_loop().time()
+    for n in range(500):
+        recorder.append(log, update(0, f"{n}"))
+    await recorder.until_settled(500)
+    async with asyncio.timeout(20):
+        while count(bench.path) >= 500:  # noqa: ASYNC110 (what is waited for happens in a file)
+            await asyncio.sleep(0.01)
+    assert bench.change_log._namespaces[NAMESPACE].rows == 101
+    assert asyncio.get_running_loop().time() - began > 0.1  # not at each event
+    await bench.change_log.close()
 
 
 async def test_both_scopes_of_a_topic_are_keys_of_their_own(bench: Bench) -> None:
@@ -191,18 +216,18 @@ async def test_a_compaction_that_breaks_off_leaves_the_end_of_each_keys_story(be
     bench.now += HOUR
     left = 5
 
-    def breaking(connection: sqlite3.Connection, places: list[int]) -> None:
+    def breaking(connection: sqlite3.Connection, namespace_id: int, places: list[int]) -> None:
         nonlocal left
         left -= 1
         if left == 0:
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
-        deleting(connection, places)
+        deleting(connection, namespace_id, places)
 
-    deleting = sqlite_file.delete
+    deleting = floors.delete
     monkeypatch.setattr(compaction, "DELETED", 30)
-    monkeypatch.setattr(sqlite_file, "delete", breaking)
+    monkeypatch.setattr(floors, "delete", breaking)
     with pytest.raises(LogError, match="could not be compacted"):
         await bench.change_log.compact(NAMESPACE)
     assert [int(name) for name in await bench.survivors()] == list(range(120, 300))
@@ -216,7 +241,7 @@ async def test_a_compaction_that_breaks_off_leaves_the_end_of_each_keys_story(be
 def test_what_is_left_of_a_key_is_its_newest_event_or_an_old_enough_deletion(
     story: list[tuple[int, bool, int]], size: int, deletions_before: int
 ) -> None:
-    rows = [(place, age, f"key-{key}", tombstone) for place, (key, tombstone, age) in enumerate(story, start=1)]
+    rows = [KeyRow(place, age, f"key-{key}", tombstone) for place, (key, tombstone, age) in enumerate(story, start=1)]
     downwards = rows[::-1]
     doomed: array[int] = array("q")
     seen: set[str] = set()
@@ -247,6 +272,30 @@ async def test_it_runs_in_the_background_once_enough_is_superseded(tmp_path: Pat
     await bench.restart()
     survivors = [int(name) for name in await bench.survivors()]
     assert survivors == list(range(survivors[0], 400))
+    await bench.change_log.close()
+
+
+async def test_an_unforeseen_error_in_the_background_is_told_and_ends_no_later_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(tmp_path / "changes.db", Compaction(retention_ms=-1, interval_seconds=0.01, minimum=50, pause_seconds=0))
+    failures = iter([RuntimeError("nobody foresaw this")])
+    run = compaction.Pass.run
+
+    async def failing(*arguments: object) -> tuple[int, int]:
+        for error in failures:
+            raise error
+        return await run(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compaction.Pass, "run", failing)
+    log, recorder = await bench.open()
+    for n in range(200):
+        recorder.append(log, update(0, f"{n}"))
+    await recorder.until_settled(200)
+    async with asyncio.timeout(20):
+        while count(bench.path) >= 60:  # noqa: ASYNC110 (what is waited for happens in a file)
+            await asyncio.sleep(0.01)
+    assert "nobody foresaw this" in caplog.text
     await bench.change_log.close()
 
 
@@ -289,11 +338,11 @@ async def test_a_file_shrinks_when_most_of_it_was_deleted(bench: Bench) -> None:
 
 async def test_unused_pages_are_given_back_as_many_at_a_time_as_was_asked(tmp_path: Path) -> None:
     path = tmp_path / "changes.db"
-    sqlite_file.create_private(path)
+    create_private(path)
     with closing(sqlite_file.connect(path)) as connection:
         sqlite_file.prepare(connection, path)
-        connection.execute("INSERT INTO events VALUES (1, 0, 1, '', '', zeroblob(1000000))")
-        sqlite_file.delete(connection, [1])
+        connection.execute("INSERT INTO events VALUES (1, 0, 1, 0, '', '', zeroblob(1000000))")
+        connection.execute("DELETE FROM events")
         before = sqlite_file.unused_pages(connection)
         sqlite_file.give_back(connection, 64)
         assert sqlite_file.unused_pages(connection) == before - 64

@@ -15,7 +15,7 @@ from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
@@ -79,7 +79,7 @@ async def test_what_is_appended_during_a_commit_is_committed_together_by_the_nex
     "code",
     [
         pytest.param(getattr(sqlite3, name), id=name)
-        for name in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_NOMEM", "SQLITE_READONLY", "SQLITE_BUSY_SNAPSHOT")
+        for name in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_NOMEM", "SQLITE_READONLY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_IOERR_WRITE")
     ],
 )
 async def test_a_refused_transaction_fails_its_events_for_certain_and_the_log_goes_on(disk: Disk, code: int) -> None:
@@ -105,12 +105,11 @@ async def test_a_refused_transaction_fails_its_events_for_certain_and_the_log_go
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize(
     "code",
-    [
-        pytest.param(getattr(sqlite3, name), id=name)
-        for name in ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_WRITE", "SQLITE_CORRUPT", "SQLITE_ERROR")
-    ],
+    [pytest.param(getattr(sqlite3, name), id=name) for name in ("SQLITE_CORRUPT", "SQLITE_ERROR")],
 )
-async def test_after_an_input_or_output_error_the_outcome_is_unknown_and_reopening_tells_it(disk: Disk, code: int, stored: bool) -> None:
+async def test_after_an_error_that_the_file_may_not_survive_the_outcome_is_unknown_and_reopening_tells_it(
+    disk: Disk, code: int, stored: bool
+) -> None:
     log, recorder = await disk.open()
     other_log, other = await disk.open("acme/other")
     append_all(log, recorder, "before")
@@ -135,6 +134,73 @@ async def test_after_an_input_or_output_error_the_outcome_is_unknown_and_reopeni
     await second.until_settled(1)
     assert second.ids()[-1] == "after"
     assert recorder.complaints == other.complaints == second.complaints == []
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("code", [pytest.param(getattr(sqlite3, name), id=name) for name in ("SQLITE_IOERR_FSYNC", "SQLITE_CANTOPEN")])
+async def test_after_an_input_or_output_error_the_outcome_is_found_out_and_nobodys_log_is_lost(disk: Disk, code: int, stored: bool) -> None:
+    log, recorder = await disk.open()
+    other_log, other = await disk.open("acme/other")
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    disk.faults.gate.clear()
+    append_all(log, recorder, "doubtful")
+    await asyncio.sleep(0.05)
+    append_all(log, recorder, "behind it")
+    other.append(other_log, an_update(a_key("acme/other"), event_id="elsewhere"))
+    disk.fail(code, after=stored)
+    disk.faults.gate.set()
+    await recorder.until_settled(3)
+    await other.until_settled(1)
+    assert failures(recorder) == ([] if stored else [("doubtful", False)])
+    there = ["before", "doubtful", "behind it"] if stored else ["before", "behind it"]
+    assert recorder.ids() == recorder.ids(recorder.places) == there
+    assert other.ids() == ["elsewhere"]
+    assert recorder.losses == other.losses == []
+    assert recorder.complaints == other.complaints == []
+    await disk.change_log.close()
+    _, again = await Disk(disk.path).open()
+    assert again.ids() == there
+
+
+async def test_while_the_disk_refuses_everything_what_is_there_is_read_and_appends_are_refused_at_once(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicpolicies_server.logs.sqlite.writer.RETRY_SECONDS", 0.01)
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    connect = sqlite_file.connect
+
+    def refused(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
+        if kind is sqlite3.Connection:
+            return connect(path)
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    disk.change_log._writer._reopen = lambda: refused(disk.path, disk.faults)  # type: ignore[union-attr]
+    disk.fail(sqlite3.SQLITE_IOERR_FSYNC)
+    append_all(log, recorder, "doubtful")
+    with pytest.raises(LogError, match="can't be written now") as told:
+        async with asyncio.timeout(20):
+            while True:
+                other_log, other = await disk.open("acme/other")
+                other.append(other_log, an_update(a_key("acme/other")))
+                await other.until_settled(1)
+                await other.close(other_log)
+    assert told.value.reason == "APPEND_FAILED"
+    loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1)  # type: ignore[union-attr]
+    loading.begin()
+    assert [placed.position for placed in loading.next_page()] == [position_of(1)]
+    loading.close()
+    assert recorder.losses == []
+    disk.change_log._writer._reopen = lambda: connect(disk.path, disk.faults)  # type: ignore[union-attr]
+    await recorder.until_settled(2)
+    append_all(log, recorder, "after")
+    await recorder.until_settled(3)
+    assert failures(recorder) == [("doubtful", False)]
+    assert recorder.ids() == ["before", "after"]
 
 
 async def test_a_really_full_file_refuses_until_there_is_room(disk: Disk) -> None:
@@ -184,12 +250,12 @@ async def test_a_failed_compaction_says_so_and_acknowledged_events_stay(disk: Di
     disk.fail(code, sql="DELETE")
     with pytest.raises(LogError, match="could not be compacted"):
         await disk.change_log.compact(NAMESPACE)
-    if code == sqlite3.SQLITE_FULL:
-        assert recorder.losses == []
-    else:
-        await recorder.until(lambda: bool(recorder.losses))
-        _, recorder = await disk.open()
-    assert recorder.ids() == ["old", "new"]
+    append_all(log, recorder, "newest")
+    await recorder.until_settled(3)
+    assert recorder.losses == []
+    await recorder.close(log)
+    _, again = await disk.open()
+    assert again.ids() == ["old", "new", "newest"]
 
 
 async def test_a_file_that_can_no_longer_be_read_loses_the_log(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +267,7 @@ async def test_a_file_that_can_no_longer_be_read_loses_the_log(disk: Disk, monke
         yield from connection.execute("SELECT * FROM missing")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sqlite_file, "pages", unreadable)
+        patched.setattr(events, "pages", unreadable)
         second = Recorder()
         await disk.change_log.open(NAMESPACE, second)
         await second.until(lambda: bool(second.losses))
@@ -328,7 +394,7 @@ async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_says_noth
         closing = asyncio.create_task(disk.change_log.close() if ending == "close" else asyncio.sleep(0))
         await asyncio.sleep(0.05)
         if ending == "loss":
-            disk.fail(sqlite3.SQLITE_IOERR)
+            disk.fail(sqlite3.SQLITE_CORRUPT)
             other.append(other_log, an_update(a_key("acme/other")))
             await other.until(lambda: bool(other.losses))
         gate.set()

@@ -18,7 +18,6 @@ from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import SqliteLog
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 
@@ -68,7 +67,7 @@ async def test_all_files_are_for_their_owner_only_whatever_the_umask(path: Path)
         await change_log.close()
     finally:
         os.umask(before)
-    assert modes == dict.fromkeys(["changes.db", "changes.db-wal", "changes.db-shm", "changes.db.lock"], "0o600")
+    assert modes == dict.fromkeys(["changes.db", "changes.db-wal", "changes.db-shm", "changes.db-mark", "changes.db.lock"], "0o600")
 
 
 async def test_a_second_log_on_the_file_is_refused_at_once_and_told_who_has_it(path: Path) -> None:
@@ -88,7 +87,7 @@ async def test_a_second_log_on_the_file_is_refused_at_once_and_told_who_has_it(p
 async def test_the_lock_goes_with_its_process_even_if_that_is_killed(path: Path) -> None:
     await one_life(path, 1)
     program = (
-        "import sys, time, pathlib; from topicpolicies_server.logs.sqlite.lock import FileLock;"
+        "import sys, time, pathlib; from topicpolicies_server.file_lock import FileLock;"
         "FileLock(pathlib.Path(sys.argv[1])).acquire(); print('locked', flush=True); time.sleep(60)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
@@ -187,18 +186,6 @@ def without(node: object, name: str) -> object:
     if isinstance(node, list):
         return [without(item, name) for item in node if not (isinstance(item, dict) and item.get("name") == name)]
     return node
-
-
-@pytest.mark.parametrize("change", ["schema = 99", "properties = 'no json'", "properties = '[]'", "key = 'no topic'", "payload = x'00'"])
-async def test_a_damaged_entry_only_takes_its_place(path: Path, change: str) -> None:
-    await one_life(path, 3)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"UPDATE events SET {change} WHERE place & 0xff = 2")  # noqa: S608
-        connection.commit()
-    _, recorder = await one_life(path, 0)
-    assert [placed.position for placed in recorder.entries] == [position_of(row) for row in (1, 2, 3)]
-    assert [placed.event is None for placed in recorder.entries] == [False, True, False]
-    assert recorder.entries[1].problem
 
 
 async def test_every_commit_is_on_the_disk_before_it_is_acknowledged(path: Path) -> None:

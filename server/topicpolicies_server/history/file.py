@@ -21,21 +21,19 @@ from the change log again.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from ..core.errors import Kind as ErrorKind
-from ..core.errors import PolicyError
-from ..core.reasons import Reason
+from ..sqlite_file import FileError, Format, Problem, create_private
+from ..sqlite_file import connect as _connect
+from ..sqlite_file import prepare as _prepare
 from .entries import Followed, Gap, Marks, Row, Stream
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
 FORMAT = 2
 """The format that is written and read here."""
-BUSY_SECONDS = 5.0
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
     "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
@@ -67,70 +65,36 @@ _TABLES = (
 )
 
 
-def unusable(path: Path, why: str) -> PolicyError:
-    """The error about a file that can't be used."""
-    return PolicyError(ErrorKind.FAILED_PRECONDITION, Reason.HISTORY_FILE_UNUSABLE, f"The history {path} can't be used: {why}.")
-
-
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection without transactions of its own making, which several threads may use in turn."""
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    try:
-        connection.execute("PRAGMA synchronous = NORMAL")
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
+    """A connection to a file that is there (see ``sqlite_file.connect``)."""
+    return _connect(path, FORM, read_only=read_only)
 
 
 def prepare(path: Path) -> sqlite3.Connection:
     """Opens the file for writing; makes it if there is none, readable by its owner only.
 
     Raises:
-        PolicyError: it can't be made or written, is no history, or is of a newer format (reason ``HISTORY_FILE_UNUSABLE``).
+        FileError: it can't be made or written, is no history, or is of a newer format.
     """
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise unusable(path, error.strerror or str(error)) from error
-    connection: sqlite3.Connection | None = None
+    create_private(path)
     try:
         connection = connect(path)
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and application != APPLICATION_ID:
-            raise unusable(path, "it is an SQLite file of something else: name another file")
-        if tables and version != FORMAT:
-            raise unusable(path, f"it has format {version}, and this release reads {FORMAT}: use the release that wrote it")
-        if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-            raise unusable(path, "its file system has no write-ahead logs for SQLite (a network's, perhaps)")
-        if not tables:
-            _create(connection)
     except sqlite3.Error as error:
-        if connection is not None:
-            connection.close()
-        raise unusable(path, str(error)) from error
-    except PolicyError:
-        if connection is not None:
-            connection.close()
+        raise FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.") from error
+    try:
+        _prepare(connection, path, FORM)
+    except BaseException:
+        connection.close()
         raise
     return connection
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
     for table in _TABLES:
         connection.execute(table)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
-    connection.execute("COMMIT")
+
+
+FORM = Format("history", APPLICATION_ID, FORMAT, _create, {}, ("synchronous = NORMAL",))
 
 
 def namespace_id(connection: sqlite3.Connection, name: str) -> int:

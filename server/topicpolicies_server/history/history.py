@@ -16,7 +16,8 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.reading.view import Change
 from ..core.reasons import Reason
-from ..logs.sqlite.lock import FileLock
+from ..file_lock import FileLock
+from ..sqlite_file import FileError, Problem
 from . import as_of, file, following, questions
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
@@ -170,9 +171,13 @@ def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_c
         PolicyError: the file can't be used, or another process has it.
     """
     lock = FileLock(path)
-    lock.acquire()
     try:
+        lock.acquire()
         return History(path, Writer(path, bounds), lock, now)
+    except FileError as error:
+        lock.release()
+        reason = Reason.LOG_FILE_IN_USE if error.problem is Problem.IN_USE else Reason.HISTORY_FILE_UNUSABLE
+        raise PolicyError(Kind.FAILED_PRECONDITION, reason, f"The history can't be used: {error}") from error
     except BaseException:
         lock.release()
         raise

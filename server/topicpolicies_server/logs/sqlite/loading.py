@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...core.policies.events import Placed
+from ...sqlite_file import Damaged
 from .. import rows
 from ..avro import Codec
-from . import file
+from . import events, file, floors
 
 PAGE = 64
 """Entries that are read, decoded and delivered at a time: some two milliseconds of the interpreter, which the loop has to wait for."""
@@ -46,47 +47,71 @@ def definition_of(codec: Codec) -> str:
 class Loading:
     """The entries of a namespace up to a row, as they were when reading began, whatever is deleted meanwhile.
 
-    Its methods are called from one thread at a time, not the loop's.
+    Nobody else writes this file, so each entry must be there, and be what was written: otherwise a document would be told that is older
+    than what was acknowledged. Its methods are called from one thread at a time, not the loop's.
     """
 
-    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, last: int) -> None:
+    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int) -> None:
         """Prepares to read the rows up to ``last``; touches nothing yet."""
         self._path = path
         self._codecs = codecs
-        self._range = file.place_of(namespace_id, 1), file.place_of(namespace_id, last)
+        self._id = namespace_id
+        self._name = name
+        self._last = last
+        self._at = 0
+        """The last row that was read."""
+        self._told = self._found = floors.Kept(0, 0, 0)
         self._connection: sqlite3.Connection | None = None
-        self._pages: Iterator[Sequence[file.EventRow]] = iter(())
+        self._pages: Iterator[Sequence[events.EventRow]] = iter(())
 
     def begin(self) -> None:
         """From now on nothing that is deleted will be missing.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file can't be read, or is damaged.
         """
         self._connection = file.connect(self._path)
         file.hold_still(self._connection)
-        self._pages = file.pages(self._connection, *self._range, PAGE)
+        self._told = floors.namespace(self._connection, self._id).kept
+        self._found = floors.Kept(self._told.floor, 0, 0)
+        self._pages = events.pages(self._connection, events.place_of(self._id, 1), events.place_of(self._id, self._last), PAGE)
 
     def next_page(self) -> list[Placed]:
         """The next entries, none at the end.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file can't be read, or is damaged.
         """
-        return [self._placed(row) for row in next(self._pages, ())]
+        page = next(self._pages, None)
+        if page is not None:
+            return [self._placed(row) for row in page]
+        floors.check_kept(self._name, self._told, self._found)
+        if max(self._at, self._told.floor) < self._last:
+            raise Damaged(f"of {self._name} the events behind row {self._at} are missing")
+        return []
 
     def close(self) -> None:
         """Ends reading, at the end or before it."""
         if self._connection is not None:
             self._connection.close()
 
-    def _placed(self, row: file.EventRow) -> Placed:
-        place, published_at, schema, key, properties, payload = row
+    def _placed(self, row: events.EventRow) -> Placed:
+        events.check(row)
+        place, published_at, schema, sure, key, properties, payload = row
+        number = events.row_at(place)
+        floor, rows_there, total = self._found
+        if number <= floor:
+            self._found = floors.Kept(floor, rows_there + 1, total + sure)
+        elif number != max(self._at, floor) + 1:
+            raise Damaged(f"of {self._name} an event is missing before row {number}")
+        self._at = number
         try:
             event, problem = self._codecs.get(schema).read(key, payload, _strings(properties))
         except (ValueError, KeyError) as error:  # damage to what no codec looks at
-            event, problem = None, f"not an entry of a change log: {error!r}"
-        return Placed(0, rows.position_of(file.row_at(place)), event, published_at, "", problem)
+            event, problem = None, repr(error)
+        if event is None:
+            raise Damaged(f"the event in row {number} of {self._name} is none: {problem}")
+        return Placed(0, rows.position_of(number), event, published_at, "", problem)
 
 
 def _strings(text: str) -> dict[str, str]:

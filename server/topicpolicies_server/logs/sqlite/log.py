@@ -8,20 +8,21 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ...core.errors import Kind
 from ...core.reasons import Reason
+from ...file_lock import FileLock
 from ..avro import Codec
 from ..change_log import LogError, LogSink
 from . import file
+from .appending import Appender, Space
 from .compaction import Compaction, Pass
-from .loading import Codecs, Loading, definition_of
-from .lock import FileLock
+from .loading import Loading
 from .namespace import Flight, SqliteNamespaceLog, Stored
-from .writer import Appender, Space, Writer, certainly_failed
+from .opening import Opened, open_file
+from .writer import Tail, Writer
 
 IN_FLIGHT = 8_192
 """Appends of one namespace that may wait for their commit, unless told otherwise."""
@@ -30,18 +31,10 @@ IN_FLIGHT_BYTES = 128 << 20
 CLOSE_SECONDS = 10.0
 """How long closing waits for what was appended, unless told otherwise."""
 
+_TURNS = 12
+"""Of the compaction's interval: at each it is considered where much is superseded, and at the last everywhere."""
+
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A file that was opened and found in order."""
-
-    connection: sqlite3.Connection
-    identity: str
-    schema: int
-    codecs: Codecs
-    namespaces: list[file.NamespaceRow]
 
 
 class SqliteLog:
@@ -61,7 +54,7 @@ class SqliteLog:
         """Names the file; ``start`` opens it.
 
         Args:
-            path: the file; its directory exists. Beside it stand ``-wal`` and ``-shm`` (SQLite's) and ``.lock``.
+            path: the file; its directory exists. Beside it stand ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``.
             codec: what payloads are written with.
             compaction: when events are forgotten.
             now: milliseconds since 1970; called on the loop's thread and the writer's.
@@ -79,7 +72,7 @@ class SqliteLog:
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="sqlite-reader")
         self._starting = asyncio.Lock()
         self._compacting = asyncio.Lock()
-        self._opened: _Opened | None = None
+        self._opened: Opened | None = None
         self._writer: Writer | None = None
         self._namespaces: dict[str, Stored] = {}
         self._compactor: asyncio.Task[None] | None = None
@@ -99,55 +92,31 @@ class SqliteLog:
                 raise LogError(Reason.LOG_CLOSED, f"The change log {self.path} is closed.")
             if self._opened is not None:
                 return
-            self._opened = opened = await asyncio.get_running_loop().run_in_executor(self._readers, self._open_file)
-            self._namespaces = {row.name: Stored(Space(row.name, row.id, row.last), row.last, row.floor) for row in opened.namespaces}
-            self._writer = Writer(opened.connection, opened.schema, self._now, self._broken)
+            self._opened = opened = await asyncio.get_running_loop().run_in_executor(
+                self._readers, open_file, self.path, self._lock, self._connection_kind, self._codec
+            )
+            self._namespaces = {row.name: Stored(Space(row.name, row.id, row.last), row.last, row.kept.floor) for row in opened.namespaces}
+            reopen = partial(file.connect, self.path, self._connection_kind)
+            self._writer = Writer(opened.connection, opened.schema, self._now, Tail(opened.mark, opened.water), reopen, self)
+            self._flight.doubt = None
             if self._compactor is None:
                 self._compactor = asyncio.create_task(self._compact_for_ever())
 
-    def _open_file(self) -> _Opened:
-        self._lock.acquire()
-        connection: sqlite3.Connection | None = None
-        try:
-            file.create_private(self.path)
-            connection = file.connect(self.path, self._connection_kind)
-            identity = file.prepare(connection, self.path)
-            # What a last life left in the write-ahead log is written to the file and to the disk again: it may have failed to get there.
-            try:
-                file.checkpoint(connection, truncate=True)
-            except sqlite3.Error as error:
-                if not certainly_failed(error):
-                    raise
-                _log.warning("the change log's write-ahead log could not be moved into its file: %s", error)
-            schema = file.schema_id(connection, definition_of(self._codec))
-            return _Opened(connection, identity, schema, Codecs(self._codec, file.schemas(connection)), file.namespaces(connection))
-        except sqlite3.Error as error:
-            self._give_up(connection)
-            raise LogError(Reason.LOG_FILE_UNUSABLE, f"{self.path} can't be opened: {error}.") from error
-        except BaseException:
-            self._give_up(connection)
-            raise
-
-    def _give_up(self, connection: sqlite3.Connection | None) -> None:
-        if connection is not None:
-            with suppress(sqlite3.Error):
-                connection.close()
-        self._lock.release()
-
     def namespaces(self) -> list[str]:
         """The namespaces to which something was ever appended, in order."""
-        return sorted(name for name, stored in self._namespaces.items() if stored.committed > 0)
+        return sorted(name for name, stored in self._namespaces.items() if stored.begun)
 
     async def open(self, namespace: str, sink: LogSink) -> SqliteNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). One that the file does not know is empty."""
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(Reason.LOG_LOST, f"The change log's file {self.path} was lost again while it was opened.")
-        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace), 0))
+        life = self._opened.life
+        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, life.base), life.base, life.base))
         if stored.log is not None:
             raise LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
-        log = SqliteNamespaceLog(f"{self._opened.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
-        loading = Loading(self.path, self._opened.codecs, stored.space.id, stored.committed) if stored.committed else None
+        log = SqliteNamespaceLog(f"{life.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
+        loading = Loading(self.path, self._opened.codecs, stored.space.id, namespace, stored.committed) if stored.begun else None
         stored.rows = 0
         await log.load(loading, self._readers)
         return log
@@ -172,13 +141,17 @@ class SqliteLog:
                 _log.error("%s is still being written to; it stays locked until this process ends", self.path)
             self._readers.shutdown(wait=False)
 
-    def _broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
-        """Nothing can be written any more: all logs are lost, and the next opening starts anew."""
+    def broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
+        """Nothing can be written any more: all logs are lost, and the next opening starts anew (``writer.Owner``)."""
         self._writer = self._opened = None
         loss = LogError(Reason.LOG_LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
         for stored in list(self._namespaces.values()):
             if stored.log is not None:
                 stored.log.lose(unknown.get(stored.log, 0), loss)
+
+    def doubtful(self, error: sqlite3.Error | None) -> None:
+        """Nothing can be written for now, and what is there is read on; None: that is over (``writer.Owner``)."""
+        self._flight.doubt = error
 
     async def compact(self, namespace: str) -> int:
         """Forgets now what is superseded in a namespace, as the settings have it; how many events that were.
@@ -201,14 +174,19 @@ class SqliteLog:
             return deleted
 
     async def _compact_for_ever(self) -> None:
+        turn = 0
         while True:
-            await asyncio.sleep(self._compaction.interval_seconds)
+            await asyncio.sleep(self._compaction.interval_seconds / _TURNS)
+            turn = (turn + 1) % _TURNS
             for name, stored in list(self._namespaces.items()):
-                if stored.rows - stored.kept < max(self._compaction.minimum, stored.kept):
+                superseded = stored.rows - stored.kept
+                if superseded < max(self._compaction.minimum, stored.kept) or (turn and superseded < 2 * self._compaction.retained):
                     continue
                 try:
                     deleted = await self.compact(name)
                 except LogError as error:
                     _log.warning("%s", error)
+                except Exception:  # noqa: BLE001 - whatever it is, the others are compacted, and this one later
+                    _log.exception("%s could not be compacted", name)
                 else:
                     _log.info("forgot %d superseded events of %s", deleted, name)

@@ -16,11 +16,12 @@ from ...core.errors import Kind
 from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
+from ...sqlite_file import Damaged
 from .. import rows
 from ..avro import Codec
 from ..change_log import ANYBODY, Leadership, LogError, LogSink
+from .appending import Append, Space
 from .loading import PAGE, Loading
-from .writer import Append, Space
 
 _log = logging.getLogger(__name__)
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -38,6 +39,8 @@ class Flight:
     """How long closing a log waits for what was appended."""
     bytes_now: int = 0
     """Bytes that wait now."""
+    doubt: sqlite3.Error | None = None
+    """Why nothing can be written for now."""
 
 
 @dataclass(slots=True)
@@ -55,6 +58,11 @@ class Stored:
     """How many of them the last compaction left that it might have deleted: the keys of that time."""
     log: SqliteNamespaceLog | None = field(default=None, repr=False)
     """Who has it open."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was ever appended."""
+        return self.space.id != 0 and self.committed > 0
 
     def raise_floor(self, row: int) -> None:
         """Rows up to this one may be deleted from now on."""
@@ -141,6 +149,8 @@ class SqliteNamespaceLog:
         flight = self._flight
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
+        if flight.doubt is not None:
+            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {flight.doubt}.")
         if len(self._pending) >= flight.events or flight.bytes_now >= flight.bytes:
             raise LogError(
                 Reason.LOG_BUSY,
@@ -226,6 +236,11 @@ class SqliteNamespaceLog:
                 while page := await loop.run_in_executor(readers, loading.next_page):
                     self._stored.rows += len(page)
                     self._sink.read(page)
+            except Damaged as error:
+                _log.error("the change log of %s is damaged: %s", self._stored.space.name, error)
+                why = f"The change log of {self._stored.space.name} is damaged: {error}. Restore it from a backup."
+                self.lose(len(self._pending), LogError(Reason.LOG_FILE_UNUSABLE, why))
+                return
             except Exception as error:  # noqa: BLE001 (whatever it is: nobody must wait for this namespace for ever)
                 _log.exception("the change log of %s can't be read", self._stored.space.name)
                 self.lose(len(self._pending), LogError(Reason.LOG_LOST, f"The change log's file can't be read: {error!r}."))

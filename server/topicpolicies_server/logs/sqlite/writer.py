@@ -1,5 +1,18 @@
 """The thread that commits. What is appended while one commit runs is committed together by the next (group commit).
 
+==========  =====================================================  =============================================================
+state       what happens                                           then
+==========  =====================================================  =============================================================
+writing     a group is committed                                   its events are reported as such
+writing     a transaction is refused for certain                   its events fail; the next group is tried
+writing     a transaction has an outcome that is not known         doubtful: nothing is appended, what is there is read on
+doubtful    the file was opened anew, and all of it is on the      the outcome is known, and reported; writing
+            disk
+doubtful    that failed                                            it is tried again
+doubtful    it is told to stop                                     ended: the outcome stays unknown
+any         the file is damaged, or something unforeseen happens   ended: the log is lost, and opened anew by whoever needs it
+==========  =====================================================  =============================================================
+
 The interpreter's lock is the scarce thing: a thread that gives it up for a system call gets it back only when the loop's thread pauses.
 Hence one statement per group, which is also its transaction; places are made here, and one callback reports the whole group.
 """
@@ -15,9 +28,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ...core.policies.events import Event, Placed
+from ...core.policies.events import Placed
+from ...sqlite_file import checkpoint
 from .. import rows
-from . import file
+from . import events, floors
+from .appending import Append, Appender
+from .fate import Fate, fate
+from .mark import Mark, Water
 
 T = TypeVar("T")
 
@@ -33,60 +50,10 @@ CHECKPOINT_PAGES_AT_MOST = 8_000
 JOB_PAGES = 64
 """What is estimated for anything but an append."""
 
-CERTAIN_FAILURES = frozenset(
-    {
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_TOOBIG,
-        sqlite3.SQLITE_CONSTRAINT,
-        sqlite3.SQLITE_INTERRUPT,
-    }
-)
-"""Primary result codes after which a transaction certainly is not in the file, nor ever will be: it was refused before its last page, which
-carries the commit mark, was written. A disk that is full is among them (the write of a page failed); every other input or output
-error is not: a commit whose fsync failed may be found by a later recovery."""
+RETRY_SECONDS = 0.5
+"""Pause between two attempts to find out what became of a commit."""
 
 _log = logging.getLogger(__name__)
-
-
-class Appender(Protocol):
-    """Who appended, and hears what became of it. The methods are called on the loop's thread, in the order of the log."""
-
-    def committed(self, placed: Sequence[Placed]) -> None:
-        """The next of its events are durable, at these places."""
-
-    def refused(self, count: int, error: sqlite3.Error) -> None:
-        """The next so many of its events certainly are not in the file."""
-
-
-class Space:
-    """A namespace of the file, as far as the writer is concerned."""
-
-    __slots__ = ("id", "last", "name")
-
-    def __init__(self, name: str, namespace_id: int = 0, last: int = 0) -> None:
-        self.name = name
-        self.id = namespace_id
-        """0: the file does not know it yet."""
-        self.last = last
-        """The highest row number that was given away."""
-
-
-class Append(NamedTuple):
-    """An event on its way."""
-
-    appender: Appender
-    space: Space
-    event: Event
-    key: str
-    properties: str
-    payload: bytes | None
-    size: int
-    """Bytes, roughly."""
 
 
 class _Job(Generic[T]):
@@ -103,6 +70,28 @@ class _Stop:
     """The end of the queue."""
 
 
+class Tail(NamedTuple):
+    """How far the file was acknowledged, and where that is written."""
+
+    mark: Mark
+    water: Water
+
+
+class Owner(Protocol):
+    """Who has the file. The methods are called on the loop's thread."""
+
+    def broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
+        """Nothing can be written any more.
+
+        Args:
+            error: why.
+            unknown: how many of an appender's next events may be in the file or not. What was appended after these certainly is not.
+        """
+
+    def doubtful(self, error: sqlite3.Error | None) -> None:
+        """Nothing can be written for now, and it is not known what became of the last commit; None: that is over."""
+
+
 class Writer:
     """Owns the connection that writes. Its methods are called on the loop's thread."""
 
@@ -111,7 +100,9 @@ class Writer:
         connection: sqlite3.Connection,
         schema: int,
         now: Callable[[], int],
-        broken: Callable[[BaseException, Mapping[Appender, int]], None],
+        tail: Tail,
+        reopen: Callable[[], sqlite3.Connection],
+        owner: Owner,
     ) -> None:
         """Starts the thread.
 
@@ -119,15 +110,19 @@ class Writer:
             connection: to a prepared file; closed at the end.
             schema: the id of the schema in which payloads are written.
             now: milliseconds since 1970; called on the thread.
-            broken: called once on the loop's thread if nothing can be written any more: with the reason, and with how many of an appender's
-                next events may be in the file or not. What was appended after these certainly is not.
+            tail: the mark of the file, and what it says; closed at the end.
+            reopen: gives another connection to the file; called on the thread.
+            owner: who is told what becomes of the file.
         """
         self._connection = connection
         self._schema = schema
         self._now = now
-        self._broken = broken
+        self._mark, self._water = tail
+        self._reopen = reopen
+        self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Append | _Job[Any] | _Stop] = queue.SimpleQueue()
+        self._stopping = threading.Event()
         self._committing: list[Append] = []
         self._pages = 0
         self._ended: sqlite3.Error | None = None
@@ -150,6 +145,7 @@ class Writer:
 
     async def stop(self, seconds: float) -> bool:
         """Commits what was appended, then ends; whether that was done, and the connection closed, in so many seconds."""
+        self._stopping.set()
         self._queue.put(_Stop())
         return self._stopped in (await asyncio.wait([self._stopped], timeout=seconds))[0]
 
@@ -166,12 +162,13 @@ class Writer:
             self._connection.close()
         except sqlite3.Error as error:
             _log.warning("the change log's file was not closed in good order: %s", error)
+        self._mark.close()
         self._report(self._end, failure)
 
     def _end(self, failure: BaseException | None) -> None:
         """On the loop's thread, when the writer's has done its last."""
         if failure is not None:
-            self._broken(failure, Counter(append.appender for append in self._committing))
+            self._owner.broken(failure, Counter(append.appender for append in self._committing))
         self._ended = sqlite3.ProgrammingError("the change log's writer has ended")
         while not self._queue.empty():
             item = self._queue.get_nowait()
@@ -205,31 +202,27 @@ class Writer:
         before = {append.space: append.space.last for append in group}
         published_at = self._now()
         places: list[int] = []
-        values: list[int | str | bytes | None] = []
+        failed: sqlite3.Error | None = None
         try:
-            for append in group:
-                space = append.space
-                if space.id == 0:
-                    space.id = file.add_namespace(self._connection, space.name)
-                space.last += 1
-                places.append(space.last)
-                values += (
-                    file.place_of(space.id, space.last), published_at, self._schema, append.key, append.properties, append.payload
-                )  # fmt: skip
-            file.insert(self._connection, values, len(group))
+            events.insert(self._connection, self._values(group, published_at, places), len(group))
         except sqlite3.Error as error:
+            if self._is_stored(error, places[0] if places else None):
+                _log.warning("the commit that failed (%s) is in the change log's file all the same", error)
+            else:
+                failed = error
+        self._committing = []
+        if failed is not None:
             for space, last in before.items():
                 space.last = last
-            if not certainly_failed(error):
-                raise
-            self._committing = []
-            self._report(_refuse, Counter(append.appender for append in group), error)
+            self._report(_refuse, Counter(append.appender for append in group), failed)
             return
-        self._committing = []
+        highest = max(self._water.highest, *(space.last for space in before))
+        self._water = Water(self._water.identity, self._water.total + len(group), highest)
+        self._mark.note(self._water, len(group))
         self._pages += 2 * len(before) + size // 4096
         committed: dict[Appender, list[Placed]] = {}
-        for append, row in zip(group, places, strict=True):
-            placed = Placed(0, rows.position_of(row), append.event, published_at)
+        for append, place in zip(group, places, strict=True):
+            placed = Placed(0, rows.position_of(events.row_at(place)), append.event, published_at)
             mine = committed.get(append.appender)
             if mine is None:
                 committed[append.appender] = [placed]
@@ -237,21 +230,68 @@ class Writer:
                 mine.append(placed)
         self._report(_acknowledge, committed)
 
+    def _values(self, group: Sequence[Append], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
+        """What is inserted, value by value; the events' places are added to ``places``."""
+        values: list[int | str | bytes | None] = []
+        for append in group:
+            space = append.space
+            if space.id == 0:
+                space.id = floors.add_namespace(self._connection, space.name, space.last)
+            space.last += 1
+            place = events.place_of(space.id, space.last)
+            places.append(place)
+            sure = events.checksum_of(place, published_at, self._schema, append.key, append.properties, append.payload)
+            values += (place, published_at, self._schema, sure, append.key, append.properties, append.payload)
+        return values
+
+    def _is_stored(self, error: sqlite3.Error, place: int | None) -> bool:
+        """Whether a transaction that failed, and would have filled a place, is in the file all the same.
+
+        Raises:
+            sqlite3.Error: the file can't be relied on any more, or it was told to stop before that was found out.
+        """
+        what = fate(error)
+        if what is Fate.REFUSED:
+            return False
+        if what is Fate.LOST:
+            raise error
+        _log.error("the change log's file can't be written, and what became of the last commit is being found out: %s", error)
+        self._report(self._owner.doubtful, error)
+        while (stored := self._look(place)) is None:
+            if self._stopping.wait(RETRY_SECONDS):
+                raise error
+        self._report(self._owner.doubtful, None)
+        _log.warning("the change log's file can be written again")
+        return stored
+
+    def _look(self, place: int | None) -> bool | None:
+        """Opens the file anew; whether it has something in a place; None: it can't be written yet."""
+        try:
+            self._connection.close()
+            self._connection = self._reopen()
+            # A fsync has failed: only what was written again, into the file itself, is on the disk.
+            if not checkpoint(self._connection):
+                return None
+            return place is not None and events.holds(self._connection, place)
+        except sqlite3.Error as error:
+            if fate(error) is Fate.LOST:
+                raise
+            return None
+
     def _do(self, job: _Job[Any]) -> None:
         self._pages += JOB_PAGES
         try:
             result = job.work(self._connection)
         except sqlite3.Error as error:
             self._report(_settle, job.future, None, error)
-            if not certainly_failed(error):
-                raise
+            self._is_stored(error, None)
         else:
             self._report(_settle, job.future, result, None)
 
     def _checkpoint(self, *, truncate: bool = False) -> None:
         self._pages = 0
         try:
-            file.checkpoint(self._connection, truncate=truncate)
+            checkpoint(self._connection, truncate=truncate)
         except sqlite3.Error as error:  # what was committed stands in the write-ahead log, and the next checkpoint begins anew
             _log.warning("the change log's write-ahead log could not be moved into its file: %s", error)
 
@@ -260,11 +300,6 @@ class Writer:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:  # the loop was closed: nobody is left to hear it
             _log.warning("the change log's file outlived its event loop")
-
-
-def certainly_failed(error: sqlite3.Error) -> bool:
-    """Whether the transaction that failed with this error certainly is not in the file, nor ever will be."""
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in CERTAIN_FAILURES
 
 
 def _acknowledge(committed: Mapping[Appender, Sequence[Placed]]) -> None:

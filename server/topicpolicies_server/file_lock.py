@@ -6,9 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from ...core.errors import Kind
-from ...core.reasons import Reason
-from ..change_log import LogError
+from .sqlite_file import FileError, Problem
 
 
 class FileLock:
@@ -23,26 +21,25 @@ class FileLock:
         """Takes the lock, or fails at once; does nothing if it is held already.
 
         Raises:
-            LogError: somebody has it (FAILED_PRECONDITION, reason ``LOG_FILE_IN_USE``), or the lock file can't be made.
+            FileError: somebody has it (``IN_USE``), or the lock file can't be made.
         """
         if self._descriptor >= 0:
             return
         try:
             descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise LogError(Reason.LOG_FILE_UNUSABLE, f"{self._lock_path} can't be opened: {error.strerror}.") from error
+            raise FileError(Problem.UNUSABLE, f"{self._lock_path} can't be opened: {error.strerror}.") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
             if not isinstance(error, BlockingIOError):
-                raise LogError(Reason.LOG_FILE_UNUSABLE, f"{self._lock_path} can't be locked: {error.strerror}.") from error
+                raise FileError(Problem.UNUSABLE, f"{self._lock_path} can't be locked: {error.strerror}.") from error
             by = f"process {holder}" if holder.isdigit() else "another process"
-            raise LogError(
-                Reason.LOG_FILE_IN_USE,
+            raise FileError(
+                Problem.IN_USE,
                 f"{self._path} is in use by {by}. The file belongs to one sidecar at a time: stop the other one, or name another file.",
-                kind=Kind.FAILED_PRECONDITION,
             ) from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -1,0 +1,45 @@
+"""What is on its way into the file, and who hears what becomes of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ...core.policies.events import Event, Placed
+
+
+class Appender(Protocol):
+    """Who appended, and hears what became of it. The methods are called on the loop's thread, in the order of the log."""
+
+    def committed(self, placed: Sequence[Placed]) -> None:
+        """The next of its events are durable, at these places."""
+
+    def refused(self, count: int, error: sqlite3.Error) -> None:
+        """The next so many of its events certainly are not in the file."""
+
+
+class Space:
+    """A namespace of the file, as far as the writer is concerned."""
+
+    __slots__ = ("id", "last", "name")
+
+    def __init__(self, name: str, namespace_id: int = 0, last: int = 0) -> None:
+        self.name = name
+        self.id = namespace_id
+        """0: the file does not know it yet."""
+        self.last = last
+        """The highest row number that was given away."""
+
+
+class Append(NamedTuple):
+    """An event on its way."""
+
+    appender: Appender
+    space: Space
+    event: Event
+    key: str
+    properties: str
+    payload: bytes | None
+    size: int
+    """Bytes, roughly."""

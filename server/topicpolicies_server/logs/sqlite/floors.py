@@ -1,0 +1,130 @@
+"""The namespaces in the file, how far each has got, and up to which floor a compaction may have deleted its events.
+
+What stands up to a floor is counted and summed, because the numbers there have gaps: nothing else would tell that an event is missing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...sqlite_file import Damaged, checksum, transaction
+from .events import ROW_BITS, place_of, row_at
+
+MAX_NAMESPACE_ID = (1 << (63 - ROW_BITS)) - 1
+
+
+class Kept(NamedTuple):
+    """What stands up to a namespace's floor."""
+
+    floor: int
+    """The highest row number that a compaction may have deleted."""
+    rows: int
+    """How many stand there."""
+    sum: int
+    """The sum of their checksums."""
+
+
+class NamespaceRow(NamedTuple):
+    """A namespace that the file knows."""
+
+    id: int
+    name: str
+    last: int
+    """The highest row number that was ever given away."""
+    kept: Kept
+
+
+def namespaces(connection: sqlite3.Connection) -> list[NamespaceRow]:
+    """All namespaces, and how far each has got.
+
+    Raises:
+        Damaged: they are not what was written.
+    """
+    rows = connection.execute(
+        "SELECT id, name, floor, kept, sum, checksum,"
+        " (SELECT max(place) FROM events WHERE place > (id << ?1) AND place < ((id + 1) << ?1)) FROM namespaces ORDER BY id",
+        (ROW_BITS,),
+    ).fetchall()
+    (last,) = connection.execute("SELECT coalesce(max(place), 0) >> ? FROM events", (ROW_BITS,)).fetchone()
+    if [row[0] for row in rows] != list(range(1, len(rows) + 1)) or last > len(rows):
+        raise Damaged("one of its namespaces is missing")
+    return [_namespace(*row) for row in rows]
+
+
+def _namespace(number: int, name: str, floor: int, kept: int, total: int, sure: int, last: int | None = None) -> NamespaceRow:
+    if sure != checksum(number, name, floor, kept, total):
+        raise Damaged(f"the row of its namespace {number} is not what was written")
+    return NamespaceRow(number, name, max(floor, row_at(last or 0)), Kept(floor, kept, total))
+
+
+def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow:
+    """One namespace, without how far it has got.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    row = connection.execute("SELECT id, name, floor, kept, sum, checksum FROM namespaces WHERE id = ?", (namespace_id,)).fetchone()
+    if row is None:
+        raise Damaged(f"the row of its namespace {namespace_id} is missing")
+    return _namespace(*row)
+
+
+def add_namespace(connection: sqlite3.Connection, name: str, base: int) -> int:
+    """Adds a namespace whose rows begin behind ``base``, if there is none of this name; its id."""
+    known = connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()
+    if known is not None:
+        return int(known[0])
+    (number,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM namespaces").fetchone()
+    if number > MAX_NAMESPACE_ID:
+        raise OverflowError(f"a file holds {MAX_NAMESPACE_ID} namespaces at most")
+    row = (number, name, base, 0, 0)
+    connection.execute("INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+    return int(number)
+
+
+def count(connection: sqlite3.Connection, namespace_id: int, floor: int) -> Kept:
+    """What stands up to a row."""
+    rows, total = connection.execute(
+        "SELECT count(*), coalesce(sum(checksum), 0) FROM events WHERE place BETWEEN ? AND ?",
+        (place_of(namespace_id, 1), place_of(namespace_id, floor)),
+    ).fetchone()
+    return Kept(floor, rows, total)
+
+
+def check_kept(name: str, told: Kept, found: Kept) -> None:
+    """Compares what should stand up to a floor with what does.
+
+    Raises:
+        Damaged: it is not that.
+    """
+    if told != found:
+        raise Damaged(f"of {name} {found.rows} events stand up to row {told.floor}, where {told.rows} others were kept")
+
+
+def keep(connection: sqlite3.Connection, namespace_id: int, kept: Kept) -> None:
+    """Remembers what stands up to a namespace's floor."""
+    (name,) = connection.execute("SELECT name FROM namespaces WHERE id = ?", (namespace_id,)).fetchone()
+    connection.execute(
+        "UPDATE namespaces SET floor = ?, kept = ?, sum = ?, checksum = ? WHERE id = ?",
+        (*kept, checksum(namespace_id, name, *kept), namespace_id),
+    )
+
+
+def raise_floor(connection: sqlite3.Connection, namespace_id: int, kept: Kept) -> None:
+    """Remembers up to which row events may be deleted from now on, and what stands there before the first one is. Commits."""
+    with transaction(connection):
+        if namespace(connection, namespace_id).kept.floor < kept.floor:
+            keep(connection, namespace_id, kept)
+
+
+def delete(connection: sqlite3.Connection, namespace_id: int, places: Sequence[int]) -> None:
+    """Deletes and commits events up to the floor, all of these or none."""
+    chosen = f"FROM events WHERE place IN ({','.join('?' * len(places))})"
+    with transaction(connection):
+        floor, rows, whole = namespace(connection, namespace_id).kept
+        (total,) = connection.execute(f"SELECT sum(checksum) {chosen}", places).fetchone()
+        if connection.execute(f"DELETE {chosen}", places).rowcount != len(places):
+            raise Damaged("some of the events that were to be deleted are not there any more")
+        keep(connection, namespace_id, Kept(floor, rows - len(places), whole - total))

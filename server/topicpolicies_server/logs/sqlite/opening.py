@@ -1,0 +1,130 @@
+"""The file is locked, opened, checked and compared with its mark, before anything is read from it or written to it."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...core.errors import Kind
+from ...core.reasons import Reason
+from ...file_lock import FileLock
+from ...sqlite_file import Damaged, FileError, Problem, check_pages, checkpoint, create_private
+from ..avro import Codec
+from ..change_log import LogError
+from . import events, file, floors
+from .loading import Codecs, definition_of
+from .mark import LEAP, Mark, Verdict, Water, judge
+
+_log = logging.getLogger(__name__)
+
+_WHY = {
+    Verdict.BEHIND: "events that were acknowledged are missing at its end (a backup was restored, or its write-ahead log was lost)",
+    Verdict.FOREIGN: "the mark beside it is another file's (a backup was restored, perhaps)",
+    Verdict.UNMARKED: "the mark beside it is missing or damaged (a copy, perhaps, whose original went on)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file that was opened and found in order."""
+
+    connection: sqlite3.Connection
+    """What writes."""
+    life: file.Life
+    schema: int
+    codecs: Codecs
+    namespaces: list[floors.NamespaceRow]
+    mark: Mark
+    water: Water
+
+
+def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec: Codec) -> Opened:
+    """Opens the file, and makes it if there is none. If it fails, the lock is free again.
+
+    Raises:
+        LogError: it can't be used (see ``SqliteLog.start``).
+    """
+    connection: sqlite3.Connection | None = None
+    mark: Mark | None = None
+    try:
+        lock.acquire()
+        create_private(path)
+        connection = file.connect(path, kind)
+        former = file.prepare(connection, path)
+        _settle_what_was_written(connection, path)
+        mark = Mark(path)
+        life, namespaces, water = _compare(connection, mark, path, marked=former >= file.FORMAT)
+        schema = file.schema_id(connection, definition_of(codec))
+        return Opened(connection, life, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, water)
+    except BaseException as error:
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+        if mark is not None:
+            mark.close()
+        lock.release()
+        if isinstance(error, FileError):
+            raise _log_error(error) from error
+        if isinstance(error, Damaged):
+            raise damaged(path, error) from error
+        if isinstance(error, (sqlite3.Error, OSError)):
+            raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be opened: {error}.") from error
+        raise
+
+
+def damaged(path: Path, error: Damaged) -> LogError:
+    """The error about a damaged file, or a damaged part of it."""
+    return LogError(Reason.LOG_FILE_UNUSABLE, f"The change log {path} is damaged: {error}. Restore it from a backup.")
+
+
+def _settle_what_was_written(connection: sqlite3.Connection, path: Path) -> None:
+    """What a last life left in the write-ahead log is written to the file and to the disk again: it may have failed to get there."""
+    try:
+        checkpoint(connection, truncate=True)
+    except sqlite3.Error as error:
+        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+            raise  # it can't be read, either
+        _log.warning("the write-ahead log of the change log %s could not be moved into its file: %s", path, error)
+
+
+def _compare(connection: sqlite3.Connection, mark: Mark, path: Path, *, marked: bool) -> tuple[file.Life, list[floors.NamespaceRow], Water]:
+    life, namespaces = file.life(connection), floors.namespaces(connection)
+    said, water = mark.read(), _water(life, namespaces)
+    verdict = judge(said, water, marked=marked)
+    if verdict is Verdict.GOES_ON:
+        mark.note(water, 0)
+    elif verdict is Verdict.BEGINS:
+        mark.begin(water)
+    else:
+        check_pages(connection)  # or is it damage that hides them?
+        base = max(life.base, water.highest, said.highest if said is not None else 0) + LEAP
+        if base + LEAP >= 1 << events.ROW_BITS:
+            raise Damaged("it was restored so often that it has no row numbers left")
+        life = file.begin_life(connection, base)
+        namespaces = floors.namespaces(connection)
+        water = _water(life, namespaces)
+        mark.begin(water)
+        _log.error(
+            "%s: %s. It goes on with what is there, under another identity: watches begin anew, and versions go on behind row %d",
+            path, _WHY[verdict], base,
+        )  # fmt: skip
+    return life, namespaces, water
+
+
+def _water(life: file.Life, namespaces: list[floors.NamespaceRow]) -> Water:
+    """How far the file has got. Rows of an earlier life count for nothing."""
+    rows = [row.last for row in namespaces]
+    return Water(life.identity, sum(row - life.base for row in rows), max(rows, default=life.base))
+
+
+def _log_error(error: FileError) -> LogError:
+    match error.problem:
+        case Problem.IN_USE:
+            return LogError(Reason.LOG_FILE_IN_USE, str(error), kind=Kind.FAILED_PRECONDITION)
+        case Problem.UNKNOWN_FORMAT:
+            return LogError(Reason.LOG_FORMAT_UNKNOWN, str(error), kind=Kind.FAILED_PRECONDITION)
+        case Problem.UNUSABLE:
+            return LogError(Reason.LOG_FILE_UNUSABLE, str(error))

@@ -1,0 +1,338 @@
+"""Damage to the embedded log's files: whatever was lost or changed, answers are right, or somebody is told; they are never just older."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, a_tombstone, an_update
+from tests.logs.test_sqlite_crash import Nursery, nursery
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.rows import row_of
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
+from topicpolicies_server.logs.sqlite.events import checksum_of
+from topicpolicies_server.logs.sqlite.mark import LEAP
+
+__all__ = ["nursery"]
+
+NAMESPACE = "acme/orders"
+_FORMAT_1 = """
+    CREATE TABLE log (identity TEXT NOT NULL);
+    CREATE TABLE schemas (id INTEGER PRIMARY KEY, definition TEXT NOT NULL UNIQUE);
+    CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, floor INTEGER NOT NULL DEFAULT 0);
+    CREATE TABLE events (place INTEGER PRIMARY KEY, published_at INTEGER NOT NULL, schema INTEGER NOT NULL,
+    key TEXT NOT NULL, properties TEXT NOT NULL, payload BLOB);
+    INSERT INTO log SELECT identity FROM newer.log;
+    INSERT INTO schemas SELECT id, definition FROM newer.schemas;
+    INSERT INTO namespaces SELECT id, name, floor FROM newer.namespaces;
+    INSERT INTO events SELECT place, published_at, schema, key, properties, payload FROM newer.events;
+    PRAGMA application_id = 1414548551;
+    PRAGMA user_version = 1;
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "changes.db"
+
+
+async def life(path: Path, *names: str, topic: str = "", compact: bool = False) -> tuple[str, Recorder]:
+    """Opens the file, appends one event for each name, closes; the log's identity and what was seen."""
+    change_log = SqliteLog(path, compaction=Compaction(retention_ms=-1, deletions_ms=-1, interval_seconds=3_600))
+    recorder = Recorder()
+    try:
+        log = await change_log.open(NAMESPACE, recorder)
+        await recorder.until_caught_up()
+        for name in names:
+            recorder.append(log, an_update(a_key(NAMESPACE, topic or name), event_id=name))
+        await recorder.until_settled(len(names))
+        if compact:
+            await change_log.compact(NAMESPACE)
+        return log.identity, recorder
+    finally:
+        await change_log.close()
+
+
+def rows(recorder: Recorder) -> list[int]:
+    return [row_of(placed.position) for placed in recorder.places]
+
+
+def backup(path: Path, copy: Path) -> None:
+    """SQLite's own online backup, as the documentation recommends it."""
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+
+
+def execute(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(sql)
+        connection.commit()
+
+
+def bring_to_format_1(path: Path) -> None:
+    """Makes of a file what a former release would have made."""
+    newer = path.with_name("newer.db")
+    path.rename(newer)
+    path.with_name("changes.db-mark").unlink()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("ATTACH ? AS newer", (str(newer),))
+        connection.executescript(_FORMAT_1)
+
+
+def put(path: Path, content: bytes | bytearray, mark: bytes) -> None:
+    """A file and its mark, and nothing else that is left of an earlier one."""
+    for former in path.parent.glob(f"{path.name}*"):
+        former.unlink()
+    path.write_bytes(content)
+    path.with_name(f"{path.name}-mark").write_bytes(mark)
+
+
+async def refusal(path: Path) -> str:
+    with pytest.raises(LogError) as refused:
+        await SqliteLog(path).start()
+    assert refused.value.reason == "LOG_FILE_UNUSABLE"
+    return refused.value.message
+
+
+async def loss(path: Path) -> str:
+    """What whoever opens the namespace is told."""
+    change_log = SqliteLog(path)
+    recorder = Recorder()
+    await change_log.open(NAMESPACE, recorder)
+    await recorder.until(lambda: bool(recorder.losses or recorder.caught_up_after))
+    await change_log.close()
+    assert recorder.losses, "nobody was told of the damage"
+    assert recorder.losses[0].reason == "LOG_FILE_UNUSABLE"
+    return recorder.losses[0].message
+
+
+async def test_a_restored_backup_has_another_identity_and_gives_no_version_twice(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    identity, _ = await life(path, "a", "b")
+    backup(path, path.with_name("copy.db"))
+    _, lost = await life(path, "c", "d")
+    shutil.copy(path.with_name("copy.db"), path)
+    with caplog.at_level(logging.ERROR):
+        restored, recorder = await life(path, "e")
+    assert restored != identity
+    assert recorder.ids() == ["a", "b", "e"]
+    assert rows(recorder)[0] > LEAP > max(rows(lost))
+    assert "a backup was restored" in caplog.text
+    again, _ = await life(path, "f")
+    assert again == restored
+
+
+async def test_after_a_restore_namespaces_that_the_backup_does_not_know_give_no_version_twice_either(path: Path) -> None:
+    async def write_elsewhere(*names: str) -> Recorder:
+        change_log, recorder = SqliteLog(path), Recorder()
+        log = await change_log.open("acme/later", recorder)
+        for name in names:
+            recorder.append(log, an_update(a_key("acme/later", name), event_id=name))
+        await recorder.until_settled(len(names))
+        assert change_log.namespaces() == ["acme/later", NAMESPACE]
+        await change_log.close()
+        return recorder
+
+    await life(path, "a")
+    backup(path, path.with_name("copy.db"))
+    lost = await write_elsewhere("l1", "l2")
+    shutil.copy(path.with_name("copy.db"), path)
+    told = await write_elsewhere("m1", "m2")
+    assert min(rows(told)) > max(rows(lost))
+    assert (await life(path))[1].ids() == ["a"]
+
+
+async def test_a_backup_that_lacks_nothing_goes_on_as_the_same_log(path: Path) -> None:
+    identity, _ = await life(path, "a", "b")
+    backup(path, path.with_name("copy.db"))
+    shutil.copy(path.with_name("copy.db"), path)
+    assert (await life(path))[0] == identity
+
+
+async def test_a_copy_without_its_mark_may_be_an_old_one_and_gets_another_identity(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    identity, _ = await life(path, "a")
+    other = path.with_name("other.db")
+    backup(path, other)
+    with caplog.at_level(logging.ERROR):
+        copied, recorder = await life(other, "b")
+    assert copied != identity
+    assert rows(recorder)[0] > LEAP
+    assert "missing or damaged" in caplog.text
+    assert (await life(path))[0] == identity
+
+
+@pytest.mark.parametrize("damage", ["one slot", "both slots", "emptied", "another file's"])
+async def test_a_damaged_mark_is_noticed_and_half_of_one_is_enough(path: Path, damage: str) -> None:
+    identity, _ = await life(path, "a", "b")
+    mark = path.with_name("changes.db-mark")
+    content = bytearray(mark.read_bytes())
+    if damage == "another file's":
+        await life(path.with_name("other.db"), "x")
+        content = bytearray(path.with_name("other.db-mark").read_bytes())
+    if damage in ("one slot", "both slots"):
+        content[20] ^= 1
+    if damage == "both slots":
+        content[4096 + 20] ^= 1
+    mark.write_bytes(b"" if damage == "emptied" else content)
+    assert ((await life(path))[0] == identity) is (damage == "one slot")
+    second, recorder = await life(path, "c")
+    assert recorder.ids() == ["a", "b", "c"]
+    assert (await life(path))[0] == second
+
+
+@pytest.mark.parametrize("damage", ["lost", "emptied", "broken header", "a flipped bit"])
+async def test_a_write_ahead_log_that_is_lost_or_damaged_after_a_kill_is_told_and_no_version_comes_twice(
+    path: Path, nursery: Nursery, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = await nursery.live(path, kill_after=60)
+    wal = path.with_name("changes.db-wal")
+    content = bytearray(wal.read_bytes())
+    path.with_name("changes.db-shm").unlink()
+    match damage:
+        case "lost":
+            wal.unlink()
+        case "emptied":
+            wal.write_bytes(b"")
+        case "broken header":
+            wal.write_bytes(b"\x00" * 32 + content[32:])
+        case _:
+            content[len(content) // 3] ^= 4
+            wal.write_bytes(content)
+    with caplog.at_level(logging.ERROR):
+        _, recorder = await life(path, "after")
+    assert len(recorder.entries) < len(before.acknowledged)
+    assert "are missing at its end" in caplog.text
+    assert min(rows(recorder)) > len(before.appended)
+
+
+async def test_a_file_of_the_former_format_is_brought_to_the_present_one_and_keeps_its_identity(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    identity, _ = await life(path, "a", "b", "b2", topic="t", compact=True)
+    await life(path, "c")
+    bring_to_format_1(path)
+    with caplog.at_level(logging.WARNING):
+        migrated, recorder = await life(path, "d")
+    assert migrated == identity
+    assert recorder.ids() == ["b2", "c", "d"]
+    assert rows(recorder) == [5]
+    assert "was brought from format 1 to 2" in caplog.text
+    caplog.clear()
+    assert (await life(path))[1].ids() == ["b2", "c", "d"]
+    assert caplog.text == ""
+    execute(path, "UPDATE events SET published_at = 7 WHERE place & 0xff = 3")
+    assert "row 3" in await loss(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "schema = 99",
+        "properties = 'no json'",
+        "key = 'no topic'",
+        "payload = x'00'",
+        "payload = NULL",
+        "published_at = 1",
+        "place = place + 9",
+    ],
+)
+async def test_a_damaged_event_fails_the_read_and_says_which(path: Path, change: str, caplog: pytest.LogCaptureFixture) -> None:
+    await life(path, "a", "b", "c", topic="t")
+    execute(path, f"UPDATE events SET {change} WHERE place & 0xff = 2")  # noqa: S608
+    told = await loss(path)
+    assert "damaged" in told and "row" in told
+    assert "damaged" in caplog.text
+    change_log = SqliteLog(path, compaction=Compaction(retention_ms=-1))
+    with pytest.raises(LogError, match="could not be compacted"):  # or it could take another one's only event for superseded
+        await change_log.compact(NAMESPACE)
+    await change_log.close()
+
+
+@pytest.mark.parametrize("change", ["schema = 99", "properties = 'no json'", "properties = '[]'", "key = 'no topic'", "payload = x'00'"])
+async def test_an_entry_that_is_no_event_fails_the_read_although_its_checksum_is_right(path: Path, change: str) -> None:
+    await life(path, "a", "b", "c", topic="t")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE events SET {change} WHERE place & 0xff = 2")  # noqa: S608
+        ((place, *rest),) = connection.execute(
+            "SELECT place, published_at, schema, key, properties, payload FROM events WHERE place & 0xff = 2"
+        ).fetchall()
+        connection.execute("UPDATE events SET checksum = ? WHERE place = ?", (checksum_of(place, *rest), place))
+        connection.commit()
+    assert "the event in row 2" in await loss(path)
+
+
+@pytest.mark.parametrize("row", [1, 2, 3])
+async def test_an_event_that_is_missing_above_the_floor_or_below_it_fails_the_read(path: Path, row: int) -> None:
+    await life(path, "a", "b", "c")
+    change_log = SqliteLog(path, compaction=Compaction(retention_ms=-1, deletions_ms=-1))
+    recorder = Recorder()
+    log = await change_log.open(NAMESPACE, recorder)
+    recorder.append(log, a_tombstone(a_key(NAMESPACE, "a")))
+    await recorder.until_settled(1)
+    await change_log.compact(NAMESPACE)
+    await change_log.close()
+    await life(path, "d", "e")
+    place = {1: 2, 2: 3, 3: 5}[row]
+    execute(path, f"DELETE FROM events WHERE place & 0xff = {place}")  # noqa: S608
+    assert "stand" in (told := await loss(path)) or "missing" in told
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE namespaces SET floor = floor + 1", "UPDATE namespaces SET name = 'acme/ordess'", "DELETE FROM namespaces"]
+)
+async def test_a_damaged_namespace_is_told_at_the_opening(path: Path, change: str) -> None:
+    await life(path, "a", "b")
+    execute(path, change)
+    assert "damaged" in await refusal(path)
+
+
+async def test_a_damaged_schema_is_not_read_with(path: Path) -> None:
+    await life(path, "a")
+    execute(path, "UPDATE schemas SET definition = replace(definition, 'maxProducerPerTopic', 'maxProducerPerTopik')")
+    assert "damaged" in await loss(path)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.timeout(300)
+async def test_of_many_flipped_bits_none_makes_an_answer_older_without_a_word(
+    tmp_path: Path, compacted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two in three of them fall where something is told of them; the others where nothing stands, or where it does not matter."""
+    original = tmp_path / "original.db"
+    await life(original, *(f"{turn}-{topic}" for turn in range(3) for topic in range(12)))
+    if compacted:
+        for turn in range(3):
+            await life(original, *(f"again-{turn}-{topic}" for topic in range(4)), topic=f"hot-{turn}", compact=True)
+    _, intact = await life(original)
+    content, mark = original.read_bytes(), original.with_name("original.db-mark").read_bytes()
+    chance = random.Random(4711)
+    path = tmp_path / "changes.db"
+    told = 0
+    for _ in range(int(os.environ.get("FLIPS", "150"))):
+        damaged = bytearray(content)
+        damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        put(path, damaged, mark)
+        caplog.clear()
+        change_log, recorder = SqliteLog(path), Recorder()
+        try:
+            await change_log.open(NAMESPACE, recorder)
+            await recorder.until(lambda recorder=recorder: bool(recorder.losses or recorder.caught_up_after))  # type: ignore[misc]
+        except LogError:
+            told += 1
+            continue
+        finally:
+            await change_log.close()
+        if recorder.losses:
+            told += 1
+            assert caplog.text
+        elif [(placed.position, placed.event) for placed in recorder.entries] != [(e.position, e.event) for e in intact.entries]:
+            raise AssertionError(f"other answers, and nobody was told: {recorder.ids()} {caplog.text}")
+    assert told > 30
