@@ -62,11 +62,11 @@ class ServerProcess:
 
     def kill(self) -> None:
         """SIGKILL."""
-        self._end(signal.SIGKILL)
+        self.end(signal.SIGKILL)
 
     def stop(self) -> int:
         """SIGTERM, and its exit code."""
-        return self._end(signal.SIGTERM)
+        return self.end(signal.SIGTERM)
 
     def pause(self) -> None:
         """SIGSTOP: its connections stay open, and nobody answers."""
@@ -95,7 +95,8 @@ class ServerProcess:
         async with grpc.aio.insecure_channel(self.address, options=options) as channel:
             yield async_stub(channel)
 
-    def _end(self, number: signal.Signals) -> int:
+    def end(self, number: signal.Signals) -> int:
+        """Any signal that ends it, and its exit code."""
         process, self._process = self._process, None
         if process is None:
             return 0

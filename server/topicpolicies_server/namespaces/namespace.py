@@ -126,6 +126,11 @@ class Namespace:
         """Nobody waits for the answer to a request any more."""
         self._updates.give_up(request)
 
+    def end(self, request: Request, error: PolicyError) -> None:
+        """A submitted request can't be waited for any longer: it is answered now, with ``error`` if it certainly is not applied."""
+        if not request.answered:
+            request.settle(error if self._withdraw(request) else outcome_not_known(request))
+
     async def get(self, key: PolicyKey, at_least: Position = "") -> Change | None:
         """The head of a key; None if the log knows no event of it.
 

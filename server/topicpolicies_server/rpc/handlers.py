@@ -5,15 +5,17 @@ A stream is written, not generated: what gRPC cancels ends the method where it s
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 
 from topicpolicies.v1 import service_pb2
 
 from ..core.errors import PolicyError
+from .calls import Call, Calls, State, stopping
 from .decoding import Parse, batches, decode, decoded
 from .errors import abort
 from .servicer import SERVICE, Servicer
@@ -23,18 +25,19 @@ _T = TypeVar("_T")
 
 def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
     """The service, for a gRPC server; a request has at most ``most`` bytes."""
+    methods = _Methods(servicer.calls, most, endless=False)
 
     def unary(method: Callable[..., Awaitable[bytes]], parse: Parse[_T]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        return grpc.unary_unary_rpc_method_handler(_one_of_one(method, parse, most))
+        return grpc.unary_unary_rpc_method_handler(methods.unary_unary(method, parse))
 
-    async def update_policies(stream: AsyncIterable[bytes], context: Any) -> None:
-        await _write(servicer.update_policies(batches(stream, most), context), context)
+    def update_policies(stream: AsyncIterable[bytes], context: Any) -> AsyncGenerator[bytes, None]:
+        return servicer.update_policies(batches(stream, most), context)
 
     return grpc.method_handlers_generic_handler(
         SERVICE,
         {
             "UpdatePolicy": unary(servicer.update_policy, service_pb2.UpdatePolicyRequest.FromString),
-            "UpdatePolicies": grpc.stream_stream_rpc_method_handler(update_policies),
+            "UpdatePolicies": grpc.stream_stream_rpc_method_handler(methods.written(update_policies)),
             "DeletePolicy": unary(servicer.delete_policy, service_pb2.DeletePolicyRequest.FromString),
             "GetPolicy": unary(servicer.get_policy, service_pb2.GetPolicyRequest.FromString),
             "GetEffectivePolicy": unary(servicer.get_effective_policy, service_pb2.GetEffectivePolicyRequest.FromString),
@@ -42,18 +45,19 @@ def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
             "ListHistory": unary(servicer.list_history, service_pb2.ListHistoryRequest.FromString),
             "ListPolicies": unary(servicer.list_policies, service_pb2.ListPoliciesRequest.FromString),
             "WatchPolicies": grpc.unary_stream_rpc_method_handler(
-                _many_of_one(servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString, most)
+                methods.unary_stream(servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString)
             ),
         },
     )
 
 
-class Decoding:
-    """Stands in for a gRPC server where other services are added to it: their requests are decoded as ours are."""
+class Others:
+    """Stands in for a gRPC server where other services are added to it: their requests are decoded, and their calls end, as ours do."""
 
-    def __init__(self, server: grpc.aio.Server, most: int) -> None:
+    def __init__(self, server: grpc.aio.Server, calls: Calls, most: int) -> None:
         """``most``: bytes that a request may have."""
         self._server = server
+        self._methods = _Methods(calls, most, endless=True)
         self._most = most
 
     def add_generic_rpc_handlers(self, _handlers: object) -> None:
@@ -61,56 +65,76 @@ class Decoding:
 
     def add_registered_method_handlers(self, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
         """Adds the methods of a service."""
-        ours = {name: self._decoding(handler) for name, handler in methods.items()}
+        ours = {name: self._method(handler) for name, handler in methods.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, ours),))
 
-    def _decoding(self, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    def _method(self, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         parse, serialize, most = handler.request_deserializer, handler.response_serializer, self._most
         assert parse is not None, "generated code says it"
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(_one_of_one(handler.unary_unary, parse, most), response_serializer=serialize)
+            unary = self._methods.unary_unary(handler.unary_unary, parse)
+            return grpc.unary_unary_rpc_method_handler(unary, response_serializer=serialize)
         if handler.unary_stream is not None:
-            written = _many_of_one(handler.unary_stream, parse, most)
-            return grpc.unary_stream_rpc_method_handler(written, response_serializer=serialize)
+            stream = self._methods.unary_stream(handler.unary_stream, parse)
+            return grpc.unary_stream_rpc_method_handler(stream, response_serializer=serialize)
         method: Any = handler.stream_stream
         assert method is not None, "no service has a stream of requests with one answer"
-
-        async def stream_stream(stream: AsyncIterable[bytes], context: Any) -> None:
-            try:
-                await _write(method(decoded(parse, stream, most), context), context)
-            except PolicyError as error:
-                await abort(context, error)
-
-        return grpc.stream_stream_rpc_method_handler(stream_stream, response_serializer=serialize)
+        both = self._methods.written(lambda stream, context: method(decoded(parse, stream, most), context))
+        return grpc.stream_stream_rpc_method_handler(both, response_serializer=serialize)
 
 
-def _one_of_one(method: Callable[[Any, Any], Awaitable[Any]], parse: Parse[Any], most: int) -> Callable[[bytes, Any], Awaitable[Any]]:
-    async def unary_unary(raw: bytes, context: Any) -> Any:
-        try:
-            message = decode(parse, raw, most)
-        except PolicyError as error:
-            return await abort(context, error)
-        return await method(message, context)
+class _Methods:
+    """Makes methods for gRPC, which decode, write, and are calls in progress meanwhile."""
 
-    return unary_unary
+    def __init__(self, calls: Calls, most: int, *, endless: bool) -> None:
+        """``endless``: whether streams do not end by themselves when the server stops."""
+        self._calls = calls
+        self._most = most
+        self._endless = endless
+
+    def unary_unary(self, method: Callable[[Any, Any], Awaitable[Any]], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[Any]]:
+        """A method with one answer."""
+
+        async def unary_unary(raw: bytes, context: Any) -> Any:
+            with self._calls.call() as call:
+                try:
+                    return await method(decode(parse, raw, self._most), context)
+                except PolicyError as error:
+                    return await abort(context, error)
+                except asyncio.CancelledError:
+                    return await _tell_end(call, context)
+
+        return unary_unary
+
+    def unary_stream(self, method: Callable[[Any, Any], Any], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[None]]:
+        """A method with a stream of answers."""
+        return self.written(lambda raw, context: method(decode(parse, raw, self._most), context))
+
+    def written(self, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Awaitable[None]]:
+        """A method that makes a stream of answers, or writes it itself."""
+
+        async def written(request: Any, context: Any) -> None:
+            with self._calls.call(endless=self._endless) as call:
+                try:
+                    answers = method(request, context)
+                    if isinstance(answers, Awaitable):
+                        await answers
+                        return
+                    async with contextlib.aclosing(answers) as each:
+                        async for answer in each:
+                            call.goes_to(State.WRITING)
+                            await context.write(answer)
+                            call.goes_to(State.WORKING)
+                except PolicyError as error:
+                    await abort(context, error)
+                except asyncio.CancelledError:
+                    await _tell_end(call, context)
+
+        return written
 
 
-def _many_of_one(method: Callable[[Any, Any], Any], parse: Parse[Any], most: int) -> Callable[[bytes, Any], Awaitable[None]]:
-    async def unary_stream(raw: bytes, context: Any) -> None:
-        try:
-            message = decode(parse, raw, most)
-        except PolicyError as error:
-            await abort(context, error)
-        await _write(method(message, context), context)
-
-    return unary_stream
-
-
-async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], context: Any) -> None:
-    """Writes what a method answers; some methods write it themselves."""
-    if not isinstance(answers, AsyncGenerator):
-        await answers
-        return
-    async with contextlib.aclosing(answers) as each:
-        async for answer in each:
-            await context.write(answer)
+async def _tell_end(call: Call, context: Any) -> NoReturn:
+    """A call was cancelled: it is told why, if the server did that."""
+    if not call.tell_end():
+        raise asyncio.CancelledError
+    await abort(context, stopping())

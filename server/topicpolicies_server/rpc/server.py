@@ -26,9 +26,10 @@ from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..signals import until_told_to_stop
 from .decoding import RECEIVED_TIMES
-from .handlers import Decoding, handlers
+from .handlers import Others, handlers
 from .info import info
 from .servicer import SERVICE, Servicer
+from .stopping import stop_calls
 
 if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin
@@ -113,10 +114,10 @@ class Server:
             maximum_concurrent_rpcs=limits.max_concurrent_calls,
         )
         self._grpc.add_generic_rpc_handlers((handlers(self._servicer, limits.max_message_bytes),))
-        decoding = Decoding(self._grpc, limits.max_message_bytes)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, decoding)
+        others = Others(self._grpc, self._servicer.calls, limits.max_message_bytes)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, others)
         services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), decoding)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         try:
             self._listen(self._grpc)
             await self._grpc.start()
@@ -133,10 +134,8 @@ class Server:
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
         await self._health.enter_graceful_shutdown()
-        if self._servicer is not None:
-            self._servicer.stop_watches()
-        if self._grpc is not None:
-            await self._grpc.stop(self.config.limits.drain_seconds)
+        if self._grpc is not None and self._servicer is not None:
+            await stop_calls(self._grpc, self._servicer, self.config.limits.drain_seconds)
         if self._metrics is not None:
             await self._metrics.close()
         if self._guard is not None:

@@ -17,8 +17,10 @@ from ..core.names import Scope
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
+from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, effective, errors, histories, requests
+from .calls import Calls, stopping
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures
@@ -87,7 +89,12 @@ class Servicer:
         self._stopping = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
         """Streams that give back what they were told from."""
+        self._changes: dict[Request, Namespace] = {}
+        """Those of calls with one change that were handed on, and have no result."""
+        self._streams: set[UpdateStream] = set()
         self._failures = Failures()
+        self.calls = Calls()
+        """The calls in progress."""
         self._gathering = Gathering(asyncio.get_running_loop())
 
     @contextlib.asynccontextmanager
@@ -107,8 +114,15 @@ class Servicer:
         return self._watches
 
     def stop_watches(self) -> None:
-        """Ends every watch with UNAVAILABLE, each after a bookmark; new ones are refused."""
+        """Ends every watch with UNAVAILABLE, each after a bookmark; new ones are refused. Streams of updates read no more."""
         self._stopping.set()
+
+    def give_up(self) -> None:
+        """Answers every change that has no result: SHUTTING_DOWN if it certainly was not made, else OUTCOME_UNKNOWN."""
+        for request, namespace in list(self._changes.items()):
+            namespace.end(request, stopping())
+        for stream in list(self._streams):
+            stream.give_up()
 
     @_answering
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
@@ -123,19 +137,29 @@ class Servicer:
         namespace, request = requests.read_delete(message, _asker(context))
         return answers.delete_answer(request, await self._changed(namespace, request), self._desk.wire)
 
-    async def _changed(self, namespace: str, request: Request) -> Result:
-        if self._admission is not None and not self._admission.at_once(namespace, request):
-            await self._admission.admit(namespace, request)
-        return await self._registry.get(namespace).update(request)
+    async def _changed(self, name: str, request: Request) -> Result:
+        if self._admission is not None and not self._admission.at_once(name, request):
+            await self._admission.admit(name, request)
+        self._changes[request] = namespace = self._registry.get(name)
+        try:
+            return await namespace.update(request)
+        finally:
+            del self._changes[request]
 
     async def update_policies(self, stream: AsyncIterator[Batch], context: Context) -> AsyncGenerator[bytes, None]:
         """UpdatePolicies."""
         async with self._ending(context, "UpdatePolicies"):
             places = self._limits.max_in_flight_per_stream
-            updates = UpdateStream(self._registry, self._admission, self._desk.wire, _asker(context), places, self._failures)
-            async with contextlib.aclosing(updates.messages(stream)) as messages:
-                async for message in messages:
-                    yield message
+            updates = UpdateStream(
+                self._registry, self._admission, self._desk.wire, _asker(context), places, self._failures, self._stopping
+            )
+            self._streams.add(updates)
+            try:
+                async with contextlib.aclosing(updates.messages(stream)) as messages:
+                    async for message in messages:
+                        yield message
+            finally:
+                self._streams.discard(updates)
 
     @_answering
     async def get_policy(self, message: service_pb2.GetPolicyRequest, _: Context) -> bytes:

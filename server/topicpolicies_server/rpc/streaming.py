@@ -8,7 +8,6 @@ bounded in bytes; it never waits for more.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeAlias
@@ -21,8 +20,10 @@ from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
 from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
+from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, errors, requests
+from .calls import stopping
 from .decoding import Batch, Undecodable
 from .failures import Failures
 
@@ -38,7 +39,14 @@ class UpdateStream:
     """The results of one stream."""
 
     def __init__(
-        self, registry: Registry, admission: Admission | None, wire: answers.Wire, asker: requests.Asker, places: int, failures: Failures
+        self,
+        registry: Registry,
+        admission: Admission | None,
+        wire: answers.Wire,
+        asker: requests.Asker,
+        places: int,
+        failures: Failures,
+        stop: asyncio.Event,
     ) -> None:
         """Reads nothing yet.
 
@@ -49,6 +57,7 @@ class UpdateStream:
             asker: who asks, unless a change says otherwise.
             places: changes that may be under way, or wait to be told.
             failures: where failures that nobody foresaw are told of.
+            stop: set when the server stops.
         """
         self._registry = registry
         self._turns = Turns(admission) if admission is not None else None
@@ -56,6 +65,7 @@ class UpdateStream:
         self._asker = asker
         self._free = places
         self._failures = failures
+        self._stop = stop
         self._freed = asyncio.Event()
         self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
         """Made to bytes when they are told: documents that many results share are kept once."""
@@ -68,8 +78,8 @@ class UpdateStream:
         self._order: dict[PolicyKey, list[Request]] = {}
         self._elsewhere: dict[str, NotLeader] = {}
         """Namespaces of which a change was refused: later ones are too, even if this process leads by then, or they would overtake it."""
-        self._open: dict[Request, None] = {}
-        """Changes that were submitted and have no result."""
+        self._open: dict[Request, Namespace] = {}
+        """Changes that were submitted and have no result, and where."""
         self._waiting: set[asyncio.Task[None]] = set()
         """Changes that wait for facts about the cluster."""
 
@@ -77,9 +87,12 @@ class UpdateStream:
         """Serialized ``UpdatePoliciesResponse`` messages.
 
         Raises:
-            PolicyError: a message has too many changes; nothing of it is done.
+            PolicyError: a message has too many changes, or is too large: nothing of it is done; UNAVAILABLE when the server stops: nothing
+                of what has no result is done.
         """
-        reading = asyncio.get_running_loop().create_task(self._read(stream), name="update stream")
+        loop = asyncio.get_running_loop()
+        reading = loop.create_task(self._read(stream), name="update stream")
+        stop = loop.create_task(self._stop_reading(reading), name="end of an update stream")
         try:
             while True:
                 self._told.clear()
@@ -97,12 +110,26 @@ class UpdateStream:
                     return
                 await self._told.wait()
         finally:
+            stop.cancel()
             reading.cancel()
             for task in self._waiting:
                 task.cancel()
-            for request in self._open:
-                with contextlib.suppress(PolicyError):  # its namespace is gone, and what it had with it
-                    self._registry.get(namespace_of(request)).give_up(request)
+            for request, namespace in self._open.items():
+                namespace.give_up(request)
+
+    def give_up(self) -> None:
+        """Answers every change that has no result: SHUTTING_DOWN if it certainly was not made, else OUTCOME_UNKNOWN."""
+        for task in self._waiting:
+            task.cancel()
+        for request, namespace in list(self._open.items()):
+            namespace.end(request, stopping())
+
+    async def _stop_reading(self, reading: asyncio.Task[None]) -> None:
+        """Reads no more once the server stops."""
+        await self._stop.wait()
+        if not self._ended:
+            self._failure = stopping()
+            reading.cancel()
 
     async def _read(self, stream: AsyncIterator[Batch]) -> None:
         try:
@@ -117,10 +144,8 @@ class UpdateStream:
                     self._free -= 1
                     self._under_way += 1
                     self._begin(change, f"changes[{index}].")
-        except (PolicyError, asyncio.CancelledError) as error:
-            self._failure = error
-        except Exception as error:  # noqa: BLE001 (the call ends with it, once what was read has its results)
-            self._failure = error
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 (the call ends with it, once what was read has its results)
+            self._failure = self._failure or error
         finally:
             self._ended = True
             self._told.set()
@@ -175,6 +200,9 @@ class UpdateStream:
             await turns.admit(namespace, request)
         except PolicyError as error:
             tell(request, error)
+        except asyncio.CancelledError:
+            tell(request, stopping())
+            raise
         except Exception as error:  # noqa: BLE001 (as above)
             self._failures.tell("A change of UpdatePolicies", error)
             tell(request, errors.internal())
@@ -189,9 +217,9 @@ class UpdateStream:
         def settle(answer: Result | PolicyError) -> None:
             tell(request, self._elsewhere.setdefault(namespace, answer) if isinstance(answer, NotLeader) else answer)
 
-        self._open[request] = None
         try:
-            self._registry.get(namespace).submit(request, settle)
+            self._open[request] = served = self._registry.get(namespace)
+            served.submit(request, settle)
         except PolicyError as error:
             tell(request, error)
 
@@ -201,9 +229,3 @@ class UpdateStream:
             return answers.result_record(sequence, request, answer)
         told = (answers.update_answer if request.change is not None else answers.delete_answer)(request, answer, self._wire)
         return answers.result_record(sequence, request, told)
-
-
-def namespace_of(request: Request) -> str:
-    """The namespace of a request's topic."""
-    tenant, namespace, _ = request.key.topic.partition("://")[2].split("/", 2)
-    return f"{tenant}/{namespace}"

@@ -1,0 +1,258 @@
+"""A server that stops: every call is told what became of it, in bounded time, whether or not its peer reads."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import (
+    BOOKMARK_KIND_SYNCED,
+    GetPolicyRequest,
+    ListPoliciesRequest,
+    PolicyChangeRequest,
+    PolicyChangeResult,
+    UpdatePoliciesRequest,
+    UpdatePolicyRequest,
+    WatchPoliciesRequest,
+)
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, Refusal, refused
+
+NAMESPACE = "public/default"
+PATIENCE = 20.0
+"""Against hanging only."""
+NEVER = 600.0
+"""A time to drain that no test waits for: what takes it hangs."""
+STOPPING, UNKNOWN = (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN"), (grpc.StatusCode.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN")
+
+
+@pytest.fixture
+def log_path() -> None:
+    """In memory: what is tested here is above the log."""
+    return
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return replace(Limits(), drain_seconds=0.5, update_timeout_seconds=NEVER)
+
+
+@pytest.fixture
+async def patient() -> AsyncIterator[Server]:
+    """A server that gives calls more time than a test has."""
+    limits = replace(Limits(), drain_seconds=NEVER, update_timeout_seconds=NEVER)
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits)
+    async with Server(config) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+async def nothing_is_left(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
+    """No task fails behind everybody's back, and none is left."""
+    caplog.set_level(logging.INFO)
+    complaints: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    yield
+    gc.collect()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert complaints == []
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def stopped(server: Server) -> None:
+    """Stops it, and fails if it hangs."""
+    async with asyncio.timeout(PATIENCE):
+        await server.stop()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110 (there is nobody who tells)
+            await asyncio.sleep(0.01)
+
+
+def update(topic: str = TOPIC, value: int = 1) -> UpdatePolicyRequest:
+    return UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value))
+
+
+def told(refusal: Refusal) -> tuple[grpc.StatusCode, str]:
+    return refusal.code, refusal.info.reason
+
+
+def why(result: PolicyChangeResult) -> str:
+    info = ErrorInfo()
+    assert Status.FromString(result.error.SerializeToString()).details[0].Unpack(info)
+    return str(info.reason)
+
+
+@pytest.fixture
+def silent_log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is appended to a log that never answers."""
+    appended: list[Any] = []
+    monkeypatch.setattr(MemoryNamespaceLog, "append", lambda _, event: appended.append(event))
+    return appended
+
+
+@pytest.fixture
+def stuck_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The namespaces whose log is opened, which never ends."""
+    opened: list[str] = []
+
+    async def open_never(_: MemoryLog, namespace: str, _sink: object) -> None:
+        opened.append(namespace)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(MemoryLog, "open", open_never)
+    return opened
+
+
+async def test_changes_that_the_log_has_are_told_so_when_the_server_stops(server: Server, stub: AsyncStub, silent_log: list[Any]) -> None:
+    calls = [asyncio.ensure_future(refused(stub.UpdatePolicy(update(f"{TOPIC}-{number}")))) for number in range(20)]
+    stream: Any = stub.UpdatePolicies()
+    changes = [PolicyChangeRequest(sequence=number, update=update(f"{TOPIC}-{number}", 2)) for number in range(20, 30)]
+    await stream.write(UpdatePoliciesRequest(changes=changes))
+    await until(lambda: len(silent_log) == 30)
+    await stopped(server)
+    for refusal in await asyncio.gather(*calls):
+        assert told(refusal) == UNKNOWN
+        assert refusal.info.metadata["request_id"]
+    results: list[PolicyChangeResult] = []
+    while len(results) < len(changes):
+        results += (await stream.read()).results
+    assert {why(result) for result in results} == {"OUTCOME_UNKNOWN"}
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stream.read()
+    assert told(Refusal(caught.value)) == STOPPING
+
+
+async def test_whoever_waits_for_a_log_that_is_being_opened_is_told_that_the_server_stops(
+    server: Server, stub: AsyncStub, stuck_log: list[str]
+) -> None:
+    stream: Any = stub.UpdatePolicies()
+    await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=7, update=update())]))
+    calls = [
+        asyncio.ensure_future(refused(call))
+        for call in (
+            stub.UpdatePolicy(update()),
+            stub.GetPolicy(GetPolicyRequest(topic=TOPIC)),
+            stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE)),
+        )
+    ]
+    await until(lambda: bool(stuck_log) and len(server._servicer.calls) == 4)  # type: ignore[union-attr]
+    await stopped(server)
+    assert [told(refusal) for refusal in await asyncio.gather(*calls)] == [STOPPING] * 3
+    (result,) = (await stream.read()).results
+    assert (result.sequence, why(result)) == (7, "SHUTTING_DOWN")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stream.read()
+    assert told(Refusal(caught.value)) == STOPPING
+
+
+async def test_a_stream_of_updates_is_read_no_more_and_tells_what_it_has_read(patient: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[tuple[MemoryNamespaceLog, Any]] = []
+    append = MemoryNamespaceLog.append
+    async with grpc.aio.insecure_channel(patient.address) as channel:
+        stub = async_stub(channel)
+        monkeypatch.setattr(MemoryNamespaceLog, "append", lambda log, event: held.append((log, event)))
+        stream: Any = stub.UpdatePolicies()
+        await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=1, update=update())]))
+        await until(lambda: len(held) == 1)
+        stopping = asyncio.ensure_future(stopped(patient))
+        await until(patient._servicer._stopping.is_set)  # type: ignore[union-attr]
+        await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=2, update=update(f"{TOPIC}-2"))]))
+        monkeypatch.undo()
+        append(*held[0])
+        (result,) = (await stream.read()).results
+        assert (result.sequence, result.WhichOneof("result")) == (1, "updated")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stream.read()
+        assert told(Refusal(caught.value)) == STOPPING
+        await stopping
+    assert len(held) == 1, "what came when it was stopping was not read"
+
+
+async def test_a_stream_of_updates_with_nothing_to_do_holds_nobody_up(patient: Server) -> None:
+    async with grpc.aio.insecure_channel(patient.address) as channel:
+        stream: Any = async_stub(channel).UpdatePolicies()
+        await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=1, update=update())]))
+        assert (await stream.read()).results[0].HasField("updated")
+        await stopped(patient)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stream.read()
+        assert told(Refusal(caught.value)) == STOPPING
+
+
+async def test_peers_that_do_not_read_hold_nobody_up_and_leave_no_task(patient: Server) -> None:
+    async with AsyncExitStack() as stack:
+        channels = [
+            await stack.enter_async_context(grpc.aio.insecure_channel(patient.address, options=[("one", number)])) for number in range(3)
+        ]
+        stubs = [async_stub(channel) for channel in channels]
+        large = TopicPolicies(max_producer_per_topic=1)
+        large.entry_filters.entry_filter_names = "x" * 200_000
+        for number in range(40):
+            await stubs[0].UpdatePolicy(UpdatePolicyRequest(topic=f"{TOPIC}-{number}", policies=large))
+        watches = [stub.WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE])) for stub in stubs]
+        streams = [stub.UpdatePolicies() for stub in stubs]
+        for watch, stream in zip(watches, streams, strict=True):
+            await watch.read()
+            for number in range(30):
+                request = UpdatePolicyRequest(topic=f"{TOPIC}-{number}", policies=large, include_previous=True, validate_only=True)
+                await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=number, update=request)]))
+        calls = patient._servicer.calls  # type: ignore[union-attr]
+        await until(lambda: sum(call.state.name == "WRITING" for call in calls._calls) == 6)
+        await stopped(patient)
+        assert len(calls) == 0
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert not [name for name in names if "watch" in name or "update stream" in name]
+
+
+async def test_watches_of_the_health_hold_nobody_up_and_are_told(patient: Server) -> None:
+    async with grpc.aio.insecure_channel(patient.address) as channel:
+        call = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert (await call.read()).status == health_pb2.HealthCheckResponse.SERVING
+        await stopped(patient)
+        assert (await call.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        assert told(Refusal(caught.value)) == STOPPING
+
+
+async def test_watches_end_with_a_bookmark_and_the_reason(patient: Server) -> None:
+    async with grpc.aio.insecure_channel(patient.address) as channel:
+        call: Any = async_stub(channel).WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE]))
+        synced = await call.read()
+        while synced.events[-1].bookmark.kind != BOOKMARK_KIND_SYNCED:
+            synced = await call.read()
+        await stopped(patient)
+        assert (await call.read()).events[-1].bookmark.token == synced.events[-1].bookmark.token
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        assert told(Refusal(caught.value)) == STOPPING
+
+
+async def test_a_caller_who_goes_away_while_the_server_stops_is_no_failure(server: Server, stub: AsyncStub, stuck_log: list[str]) -> None:
+    call = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
+    await until(lambda: bool(stuck_log))
+    stopping = asyncio.ensure_future(stopped(server))
+    await asyncio.sleep(0.1)
+    call.cancel()
+    await stopping
