@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -26,10 +27,10 @@ async def test_a_server_with_open_streams_ends_when_it_is_told_to(tmp_path: Path
         async with server.stub() as stub:
             update = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
             await stub.UpdatePolicy(update)
-            watches = [stub.WatchPolicies(WatchPoliciesRequest(namespaces=["public/default"])) for _ in range(20)]
+            watches: list[Any] = [stub.WatchPolicies(WatchPoliciesRequest(namespaces=["public/default"])) for _ in range(20)]
             for watch in watches:
                 await watch.read()
-            stream = stub.UpdatePolicies()
+            stream: Any = stub.UpdatePolicies()
             await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(update=update)]))
             await stream.read()
             assert await asyncio.to_thread(server.end, number) == 0

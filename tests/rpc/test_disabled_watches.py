@@ -22,12 +22,12 @@ from topicpolicies.v1 import errors_pb2
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.errors_pb2 import ErrorReason
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
+from topicpolicies_server.cluster.board import Board
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.chains.sequencer import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.switches import Board
 
 NAMESPACE, OTHER_NAMESPACE = "acme/orders", "acme/other"
 ONE, TWO, THREE = (f"persistent://{NAMESPACE}/{name}" for name in ("one", "two", "three"))
@@ -245,6 +245,26 @@ async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_a
     await asyncio.sleep(0.1)  # each of them has woken the stream, which could tell nothing
     gate.set()
     assert [await told.change() for _ in range(6)] == [{ONE: value} for value in range(1, 7)]
+    told.cancel()
+
+
+async def test_a_look_at_a_new_topic_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_board: Board, _topics: Iterable[str]) -> None:
+        raise LookupError
+
+    told = Told(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
+    await told.until_synced()
+    with monkeypatch.context() as planted:
+        planted.setattr(Board, "look", fail)
+        await serving.update(ONE, 1)
+        (failed,) = (await told.until(lambda event: event.status.state == pb.NAMESPACE_STATE_FAILED))[-1:]
+        assert failed.status.reason == errors_pb2.ERROR_REASON_INTERNAL
+    events = await told.until(lambda event: event.HasField("change"))
+    assert events[-1].change.document.policies.max_producer_per_topic == 1
+    assert [event.status.state for event in events if event.HasField("status")] == [pb.NAMESPACE_STATE_READY]
+    assert "LookupError" in caplog.text
     told.cancel()
 
 

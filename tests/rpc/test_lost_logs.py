@@ -13,9 +13,9 @@ from topicpolicies.v1 import errors_pb2, service_pb2
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.rpc.part import Desk
-from topicpolicies_server.rpc.watches import read_watch
-from topicpolicies_server.rpc.watching import WatchStream
+from topicpolicies_server.rpc.watching.desk import Desk
+from topicpolicies_server.rpc.watching.requests import read_watch
+from topicpolicies_server.rpc.watching.stream import WatchStream
 
 OTHER = "acme/other"
 UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")

@@ -16,6 +16,8 @@ from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import errors_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
+    NAMESPACE_STATE_FAILED,
+    NAMESPACE_STATE_READY,
     WATCH_MODE_ENTRIES,
     WATCH_MODE_EVERY,
     WATCH_MODE_LATEST,
@@ -27,8 +29,8 @@ from topicpolicies.v1.service_pb2 import (
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.history import file
 from topicpolicies_server.history.entries import Gap, GapReason, Stream
-from topicpolicies_server.rpc.part import Part
 from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.watching.part import Part
 
 from .conftest import TOPIC, Refusal
 from .watching import Told, changes, kinds, token_of
@@ -335,14 +337,22 @@ async def test_a_reset_says_what_follows_in_its_mode(serving: Serving) -> None:
             assert kinds(events)[0] == "reset" and events[0].reset.message.endswith(follows)
 
 
-async def test_a_watch_that_fails_in_a_way_that_nobody_thought_of_ends(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_that_fails_in_a_way_that_nobody_thought_of_says_so_and_goes_on_when_it_can(
+    stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fail(_: object) -> None:
         raise LookupError
 
-    monkeypatch.setattr(Part, "_follow", fail)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await Told(stub, namespaces=[NAMESPACE]).rest()
-    assert Refusal(caught.value).info.reason == "INTERNAL"
+    with monkeypatch.context() as planted:
+        planted.setattr(Part, "_follow", fail)
+        told = Told(stub, namespaces=[NAMESPACE, "public/other"])
+        failed = {(await told.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED))[-1].namespace for _ in range(2)}
+        assert failed == {NAMESPACE, "public/other"}
+    events = await told.until_synced()
+    (last,) = [event.status for event in events if event.HasField("status") and event.namespace == events[-1].namespace][-1:]
+    assert last.state == NAMESPACE_STATE_READY
+    assert "LookupError" in caplog.text
+    told.cancel()
 
 
 async def test_without_a_history_entries_are_refused(serving: Serving) -> None:

@@ -34,7 +34,7 @@ from topicpolicies_server.namespaces.ends import Ends
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
-from topicpolicies_server.rpc.part import Part
+from topicpolicies_server.rpc.watching.part import Part
 
 from . import knowledge
 from .run import run
@@ -218,8 +218,8 @@ def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     original = Part._records
 
     def planted(self: Part, batch: Batch) -> Iterator[bytes]:
-        if batch.changes and self._synced:
-            self._synced, batch = False, batch._replace(synced=True)
+        if batch.changes and self._outbox.synced:
+            self._outbox.synced, batch = False, batch._replace(synced=True)
         yield from original(self, batch)
 
     patch.setattr(Part, "_records", planted)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from ..core.errors import PolicyError
 
+_LOG = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
@@ -45,6 +47,8 @@ class Cache(Generic[_Key, _Value]):
         self._keep = keep
         self._entries: dict[_Key, _Entry] = {}
         self._asking: dict[_Key, asyncio.Task[_Value]] = {}
+        self._failing = False
+        """Whether the last question failed in a way that nobody foresaw: that is logged once."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -110,3 +114,7 @@ class Cache(Generic[_Key, _Value]):
             error = task.exception()  # whoever waits has it; nobody may
             if isinstance(error, PolicyError) and error.kind.value == "NOT_FOUND":
                 self._entries.pop(key, None)
+            unforeseen = error is not None and not isinstance(error, PolicyError)
+            if unforeseen and not self._failing:
+                _LOG.error("a question about %s failed (%r); it is asked again", key, error, exc_info=error)
+            self._failing = unforeseen

@@ -128,8 +128,7 @@ class Namespace:
 
     def end(self, request: Request, error: PolicyError) -> None:
         """A submitted request can't be waited for any longer: it is answered now, with ``error`` if it certainly is not applied."""
-        if not request.answered:
-            request.settle(error if self._withdraw(request) else outcome_not_known(request))
+        self._updates.end(request, error)
 
     async def get(self, key: PolicyKey, at_least: Position = "") -> Change | None:
         """The head of a key; None if the log knows no event of it.

@@ -120,6 +120,11 @@ class Updates:
             self._usage.pending -= 1
             self._withdraw(request)
 
+    def end(self, request: Request, error: PolicyError) -> None:
+        """A request can't be waited for any longer: it is answered now, with ``error`` if it certainly is not applied."""
+        if not request.answered:
+            request.settle(error if self._withdraw(request) else outcome_not_known(request))
+
     def turn_away(self, error: PolicyError) -> None:
         """Those that have arrived, and nothing else was done of, have an error."""
         arrivals, self._arrivals = self._arrivals, {}

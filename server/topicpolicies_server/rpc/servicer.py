@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 from topicpolicies.v1 import service_pb2
 
 from ..cluster.admission import Admission
+from ..cluster.switchboard import Switchboard, left_out_of
 from ..config import Limits
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import Kind, PolicyError
@@ -17,6 +18,7 @@ from ..core.names import Scope
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
+from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, effective, errors, histories, requests
@@ -24,14 +26,12 @@ from .calls import Calls, stopping
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures
-from .gathering import Gathering
-from .part import NOTHING_READ, Desk
 from .problems import Problems
 from .requests import ACTOR_KEY, REASON_KEY, Asker
 from .streaming import UpdateStream
-from .switches import Switchboard, left_out_of
-from .watches import read_watch
-from .watching import WatchStream
+from .watching.desk import NOTHING_READ, Desk
+from .watching.requests import read_watch
+from .watching.stream import WatchStream
 
 PAGE_BYTES = 1 << 20
 """A page ends with the document that makes it so large, so that every client can receive it."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.simulation.loop import SimulatedLoop
-from topicpolicies_server.rpc.gathering import AT_ONCE, CHANCES, PATIENCE_SECONDS, PAUSE_SECONDS, WORTHWHILE, Gathering
+from topicpolicies_server.namespaces.gathering import AT_ONCE, CHANCES, PATIENCE_SECONDS, PAUSE_SECONDS, WORTHWHILE, Gathering
 
 SERVED_SECONDS = 0.01
 

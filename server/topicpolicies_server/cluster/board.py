@@ -1,12 +1,10 @@
-"""Which topics of the watched namespaces have their policies disabled (``cluster/disabling``): watches leave them out, and so do listings.
+"""One watched namespace: which of its topics have their policies disabled (``disabling``), as far as was looked.
 
-What a watch has told of a namespace holds for one set of such topics. When a topic leaves or enters it, what was told of the topic's
-namespace is reset, and a snapshot follows; and tokens name the set (``Board.mark``), so that nobody resumes where another one held.
+A topic is told of only when it was looked at. Where there are many, it is asked first which of them can have properties at all. The one
+exception are namespaces of so many such topics that their first look takes longer than ``_PATIENCE_SECONDS``: those that are left count
+as the namespace says until their turn comes.
 
-Nobody tells when the property changes, so it is looked at again and again while somebody watches: as often as its facts are refreshed,
-but at no more than ``_PER_SECOND`` topics a second in all namespaces together. A topic is told of only when it was looked at. Where there
-are many, it is asked first which of them can have properties at all. The one exception are namespaces of so many such topics that their
-first look takes longer than ``_PATIENCE_SECONDS``: those that are left count as the namespace says until their turn comes.
+A look that fails in a way that nobody foresaw is told of as ``problem``, to whoever watches; the next one that does not ends it.
 """
 
 from __future__ import annotations
@@ -14,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import deque
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
-from ..cluster.admission import Admission
-from ..core.errors import PolicyError
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
+from .admission import Admission
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 3.0
@@ -27,14 +25,7 @@ _FEW = 64
 """So many topics are asked about one by one."""
 _AT_ONCE = 16
 """Topics that are asked about at the same time in a first look."""
-_TICK_SECONDS = 0.5
-_PER_SECOND = 50
-
-
-class _Due(NamedTuple):
-    at: float
-    board: Board
-    topic: str
+_T = TypeVar("_T")
 
 
 class Board:
@@ -64,6 +55,10 @@ class Board:
         """The topics that can have properties; None: it was not asked."""
         self._list_at = 0.0
         """When that is to be asked again."""
+        self._failing: set[str] = set()
+        """What can't be looked at, because that failed in a way that nobody foresaw."""
+        self.problem: PolicyError | None = None
+        """Why it can't be looked at, if that failed in a way that nobody foresaw."""
 
     def knows(self, topic: str) -> bool:
         """Whether a topic was looked at."""
@@ -123,11 +118,11 @@ class Board:
                 self._queue(self, topic, True)
 
     async def ask(self, topic: str) -> None:
-        """Looks at a topic. Where nobody answers it goes on saying what it said."""
+        """Looks at a topic. Where nobody answers it goes on saying what it said. Whatever goes wrong, it is looked at again."""
         try:
-            said = await self._admission.said(topic)
-        except PolicyError as error:
-            _LOG.debug("%s: whether its policies are disabled can't be asked: %s", topic, error.message)
+            said = await self._attempt(topic, self._admission.said(topic), self._own.get(topic))
+        except Exception as error:  # noqa: BLE001 (whoever watches is told, the log why)
+            self.failed(topic, error)
             said = self._own.get(topic)
         known, before = topic in self._own, self.disabled(topic)
         self._own[topic] = said
@@ -140,11 +135,45 @@ class Board:
     async def ask_namespace(self) -> None:
         """Looks at the namespace, as above."""
         try:
-            self._say_all(await self._admission.namespace_disabled(self.namespace))
+            self._say_all(await self._attempt(self.namespace, self._admission.namespace_disabled(self.namespace), self._disabled))
+            if self._may_say is not None and asyncio.get_running_loop().time() >= self._list_at:
+                await self._list()
+        except Exception as error:  # noqa: BLE001 (as above)
+            self.failed(self.namespace, error)
+
+    def failed(self, of: str, error: BaseException) -> None:
+        """A look failed in a way that nobody foresaw: whoever watches is told, until it succeeds.
+
+        Args:
+            of: the topic or the namespace that was looked at; "" is all that are watched.
+            error: why.
+        """
+        level = logging.DEBUG if of in self._failing else logging.ERROR
+        about = of or "what is watched"
+        _LOG.log(level, "%s: whether policies of %s are disabled can't be told: %r", self.namespace, about, error, exc_info=error)
+        self._failing.add(of)
+        if self.problem is None:
+            problem = f"Whether topic policies of {self.namespace} are disabled can't be told, for a reason that this server's own log has."
+            self.problem = PolicyError(Kind.INTERNAL, Reason.INTERNAL, problem)
+            self._wake()
+
+    def goes_on(self, *of: str) -> None:
+        """What had failed did not fail this time."""
+        if self._failing:
+            self._failing.difference_update(of)
+            if not self._failing:
+                self.problem = None
+                self._wake()
+
+    async def _attempt(self, of: str, answer: Awaitable[_T], known: _T) -> _T:
+        """What is answered of a topic or the namespace; where nobody answers, what is known."""
+        try:
+            said = await answer
         except PolicyError as error:
-            _LOG.debug("%s: whether its policies are disabled can't be asked: %s", self.namespace, error.message)
-        if self._may_say is not None and asyncio.get_running_loop().time() >= self._list_at:
-            await self._list()
+            _LOG.debug("%s: whether its policies are disabled can't be asked: %s", of, error.message)
+            said = known
+        self.goes_on(of)
+        return said
 
     async def _list(self) -> None:
         """Asks which topics can have properties. Those that could not before are looked at soon."""
@@ -166,85 +195,11 @@ class Board:
 
     def _tell(self, topic: str | None) -> None:
         self.switched.append(topic)
+        self._wake()
+
+    def _wake(self) -> None:
         for wake in self.watching.values():
             wake()
-
-
-class Switchboard:
-    """The namespaces that are watched. It belongs to one event loop."""
-
-    def __init__(self, admission: Admission) -> None:
-        """``admission``: tells what the properties say."""
-        self._admission = admission
-        self._boards: dict[str, Board] = {}
-        self._soon: deque[tuple[Board, str]] = deque()
-        self._later: deque[_Due] = deque()
-        """In the order of their times: all wait equally long."""
-        self._looking: asyncio.Task[None] | None = None
-
-    def join(self, namespace: str, watcher: object, wake: Callable[[], None]) -> Board:
-        """Somebody watches a namespace, until ``leave``; ``wake`` is called when something was switched."""
-        board = self._boards.get(namespace)
-        if board is None:
-            board = self._boards[namespace] = Board(namespace, self._admission, self._queue)
-        board.watching[watcher] = wake
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look(), name="disabled topics")
-        return board
-
-    def leave(self, namespace: str, watcher: object) -> None:
-        """Ends a ``join``. What nobody watches is not looked at."""
-        board = self._boards[namespace]
-        del board.watching[watcher]
-        if not board.watching:
-            del self._boards[namespace]
-        if not self._boards and self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
-            self._soon.clear()
-            self._later.clear()
-
-    def _queue(self, board: Board, topic: str, soon: bool) -> None:
-        if soon:
-            self._soon.append((board, topic))
-        else:
-            self._later.append(_Due(asyncio.get_running_loop().time() + self._admission.topic_seconds / 4, board, topic))
-
-    async def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(_TICK_SECONDS)
-            boards = list(self._boards.values())
-            turn = [board.ask_namespace() for board in boards]
-            most = len(turn) + int(_PER_SECOND * _TICK_SECONDS)
-            while len(turn) < most:
-                if self._soon:
-                    board, topic = self._soon.popleft()
-                elif self._later and self._later[0].at <= loop.time():
-                    _, board, topic = self._later.popleft()
-                else:
-                    break
-                if self._boards.get(board.namespace) is board:  # those that nobody watches any more take nobody's turn
-                    turn.append(board.ask(topic))
-            await asyncio.gather(*turn)
-
-
-class LeftOut(NamedTuple):
-    """What a watch that begins now would leave out."""
-
-    topics: frozenset[str]
-    mark: str
-
-
-async def left_out_of(admission: Admission, namespace: str, topics: Collection[str]) -> LeftOut:
-    """Which of a namespace's topics are disabled.
-
-    Raises:
-        PolicyError: nobody can tell what the namespace says.
-    """
-    board = Board(namespace, admission, lambda _board, _topic, _soon: None)
-    await board.look(topics)
-    return LeftOut(frozenset(filter(board.disabled, topics)), board.mark(None))
 
 
 def _mark(topics: Iterable[str]) -> str:

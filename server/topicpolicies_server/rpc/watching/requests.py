@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from topicpolicies.v1 import service_pb2
 
-from ..core.names import MAX_NAME_LENGTH, Scope, parse_namespace
-from ..core.reading.watch import Mode, Token
-from ..core.reasons import Reason
-from .problems import MOST_VERSION, Problems, read_scopes, read_topic
+from ...core.names import MAX_NAME_LENGTH, Scope, parse_namespace
+from ...core.reading.watch import Mode, Token
+from ...core.reasons import Reason
+from ..problems import MOST_VERSION, Problems, read_scopes, read_topic
 
 _MOST_LOG = 1_024
 _MOST_PARTITIONS = 1_024

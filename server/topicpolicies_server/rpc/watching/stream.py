@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from ..core.errors import Kind, PolicyError
-from ..core.reasons import Reason
-from .part import Desk, Part
-from .watches import Watch
+from ...core.errors import Kind, PolicyError
+from ...core.reasons import Reason
+from .desk import Desk
+from .part import Part
+from .requests import Watch
 
 MESSAGE_BYTES = 256 * 1024
 """A message is sent when it has so many; only one document may make it longer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 
@@ -11,8 +12,10 @@ import pytest
 from tests.cluster.fakes import FakeSource
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.cluster.admission import Admission, Freshness
+from topicpolicies_server.cluster.board import Board
 from topicpolicies_server.cluster.disabling import PROPERTY
-from topicpolicies_server.rpc.switches import Board, Switchboard
+from topicpolicies_server.cluster.switchboard import Switchboard
+from topicpolicies_server.core.reasons import Reason
 
 NAMESPACE = "acme/orders"
 TOPICS = frozenset(f"persistent://{NAMESPACE}/{number}" for number in range(5))
@@ -187,3 +190,59 @@ def test_of_many_topics_only_those_are_asked_about_that_can_have_properties() ->
         assert bench.source.asked.total() < 100, "of 6,000 topics in three minutes"
 
     run(scenario)
+
+
+@pytest.mark.parametrize(("about", "asked"), [(ONE, "said"), (NAMESPACE, "namespace_disabled")])
+def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
+    about: str, asked: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask = getattr(Admission, asked)
+
+    async def broken(admission: Admission, name: str) -> bool | None:
+        if name == about:
+            raise LookupError(about)
+        answer: bool | None = await ask(admission, name)
+        return answer
+
+    async def scenario(bench: Bench, board: Board) -> None:
+        await board.look(TOPICS)
+        with monkeypatch.context() as planted:
+            planted.setattr(Admission, asked, broken)
+            await asyncio.sleep(65)
+            assert _problem(board) is Reason.INTERNAL
+            assert bench.woken == 1, "who watches is told"
+            bench.source.properties = {TWO: OFF}
+            await asyncio.sleep(65)
+            assert board.switched == [TWO], "the others are looked at all the same"
+        bench.source.properties[ONE] = OFF
+        await asyncio.sleep(65)
+        assert _problem(board) is None
+        assert set(board.switched) == {ONE, TWO}
+
+    caplog.set_level(logging.ERROR)
+    run(scenario)
+    assert caplog.text.count("Traceback") == 1
+
+
+def test_looking_that_fails_as_a_whole_goes_on(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_: Board) -> None:
+        raise LookupError
+
+    async def scenario(bench: Bench, board: Board) -> None:
+        await board.look(TOPICS)
+        with monkeypatch.context() as planted:
+            planted.setattr(Board, "ask_namespace", fail)
+            await asyncio.sleep(5)
+            assert _problem(board) is Reason.INTERNAL
+        bench.source.properties[ONE] = OFF
+        await asyncio.sleep(75)
+        assert _problem(board) is None
+        assert board.switched == [ONE]
+
+    run(scenario)
+    assert "the looking for disabled topics failed" in caplog.text
+
+
+def _problem(board: Board) -> Reason | None:
+    """Why it can't be looked at."""
+    return board.problem.reason if board.problem is not None else None

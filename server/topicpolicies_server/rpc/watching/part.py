@@ -1,0 +1,330 @@
+"""One namespace of a watch: goes through its stages (``stages``), and is taken from by the stream.
+
+``_live`` goes through the stages; what it tells waits in the outbox, and it goes on when that was taken. While it follows, ``take`` takes
+straight from the watcher (``taking``), and interrupts it when the watcher can't go on. Whatever fails is told as a status, and tried
+again; only what concerns the whole stream ends it.
+
+Topics whose policies are disabled (``cluster/board``) are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from topicpolicies.v1 import service_pb2
+
+from ...cluster.board import Board
+from ...core.errors import PolicyError
+from ...core.names import Scope
+from ...core.reading.watch import Batch, Mode, OutOfRange, Selection, Token, Watcher
+from ...core.reasons import Reason
+from ...namespaces.namespace import Namespace, Phase
+from ...tasks import Kept
+from .. import answers
+from .copying import Copying
+from .desk import NOTHING_READ, Desk
+from .outbox import RETRY_SECONDS, UNTOLD, Gone, Outbox, Said, failure_of
+from .recalling import Recalling
+from .requests import Watch
+from .stages import Event, Interruption, Stage, after
+from .taking import Taking
+
+_FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.TOO_MANY_NAMESPACES, Reason.HISTORY_OFF})
+"""What ends the stream instead of being tried again."""
+
+
+class Part:
+    """One namespace of a stream."""
+
+    def __init__(self, desk: Desk, name: str, watch: Watch, wake: Callable[[], None]) -> None:
+        """Begins nothing yet.
+
+        Args:
+            desk: what is told from.
+            name: ``tenant/namespace``.
+            watch: what is watched.
+            wake: called when there is something to take.
+        """
+        self.name = name
+        self.more = False
+        """Whether there is more to take at once."""
+        self.stage = Stage.LOADING
+        self._desk = desk
+        self._watch = watch
+        self._selection = Selection(watch.topics[name], watch.scopes)
+        self._wake = wake
+        self._outbox = Outbox(name, watch.mode, watch.resume.get(name), wake)
+        self._recalling = Recalling(desk, watch, self._selection, self._outbox)
+        self._from_beginning = watch.from_beginning and self._outbox.token is None
+        self._board: Board | None = None
+        self._switched = asyncio.Event()
+        """Set when topics may have been disabled or enabled."""
+        self._switches = 0
+        """Those of the board that were there when it was looked at last."""
+        self._namespace: Namespace | None = None
+        self._taking: Taking | None = None
+        self._copying: Copying | None = None
+        self._failure: PolicyError | None = None
+        """Why it could not be told of when that was tried last."""
+        self._fault: PolicyError | None = None
+        """Ends the stream."""
+        self._life = Kept(f"the watch of {name}", self._live, failed=self._failed)
+
+    # --- what the stream asks -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begins to tell."""
+        self._life.start()
+
+    @property
+    def synced(self) -> bool:
+        """Whether SYNCED was told, and nothing that undoes it."""
+        return self._outbox.synced and not self._outbox
+
+    def bookmark(self) -> bytes | None:
+        """A TIMER bookmark; None while the namespace is not followed."""
+        behind = self.stage is Stage.RECALLING or (self._copying is not None and self._copying.behind)
+        return self.parting() if self._is_followed() and not behind else None
+
+    def parting(self) -> bytes | None:
+        """A bookmark for a reader that has to go on elsewhere; None where it has no place."""
+        token = self._place()
+        if token is None or not self.synced:
+            return None
+        return answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_TIMER, token, self._confirmed_ms())
+
+    def take(self) -> Iterator[bytes]:
+        """The next records.
+
+        Raises:
+            PolicyError: the stream has to end.
+        """
+        self.more = False
+        if self._fault is not None:
+            raise self._fault
+        status = self._outbox.status(self._state())
+        if status is not None:
+            yield status
+        yield from self._outbox.take()
+        if self._copying is not None:
+            self._copying.look()
+        if self._taking is not None:
+            batch = self._taking.take()
+            if batch is not None:
+                yield from self._records(batch)
+
+    async def close(self) -> None:
+        """Gives everything back."""
+        self._leave()
+        await self._life.stop()
+        self._leave()  # what it took while it was being ended
+        if self._desk.switchboard is not None and self._board is not None:
+            self._desk.switchboard.leave(self.name, self)
+            self._board = None
+
+    # --- its stages ----------------------------------------------------------------------------------------------
+
+    def _go(self, event: Event) -> None:
+        self.stage = after(self.stage, event)
+        self._wake()
+
+    async def _live(self) -> None:
+        """Until the stream ends; what nobody foresaw is for ``Kept``, which begins this anew."""
+        pause, longest = RETRY_SECONDS
+        while True:
+            if self.stage is Stage.FAILED:
+                self._go(Event.AGAIN)
+            try:
+                await self._once()
+                pause = RETRY_SECONDS[0]
+            except PolicyError as error:
+                self._failed(error)
+                if self.stage is Stage.ENDED:
+                    return
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
+
+    async def _once(self) -> None:
+        """From LOADING until it has to be loaded again.
+
+        Raises:
+            PolicyError: something failed.
+        """
+        if self._watch.mode is Mode.ENTRIES:
+            self._copying = copying = Copying(self._desk, self._outbox, self._recalling, self._wake)
+            self._namespace = copying.namespace
+            self._go(Event.COPIES)
+            await copying.copy()
+        if await self._load():
+            self._go(Event.OFF)
+            await self._rest()
+        else:
+            self._go(Event.ANSWERS)
+            await self._follow()
+
+    def _failed(self, error: BaseException) -> None:
+        """It is told of, and tried again, unless it concerns the whole stream."""
+        self._leave()
+        self._failure = failure_of(self.name, error)
+        if self._failure.reason in _FINAL:
+            self._fault = self._failure
+            self._go(Event.ENDS)
+        else:
+            self._go(Event.FAILED)
+
+    async def _load(self) -> bool:
+        """LOADING: returns when it is known which topics are disabled, and whether all are; if not, the namespace can answer.
+
+        Raises:
+            PolicyError: it can't.
+        """
+        switchboard, topics = self._desk.switchboard, self._selection.topics
+        if switchboard is not None:
+            if self._board is None:
+                self._board = self._recalling.board = switchboard.join(self.name, self, self._switch)
+            await self._board.look(topics or ())
+            if self._look_away():
+                return True
+        self._namespace = namespace = self._desk.registry.get(self.name)
+        self._wake()
+        await namespace.ready()
+        self._failure = None
+        if self._board is not None and topics is None:
+            heads, _, _ = await namespace.page(frozenset(Scope), None, namespace.documents)
+            await self._board.look({head.key.topic for head in heads})
+            return self._look_away()
+        return False
+
+    def _look_away(self) -> bool:
+        """Whether everything is disabled; what is switched from now on is noticed."""
+        assert self._board is not None, "looked at"
+        self._switches = len(self._board.switched)
+        return self._board.everything(self._selection.topics)
+
+    async def _rest(self) -> None:
+        """DISABLED: returns when that has changed."""
+        assert self._board is not None, "looked at"
+        self._failure = None
+        self._outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of what is watched of {self.name} were disabled.")
+        for key in self._selection.keys() or ():
+            self._outbox.tell(answers.disabled_record(self.name, key))
+        self._outbox.sync(NOTHING_READ, self._confirmed_ms())
+        while self._board.everything(self._selection.topics):
+            self._switched.clear()
+            await self._switched.wait()
+        self._go(Event.ON)
+        self._outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies enabled.")
+
+    async def _follow(self) -> None:
+        """BEGINNING, RECALLING and FOLLOWING; returns when it has to begin anew."""
+        namespace, outbox = self._namespace, self._outbox
+        assert namespace is not None, "loaded"
+        mark = self._board.mark(self._selection.topics) if self._board is not None else ""
+        if outbox.token is not None and outbox.token.left_out != mark:
+            outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
+        if self._from_beginning:
+            outbox.token = await self._recall(outbox.token or Token(namespace.log_identity, (), mark), strict=False)
+            self._from_beginning = False
+        watcher = await self._watcher_of(namespace, mark)
+        self._taking = taking = Taking(namespace, watcher, self._board, self._selection, self._switches, self._wake)
+        self._go(Event.PLACED)
+        why = await taking.interrupted
+        outbox.token = self._place()
+        self._leave()
+        self._go(Event.INTERRUPTED)
+        if why is Interruption.REPLACED:
+            outbox.reset(Reason.LOG_REPLACED, f"The change log of {self.name} is another one now.")
+        elif why is Interruption.SWITCHED or outbox.token is None:
+            outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
+
+    async def _watcher_of(self, namespace: Namespace, mark: str) -> Watcher:
+        """A watcher that goes on from the token, or begins anew."""
+        outbox = self._outbox
+        while True:
+            try:
+                return await namespace.watch(self._selection, self._watch.mode, outbox.token, self._wake)
+            except OutOfRange as error:
+                assert outbox.token is not None, "a snapshot is always to be had"
+                try:
+                    every = self._watch.mode is Mode.EVERY
+                    if not (error.older and every and self._desk.registry.history is not None):
+                        raise Gone(Reason.EVENTS_GONE if error.older and every else Reason.TOKEN_OUT_OF_RANGE, str(error))
+                    outbox.token = await self._recall(outbox.token._replace(left_out=mark), strict=True)
+                except Gone as gone:
+                    outbox.reset(gone.reason, f"The watch of {self.name} can't go on from its token: {gone}.")
+
+    async def _recall(self, token: Token, *, strict: bool) -> Token:
+        """RECALLING: as ``Recalling.recall`` says."""
+        self._go(Event.RECORDED)
+        try:
+            return await self._recalling.recall(token, strict=strict)
+        finally:
+            self._go(Event.RECALLED)
+
+    def _switch(self) -> None:
+        self._switched.set()
+        self._wake()
+
+    # --- what it tells --------------------------------------------------------------------------------------------
+
+    def _records(self, batch: Batch) -> Iterator[bytes]:
+        board, wire, outbox, with_before = self._board, self._desk.wire, self._outbox, self._watch.include_previous
+        for change in batch.changes:
+            if board is None or not board.disabled(change.key.topic):
+                outbox.counts = True
+                yield answers.change_record(self.name, change, wire, with_before=with_before)
+            elif not outbox.synced and self._selection.topics is not None:
+                outbox.counts = True
+                yield answers.disabled_record(self.name, change.key)
+        if batch.synced and not outbox.synced:
+            outbox.synced = outbox.counts = True
+            token = self._place()
+            assert token is not None, "synced"
+            yield answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, self._confirmed_ms())
+        self.more = batch.more
+
+    def _state(self) -> Said:
+        """The namespace's state, as it is to be told."""
+        if self.stage is Stage.DISABLED:
+            problem = f"The topic policies of what is watched of {self.name} are disabled."
+            return service_pb2.NAMESPACE_STATE_DISABLED, Reason.TOPIC_POLICIES_DISABLED, problem
+        problem_ = self._problem()
+        if problem_ is not None:
+            return service_pb2.NAMESPACE_STATE_FAILED, problem_.reason, problem_.message
+        namespace = self._namespace
+        if namespace is None or namespace.phase is Phase.READY:
+            return UNTOLD
+        if namespace.phase is Phase.LOADING:
+            return service_pb2.NAMESPACE_STATE_LOADING, namespace.cause, namespace.problem or f"{self.name} is being read."
+        return service_pb2.NAMESPACE_STATE_FAILED, namespace.cause, namespace.problem
+
+    def _problem(self) -> PolicyError | None:
+        """Why it can't be told of, but for what the namespace itself tells."""
+        if self._copying is not None and self._copying.going:
+            return None
+        if self._taking is None:
+            return self._failure
+        return self._taking.problem or (self._board.problem if self._board is not None else None)
+
+    # --- where it stands ------------------------------------------------------------------------------------------
+
+    def _place(self) -> Token | None:
+        """Where the reader stands; None while there is no such place."""
+        return self._taking.token if self._taking is not None else self._outbox.token
+
+    def _is_followed(self) -> bool:
+        if self.stage is Stage.DISABLED:
+            return True
+        return self._namespace is not None and self._namespace.phase is Phase.READY and self._problem() is None
+
+    def _confirmed_ms(self) -> int:
+        if self.stage is Stage.DISABLED or self._namespace is None:
+            return self._desk.registry.now()
+        return self._namespace.confirmed_ms
+
+    def _leave(self) -> None:
+        """Gives back what it takes from."""
+        taking, self._taking, self._copying = self._taking, None, None
+        if taking is not None:
+            taking.close()

@@ -1,0 +1,112 @@
+"""What the history has, told as a watch wants it."""
+
+from __future__ import annotations
+
+from topicpolicies.v1 import service_pb2
+
+from ...cluster.board import Board
+from ...core.names import PolicyKey, Scope
+from ...core.reading.watch import Selection, Token
+from ...core.reasons import Reason
+from ...history.entries import Gap
+from ...history.following import Elsewhere, Place, Recorded, Stretch
+from .. import answers, histories, recorded
+from .desk import Desk
+from .outbox import Gone, Outbox
+from .requests import Watch
+
+_STRETCH = 256
+"""Events of the history that are read at a time."""
+
+
+class Recalling:
+    """Reads the history of one namespace for a part."""
+
+    def __init__(self, desk: Desk, watch: Watch, selection: Selection, outbox: Outbox) -> None:
+        """Reads nothing yet.
+
+        Args:
+            desk: whose history it is.
+            watch: what is watched.
+            selection: of this namespace.
+            outbox: of the part.
+        """
+        self.board: Board | None = None
+        """Tells which topics are disabled; None: none is."""
+        self._desk = desk
+        self._watch = watch
+        self._selection = selection
+        self._outbox = outbox
+
+    async def stretch(self, place: Place) -> Stretch:
+        """What the history has behind a place, as much as is read at a time.
+
+        Raises:
+            Elsewhere: the place is of another log.
+            PolicyError: the history can't be read.
+        """
+        return await histories.of(self._desk.registry).stretch(self._outbox.name, place, _STRETCH)
+
+    async def recall(self, token: Token, *, strict: bool) -> Token:
+        """Tells the changes that the history has behind a place. Returns where it ends.
+
+        Args:
+            token: the place.
+            strict: whether no change may be missing; if not, gaps are told.
+
+        Raises:
+            Gone: changes are missing.
+            PolicyError: the history can't be read.
+        """
+        place, outbox = Place(token.log, token.positions), self._outbox
+        while True:
+            try:
+                stretch = await self.stretch(place)
+            except Elsewhere as error:
+                if strict:
+                    raise Gone(Reason.EVENTS_GONE, str(error)) from None
+                return token  # nothing of this log was recorded yet
+            if strict and not stretch.whole:
+                raise Gone(Reason.EVENTS_GONE, "events between it and now are gone, and the history does not have them")
+            if stretch.place.log != place.log:
+                return token  # the namespace is about to follow another log
+            await self._look_at({piece.entry.topic for piece in stretch.pieces if isinstance(piece, Recorded)} - {""})
+            for piece in stretch.pieces:
+                self.tell_change(piece)
+            place = stretch.place
+            outbox.token = token = token._replace(positions=place.positions)
+            await outbox.emptied()
+            if not stretch.more:
+                return token
+
+    def tell_change(self, piece: Recorded | Gap) -> None:
+        """A piece of the history, as a change that this watch wants."""
+        name = self._outbox.name
+        if isinstance(piece, Gap):
+            self._outbox.tell(answers.event_record(service_pb2.WatchEvent(namespace=name, gap=recorded.gap(piece))))
+            return
+        entry = piece.entry
+        if not recorded.changed(entry) or not self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
+            return
+        if self.board is None or not self.board.disabled(entry.topic):
+            change = recorded.change(entry, piece.partition, with_before=self._watch.include_previous)
+            self._outbox.tell(answers.watched(name, _CHANGE, change))
+
+    def tell_entry(self, piece: Recorded | Gap) -> None:
+        """A piece of the history, as it is."""
+        if isinstance(piece, Gap):
+            self.tell_change(piece)
+            return
+        entry, topics = piece.entry, self._selection.topics
+        if entry.topic and not self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
+            return
+        if entry.topic or (topics is None and len(self._selection.scopes) == len(Scope)):  # nobody knows whose an unreadable one is
+            self._outbox.tell(answers.watched(self._outbox.name, _ENTRY, recorded.entry(entry, piece.partition)))
+
+    async def _look_at(self, topics: set[str]) -> None:
+        if self.board is not None:
+            await self.board.look([topic for topic in topics if not self.board.knows(topic)])
+
+
+_CHANGE = answers.number(service_pb2.WatchEvent, "change")
+_ENTRY = answers.number(service_pb2.WatchEvent, "entry")
