@@ -27,6 +27,7 @@ from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig,
 from topicpolicies_server.core.chains.sequencer import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.rpc.server import Server
 
 NAMESPACE, OTHER_NAMESPACE = "acme/orders", "acme/other"
@@ -348,6 +349,32 @@ async def test_a_watch_goes_on_from_a_listing_although_a_topic_is_disabled(servi
     assert (await told.state()).state == pb.NAMESPACE_STATE_DISABLED
     cluster.say(one="true")
     assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 3})
+    told.cancel()
+
+
+async def test_the_first_page_of_a_large_namespace_reads_no_more_than_itself(
+    serving: Serving, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [f"persistent://{NAMESPACE}/topic-{number:03}" for number in range(120)]
+    for topic in topics:
+        await serving.update(topic, 1)
+    cluster.say(**{"topic-001": "true", "topic-119": "true", "elsewhere": "true"})
+    await asyncio.sleep(1.5)  # facts hold for a second
+    read: list[int] = []
+    page = Namespace.page
+
+    async def counted(namespace: Namespace, scopes: Any, after: Any, most: int, most_bytes: int | None = None) -> Any:
+        read.append(most)
+        return await page(namespace, scopes, after, most, most_bytes)
+
+    with monkeypatch.context() as planted:
+        planted.setattr(Namespace, "page", counted)
+        listed = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE, page_size=5))
+    assert [document.topic for document in listed.documents] == [topics[0], *topics[2:5]]
+    assert read == [5]
+    await serving.update(topics[7], 2)
+    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: listed.token})
+    assert (await told.until_synced())[0] == {topics[7]: 2}, "its token serves a watch"
     told.cancel()
 
 

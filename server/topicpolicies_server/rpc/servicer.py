@@ -10,18 +10,17 @@ from typing import TypeAlias, TypeVar
 from topicpolicies.v1 import service_pb2
 
 from ..cluster.admission import Admission
-from ..cluster.switchboard import Switchboard, left_out_of
+from ..cluster.switchboard import Switchboard
 from ..config import Limits
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import Kind, PolicyError
-from ..core.names import Scope
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from . import answers, effective, errors, histories, requests
+from . import answers, effective, errors, histories, listing, requests
 from .calls import Calls, stopping
 from .decoding import Batch
 from .errors import Context
@@ -29,12 +28,10 @@ from .failures import Failures
 from .problems import Problems
 from .requests import ACTOR_KEY, REASON_KEY, Asker
 from .streaming import UpdateStream
-from .watching.desk import NOTHING_READ, Desk
+from .watching.desk import Desk
 from .watching.requests import read_watch
 from .watching.stream import WatchStream
 
-PAGE_BYTES = 1 << 20
-"""A page ends with the document that makes it so large, so that every client can receive it."""
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 
 
@@ -207,19 +204,7 @@ class Servicer:
     @_answering
     async def list_policies(self, message: service_pb2.ListPoliciesRequest, _: Context) -> bytes:
         """ListPolicies."""
-        page = requests.read_list(message)
-        first = page.after is None
-        if self._admission is not None and await self._admission.namespace_disabled(page.namespace):
-            return answers.list_answer([], "", NOTHING_READ if first else None, self._desk.wire)
-        namespace = self._registry.get(page.namespace)
-        heads, more, token = await namespace.page(page.scopes, page.after, page.most, PAGE_BYTES)
-        next_page = page.token(heads[-1].key) if more else ""
-        if self._admission is not None:  # the token of the first page names all that a watch leaves out
-            concerned = (await namespace.page(frozenset(Scope), None, namespace.documents))[0] if first else heads
-            left_out = await left_out_of(self._admission, page.namespace, {head.key.topic for head in concerned})
-            heads = [head for head in heads if head.key.topic not in left_out.topics]
-            token = token._replace(left_out=left_out.mark)
-        return answers.list_answer(heads, next_page, token if first else None, self._desk.wire)
+        return await listing.answer(self._registry, self._admission, message, self._desk.wire)
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context) -> AsyncGenerator[bytes, None]:
         """WatchPolicies."""
