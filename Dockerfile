@@ -17,14 +17,17 @@ FROM python:3.11-slim
 RUN useradd --system --uid 10001 --no-create-home topicpolicies && \
     install --directory --owner=topicpolicies --group=topicpolicies --mode=0700 /var/lib/topicpolicies
 COPY --from=build /opt/topicpolicies /opt/topicpolicies
-ENV PATH=/opt/topicpolicies/bin:$PATH PYTHONUNBUFFERED=1
+# Without another word the embedded log is kept in the user's data folder, which is /var/lib/topicpolicies here.
+ENV PATH=/opt/topicpolicies/bin:$PATH PYTHONUNBUFFERED=1 XDG_DATA_HOME=/var/lib
 USER 10001
 # The embedded log: one SQLite file and its journal. Not needed when the log is Pulsar's.
 VOLUME /var/lib/topicpolicies
 EXPOSE 6680
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["topicpolicies", "health"]
 ENTRYPOINT ["topicpolicies"]
+# Every option is an environment variable too; `docker run ... config` shows what is in force.
 # Loopback only, as everywhere: reachable from the same network namespace (the other containers of a pod, `--network container:...`).
 # To be reached from elsewhere the server wants TLS, or to be told that something in front of it protects it:
-#   docker run ... serve --listen 0.0.0.0:6680 --insecure-listen --pulsar pulsar://broker:6650 --admin-url http://broker:8080
-CMD ["serve", "--data", "/var/lib/topicpolicies/policies.db"]
+#   docker run -e TOPICPOLICIES_LISTEN=0.0.0.0:6680 -e TOPICPOLICIES_INSECURE_LISTEN=true \
+#       -e TOPICPOLICIES_PULSAR=pulsar://broker:6650 -e TOPICPOLICIES_ADMIN_URL=http://broker:8080 ...
+CMD ["serve"]

@@ -10,16 +10,21 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import Callable
 
 from .namespaces.gate import Gate
 
 _LOG = logging.getLogger(__name__)
 
 
-async def until_told_to_stop(gate: Gate) -> None:
+async def until_told_to_stop(gate: Gate, listening: Callable[[], None] = lambda: None) -> None:
     """Returns at SIGTERM or SIGINT, and pauses and resumes repairs meanwhile. A second signal to stop then has its usual effect.
 
     Where the system has no such signals (Windows), it waits until it is cancelled.
+
+    Args:
+        gate: what repairs pass.
+        listening: called once signals are listened to: whoever is told that a server runs may tell it to stop at once.
     """
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
@@ -39,6 +44,7 @@ async def until_told_to_stop(gate: Gate) -> None:
         for each, handler in handlers.items():
             loop.add_signal_handler(each, handler)
     try:
+        listening()
         await asked.wait()
         _LOG.info("stopping: finishing what was accepted")
     finally:

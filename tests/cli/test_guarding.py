@@ -27,8 +27,8 @@ LOG = PulsarLogConfig(service_url="pulsar://broker:6650", admin_url="http://brok
 def configured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The configurations of what would have run."""
     configurations: list[Any] = []
-    monkeypatch.setattr(serve_module, "run", configurations.append)
-    monkeypatch.setattr(guard_module, "run", configurations.append)
+    for module in (serve_module, guard_module):
+        monkeypatch.setattr(module, "run", lambda config, _: configurations.append(config))
     return configurations
 
 
@@ -66,7 +66,7 @@ def test_a_server_that_guards_and_one_that_writes_nothing(configured: list[Any],
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("guard", *CLUSTER), "Missing argument"),
+        (("guard", *CLUSTER), "Say which namespaces are to be guarded"),
         (("guard", "acme", *CLUSTER), "not a pattern of namespaces"),
         (("guard", "acme/a/b", *CLUSTER), "not a pattern of namespaces"),
         (("guard", "acme/*", "--pulsar", "x", "--admin-url", "y"), "Pulsar service URL"),
@@ -95,3 +95,9 @@ async def test_signals_pause_and_resume_repairs_and_stop() -> None:
     assert seen == [True, True, False, False] and not waiting.done()
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.wait_for(waiting, 20)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_whoever_is_told_that_it_runs_may_tell_it_to_stop_at_once(number: signal.Signals) -> None:
+    gate = Gate(asyncio.get_running_loop(), 10)
+    await asyncio.wait_for(until_told_to_stop(gate, lambda: os.kill(os.getpid(), number)), 20)

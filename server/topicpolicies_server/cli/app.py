@@ -18,6 +18,7 @@ from topicpolicies import DEFAULT_TARGET
 
 from .apply import apply, export_, plan
 from .arguments import Command, check
+from .config import config
 from .demo import demo
 from .effective import effective
 from .exits import EXIT_CODES, ExitCode
@@ -27,7 +28,7 @@ from .history import diff, history
 from .info import info
 from .policies import delete, get, list_, update
 from .serve import serve
-from .settings import Output, Settings, settings, tls_options
+from .settings import Output, Settings, TlsFlags, settings
 from .watch import watch
 from .writing import writing
 
@@ -162,7 +163,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
         server=server,
         output=output,
         timeout_seconds=timeout,
-        tls=tls_options(tls, tls_ca, tls_certificate, tls_key, tls_server_name),
+        tls_flags=TlsFlags(use=tls, ca_file=tls_ca, certificate_file=tls_certificate, key_file=tls_key, server_name=tls_server_name),
         actor=_default_actor() if actor is None else actor,
         reason=reason,
     )
@@ -192,6 +193,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
     "health": health,
     "serve": serve,
+    "config": config,
     "guard": guard,
     "demo": demo,
     "version": version,
@@ -201,5 +203,5 @@ for _name, _command in _COMMANDS.items():
 
 
 def main() -> None:
-    """The program ``topicpolicies``."""
-    app()
+    """The program ``topicpolicies``, under this name however it was started."""
+    app(prog_name="topicpolicies")

@@ -36,10 +36,24 @@ def _texts(value: object) -> Iterable[str]:
 
 
 class Command(TyperCommand):
-    """A command whose arguments are Unicode."""
+    """A command whose arguments are Unicode, and whose help shows its options under their headings."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads and checks them."""
         rest = super().parse_args(ctx, args)
         check(ctx)
         return rest
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the arguments, then the options that have no heading, then the others under theirs."""
+        shown: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and parameter.param_type_name == "argument":
+                shown["Arguments"].append((record[0].partition(" <")[0], record[1]))  # without the name of a type
+            elif record is not None:
+                shown.setdefault(getattr(parameter, "rich_help_panel", None) or "Options", []).append(record)
+        for heading, records in shown.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)

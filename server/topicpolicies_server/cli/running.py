@@ -1,51 +1,23 @@
-"""What the commands share that run until they are told to stop: their log, the options about repairs, and what is wrong with them."""
+"""What the commands share that run until they are told to stop: their log, and how they end that can't start."""
 
 from __future__ import annotations
 
+import errno
+import json
 import logging
+import os
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, TypeAlias
+from pathlib import Path
 
 import typer
 
-from ..config import MOST_RECALLED_ENTRIES, ConfigError, Limits, LogLevel
+from ..config import Address, ConfigError, LogLevel
 from ..core.errors import PolicyError
 from .exits import ExitCode, tell_other
 from .settings import Output
-
-_REPAIRS = "Repairs"
-
-PauseRepairs: TypeAlias = Annotated[
-    bool,
-    typer.Option("--pause-repairs", help="Begin with repairs paused; SIGUSR2 resumes, SIGUSR1 pauses again.", rich_help_panel=_REPAIRS),
-]
-RepairRate: TypeAlias = Annotated[
-    float,
-    typer.Option("--max-repairs-per-second", metavar="N", help="The most repairs in a second, on average.", rich_help_panel=_REPAIRS),
-]
-RecalledEntries: TypeAlias = Annotated[
-    int,
-    typer.Option(
-        "--recalled-entries",
-        metavar="N",
-        min=0,
-        max=MOST_RECALLED_ENTRIES,
-        help="Read so many of Pulsar's entries as they were, although compacted.",
-        rich_help_panel=_REPAIRS,
-    ),
-]
-REPAIR_RATE = Limits().max_repairs_per_second
-QuestionRate: TypeAlias = Annotated[
-    float,
-    typer.Option("--max-questions-per-second", metavar="N", help="The most questions of a guard about which namespaces there are."),
-]
-QUESTION_RATE = Limits().max_guard_questions_per_second
-MetricsListen: TypeAlias = Annotated[
-    str, typer.Option("--metrics-listen", metavar="HOST:PORT", help="Where to show metrics (Prometheus), over HTTP without TLS.")
-]
-Level: TypeAlias = Annotated[LogLevel, typer.Option("--log-level", help="How much to tell on standard error.")]
 
 
 @contextmanager
@@ -54,19 +26,81 @@ def telling_problems(output: Output) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        for problem in error.problems:
-            tell_other("CONFIGURATION", problem, output)
+        tell_problems(error, output)
         raise typer.Exit(ExitCode.USAGE) from None
 
 
+def tell_problems(error: ConfigError, output: Output) -> None:
+    """Tells what is wrong with a configuration on standard error: a sentence each, or one JSON document."""
+    if output is Output.JSON:
+        violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in error.problems]
+        told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": str(error), "violations": violations}
+        typer.echo(json.dumps({"error": told}), err=True)
+        return
+    for problem in error.problems:
+        typer.echo(f"Error: {problem}", err=True)
+
+
 @contextmanager
-def starting(what: str) -> Iterator[None]:
-    """Ends the command with a sentence when ``what`` could not start."""
+def starting(what: str, output: Output, *addresses: Address | None) -> Iterator[Callable[[], None]]:
+    """Ends the command with a sentence when ``what`` could not start. Gives what is to be called once it has.
+
+    Args:
+        what: the subject of the sentence.
+        output: how it is told.
+        addresses: where it was to listen.
+    """
+    running = False
+
+    def started() -> None:
+        nonlocal running
+        running = True
+
     try:
-        yield
+        yield started
     except (PolicyError, OSError, RuntimeError) as error:
-        typer.echo(f"Error: {what} could not start: {error}", err=True)
-        raise typer.Exit(ExitCode.ERROR) from None
+        if running and not isinstance(error, PolicyError):
+            raise
+        reason, why = _why(error, [each for each in addresses if each is not None])
+        tell_other(reason, f"{what} {'ended' if running else 'could not start'}: {why}", output)
+        raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None
+
+
+def _why(error: PolicyError | OSError | RuntimeError, addresses: list[Address]) -> tuple[str, str]:
+    """The reason for programs, and the sentence."""
+    if isinstance(error, PolicyError):
+        return error.reason, error.message
+    if isinstance(error, OSError) and error.filename:
+        return "FILE", f"{error.filename} can't be used ({error.strerror}): name another place."
+    for address in addresses:
+        if why := _why_not_bound(address):
+            return "ADDRESS", why
+    return "START", f"{error.strerror if isinstance(error, OSError) and error.strerror else error}."
+
+
+_HINTS = {
+    errno.EADDRINUSE: "another program listens there; stop that one, or name another address",
+    errno.EACCES: "this user may not; name a port above 1023",
+    errno.EADDRNOTAVAIL: "this machine has no such address; name one that it has",
+}
+
+
+def _why_not_bound(address: Address) -> str | None:
+    """Why the system refuses to listen there, asked again, because gRPC does not tell. None if it does not refuse."""
+    if address.path:
+        folder = Path(address.path).absolute().parent
+        refused = not (folder.is_dir() and os.access(folder, os.W_OK))
+        return f"nothing can listen on {address}: its directory is not there, or can't be written; name another path." if refused else None
+    try:
+        for family, kind, protocol, _, place in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, protocol) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(place)
+    except socket.gaierror:
+        return f"nothing can listen on {address}: nobody knows this host; name another address."
+    except OSError as error:
+        return f"nothing can listen on {address}: {_HINTS.get(error.errno or 0, error.strerror)}."
+    return None
 
 
 def log_to_standard_error(level: LogLevel) -> None:

@@ -45,6 +45,32 @@ class ScopeNames(enum.Enum):
         return tuple(Scope) if self is ScopeNames.BOTH else (Scope[self.name],)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFlags:
+    """The global options about TLS: of the connection to a server; certificate and key are the server's own where one is run."""
+
+    use: bool | None = None
+    """Whether TLS is wanted; None: on other machines only."""
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    server_name: str | None = None
+
+    def of_client(self) -> bool | Tls | None:
+        """The TLS of a connection to a server.
+
+        Raises:
+            typer.BadParameter: the options contradict each other.
+        """
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise typer.BadParameter("--tls-certificate and --tls-key belong together.")
+        if self.ca_file is None and self.certificate_file is None and self.server_name is None:
+            return self.use
+        if self.use is False:
+            raise typer.BadParameter("--no-tls contradicts the other TLS options.")
+        return Tls(ca_file=self.ca_file, certificate_file=self.certificate_file, key_file=self.key_file, server_name=self.server_name)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The global options."""
@@ -52,17 +78,23 @@ class Settings:
     server: str
     output: Output = Output.TABLE
     timeout_seconds: float = 30.0
-    tls: bool | Tls | None = None
+    tls_flags: TlsFlags = TlsFlags()
     actor: str = ""
     """Who asks for a change."""
     reason: str = ""
     """Why."""
+
+    @property
+    def tls(self) -> bool | Tls | None:
+        """The TLS of a connection to the server (see ``TlsFlags.of_client``)."""
+        return self.tls_flags.of_client()
 
     def client(self) -> Client:
         """A client of the server.
 
         Raises:
             OSError: a file of the TLS options can't be read.
+            typer.BadParameter: the TLS options contradict each other.
         """
         return Client(self.server, tls=self.tls, timeout=self.timeout_seconds)
 
@@ -77,20 +109,3 @@ def settings(context: typer.Context) -> Settings:
     found = context.find_object(Settings)
     assert found is not None  # the application's callback has run
     return found
-
-
-def tls_options(
-    use: bool | None, ca_file: Path | None, certificate_file: Path | None, key_file: Path | None, server_name: str | None
-) -> bool | Tls | None:
-    """The TLS options together.
-
-    Raises:
-        typer.BadParameter: they contradict each other.
-    """
-    if (certificate_file is None) != (key_file is None):
-        raise typer.BadParameter("--tls-certificate and --tls-key belong together.")
-    if ca_file is None and certificate_file is None and server_name is None:
-        return use
-    if use is False:
-        raise typer.BadParameter("--no-tls contradicts the other TLS options.")
-    return Tls(ca_file=ca_file, certificate_file=certificate_file, key_file=key_file, server_name=server_name)

@@ -3,8 +3,12 @@
 All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
-- ``limits``, ``address``, ``logs``, ``history``, ``server``: the configuration itself
-- ``errors``, ``files``: what is wrong with it
+- ``limits``, ``address``, ``logs``, ``history``, ``server``: the configuration itself; ``errors``, ``files``: what is wrong with it
+- ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
+- ``sources``: what flags, the environment and a file say, and what is therefore in force
+- ``settling``: values that follow from others; ``places``: the user's data folder
+- ``making``: the configuration of what is in force
+- ``telling``: the options for people: a sample file, and the reference
 """
 
 from .address import DEFAULT_LISTEN, DEFAULT_PORT, Address, parse_address

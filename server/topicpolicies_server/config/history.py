@@ -16,13 +16,15 @@ class HistoryConfig:
     """What is older is dropped."""
     max_bytes: int = 1 << 30
     """Bytes of the file in use; beyond them what was recorded first is dropped."""
+    make_folder: bool = False
+    """As with the embedded log."""
 
     def problems(self) -> list[str]:
         """What is wrong with it."""
         found = []
         if self.path.is_dir():
             found.append(f'The history "{self.path}" is a directory: name a file in it.')
-        elif not self.path.absolute().parent.is_dir():
+        elif not self.make_folder and not self.path.absolute().parent.is_dir():
             found.append(f'The directory of the history "{self.path}" does not exist: create it first.')
         if not 60 <= self.max_age_seconds <= 100 * 366 * 86_400:
             found.append(f"The history must keep entries for a minute at least, a hundred years at most, not {self.max_age_seconds:g} s.")

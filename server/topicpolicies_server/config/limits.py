@@ -1,4 +1,4 @@
-"""Every limit of a server, each with its bounds."""
+"""Every limit of a server, each with its bounds. A field of ``Limits`` is an option by itself (``table``), and its docstring the help."""
 
 from __future__ import annotations
 
@@ -7,29 +7,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def _bounded(default: float, least: float, most: float) -> Any:
-    """A field with its bounds, both included. The type is the field's own."""
-    return field(default=default, metadata={"least": least, "most": most})
+def _bounded(default: float, least: float, most: float, *, serving: bool = False) -> Any:
+    """A field with its bounds, both included. The type is the field's own.
+
+    Args:
+        default: its value unless another is said.
+        least: the least that it may be.
+        most: the most that it may be.
+        serving: whether it is a limit of calls, which a guard without a server has none of.
+    """
+    return field(default=default, metadata={"least": least, "most": most, "serving": serving})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Every limit of a server. The names carry the units; ``bounds`` tells what each may be."""
 
-    max_message_bytes: int = _bounded(4 << 20, 64 << 10, 64 << 20)
+    max_message_bytes: int = _bounded(4 << 20, 64 << 10, 64 << 20, serving=True)
     """Largest request that is accepted."""
-    max_concurrent_calls: int = _bounded(10_000, 16, 1_000_000)
+    max_concurrent_calls: int = _bounded(10_000, 16, 1_000_000, serving=True)
     """Calls in progress, watches included; beyond them RESOURCE_EXHAUSTED."""
-    max_watches: int = _bounded(5_000, 1, 1_000_000)
+    max_watches: int = _bounded(5_000, 1, 1_000_000, serving=True)
     """Open watches; beyond them RESOURCE_EXHAUSTED."""
-    max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000)
+    max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""
-    max_in_flight_per_stream: int = _bounded(256, 1, 65_536)
+    max_in_flight_per_stream: int = _bounded(256, 1, 65_536, serving=True)
     """Unanswered requests of one UpdatePolicies stream; no more are read until some are answered."""
-    max_in_flight_per_key: int = _bounded(64, 1, 4_096)
+    max_in_flight_per_key: int = _bounded(64, 1, 4_096, serving=True)
     """Updates of one policy key that are computed on each other before the first has its place in the log; the others wait in line."""
-    max_waiting_per_key: int = _bounded(10_000, 1, 1_000_000)
+    max_waiting_per_key: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Updates of one policy key that wait in line; beyond them RESOURCE_EXHAUSTED."""
+    max_in_flight_per_namespace: int = _bounded(10_000, 16, 1_000_000)
+    """Events of one namespace that wait for their place in the change log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
+    max_in_flight_bytes: int = _bounded(128 << 20, 1 << 20, 1 << 36)
+    """Bytes of such events of all namespaces, on the embedded log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
     max_loaded_namespaces: int = _bounded(10_000, 1, 1_000_000)
     """Namespaces in memory. For another one the idlest is dropped; if all are used: RESOURCE_EXHAUSTED."""
     max_loaded_keys: int = _bounded(5_000_000, 1, 1_000_000_000)
@@ -39,11 +50,11 @@ class Limits:
     """Bytes of the documents in memory, serialized, in all namespaces together; memory is a few times as much. Beyond them as above."""
     max_concurrent_loads: int = _bounded(8, 1, 256)
     """Namespaces that are read at the same time; the others wait."""
-    max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000)
+    max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000, serving=True)
     """Changes that a watch in mode EVERY may fall behind before it is ended."""
     max_repairs_per_second: float = _bounded(500.0, 0.1, 100_000.0)
     """Repairs that the server publishes in a second, in all namespaces together; the others wait their turn."""
-    update_timeout_seconds: float = _bounded(10.0, 0.1, 600.0)
+    update_timeout_seconds: float = _bounded(10.0, 0.1, 600.0, serving=True)
     """How long an update waits for its place in the log, unless its caller's deadline is sooner."""
     load_timeout_seconds: float = _bounded(120.0, 1.0, 3_600.0)
     """How long the reading of a namespace may take before it counts as failed and is tried again."""
@@ -54,15 +65,15 @@ class Limits:
     """The longest pause between two tries; the first is a hundredth of it."""
     namespace_idle_seconds: float = _bounded(600.0, 1.0, 604_800.0)
     """After this long without watches and requests a namespace is dropped from memory."""
-    bookmark_interval_seconds: float = _bounded(10.0, 1.0, 3_600.0)
+    bookmark_interval_seconds: float = _bounded(10.0, 1.0, 3_600.0, serving=True)
     """Time between two bookmarks of a watch that does not ask for another."""
     guard_refresh_seconds: float = _bounded(1.0, 0.1, 3_600.0)
     """How often a guard looks for new namespaces, as far as ``max_guard_questions_per_second`` allows."""
     max_guard_questions_per_second: float = _bounded(20.0, 0.1, 10_000.0)
     """Questions of a guard to the brokers' admin API about which namespaces there are, in all tenants together."""
-    keepalive_seconds: float = _bounded(30.0, 5.0, 3_600.0)
+    keepalive_seconds: float = _bounded(30.0, 5.0, 3_600.0, serving=True)
     """After this long without traffic a connection is probed."""
-    drain_seconds: float = _bounded(10.0, 0.0, 600.0)
+    drain_seconds: float = _bounded(10.0, 0.0, 600.0, serving=True)
     """How long calls in progress may take to end when the server stops."""
 
     def problems(self) -> list[str]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from topicpolicies.secrets import REDACTED
+
 from .files import unreadable
 
 _PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
 _ADMIN_SCHEMES = ("http", "https")
+_CREDENTIALS = re.compile(r"(?<=//).*(?=@)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +26,8 @@ class EmbeddedLogConfig:
     """The SQLite file; it is created if need be. None keeps the log in memory: it ends with the process."""
     cluster_file: Path | None = None
     """What is known of the cluster (``cluster/file``); None: nothing, and only rules that need nothing are judged."""
+    make_folder: bool = False
+    """Whether the file's directory is made before the server starts: the user's data folder, which nobody has named."""
 
     def problems(self) -> list[str]:
         """What is wrong with it."""
@@ -32,7 +38,7 @@ class EmbeddedLogConfig:
             return []
         if self.path.is_dir():
             return [f'The embedded log "{self.path}" is a directory: name a file in it.']
-        if not self.path.absolute().parent.is_dir():
+        if not self.make_folder and not self.path.absolute().parent.is_dir():
             return [f'The directory of the embedded log "{self.path}" does not exist: create it first.']
         return []
 
@@ -70,8 +76,8 @@ class PulsarLogConfig:
 
     def problems(self) -> list[str]:
         """What is wrong with it."""
-        found = _bad_url("The Pulsar service URL", self.service_url, _PULSAR_SCHEMES)
-        found += _bad_url("The admin URL", self.admin_url, _ADMIN_SCHEMES)
+        found = _bad_url("The Pulsar service URL (--pulsar)", self.service_url, _PULSAR_SCHEMES)
+        found += _bad_url("The admin URL (--admin-url)", self.admin_url, _ADMIN_SCHEMES)
         if self.token_file is not None:
             found += unreadable("token", self.token_file)
         if self.tls_trust_certs_file is not None:
@@ -84,11 +90,18 @@ class PulsarLogConfig:
 LogConfig: TypeAlias = EmbeddedLogConfig | PulsarLogConfig
 
 
+def without_credentials(url: str) -> str:
+    """A URL without what stands before ``@`` in it: a name and a password, which are shown to nobody."""
+    return _CREDENTIALS.sub(REDACTED, url)
+
+
 def _bad_url(what: str, url: str, schemes: tuple[str, ...]) -> list[str]:
     wanted = f"write {schemes[0]}://host:port or {schemes[1]}://host:port."
+    if not url:
+        return [f"{what} is missing: {wanted}"]
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in schemes:
-        return [f'{what} "{url}" is not valid: {wanted}']
+        return [f'{what} "{without_credentials(url)}" is not valid: {wanted}']
     for host in rest.rstrip("/").split(","):
         try:
             parts = urlsplit(f"//{host}")
@@ -96,5 +109,5 @@ def _bad_url(what: str, url: str, schemes: tuple[str, ...]) -> list[str]:
                 continue
         except ValueError:
             pass
-        return [f'{what} "{url}" is not valid: {wanted}']
+        return [f'{what} "{without_credentials(url)}" is not valid: {wanted}']
     return []

@@ -94,6 +94,11 @@ class ServerConfig:
         if problems:
             raise ConfigError(tuple(problems))
 
+    def folders_to_make(self) -> list[Path]:
+        """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""
+        places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
+        return list(dict.fromkeys(each.path.parent for each in [*places, self.history] if each and each.path and each.make_folder))
+
     def _advertise_problems(self) -> list[str]:
         if self.advertise:
             try:

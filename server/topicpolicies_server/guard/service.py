@@ -27,7 +27,7 @@ async def run(config: GuardConfig, started: Callable[[Registry], None] = lambda 
         LogError: the log can't be used.
         OSError: the metrics' address can't be listened on.
     """
-    log = pulsar_log(config.log)
+    log = pulsar_log(config.log, config.limits)
     registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
     registry.activity.on_repair = tell_of_healing
     admin = admin_api(config.log)
@@ -37,8 +37,7 @@ async def run(config: GuardConfig, started: Callable[[Registry], None] = lambda 
         if config.metrics_listen is not None:
             endpoint = Endpoint(config.metrics_listen, ServerCollector(registry, guard))
         guard.start()
-        started(registry)
-        await until_told_to_stop(registry.gate)
+        await until_told_to_stop(registry.gate, lambda: started(registry))
     finally:
         if endpoint is not None:
             await endpoint.close()

@@ -215,7 +215,9 @@ class Loader:
                         follower.opened(await common.log.open(self._name, follower))
                         await _first_of(lost, self._read)
                 except TimeoutError:
-                    problem = f"its change log was not read within {limits.load_timeout_seconds} s: try again."
+                    problem = (
+                        f"its change log was not read within {limits.load_timeout_seconds:g} s: try again, or raise load_timeout_seconds."
+                    )
                     raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
             if self._read.done():
                 self._read.result()  # unless it was refused

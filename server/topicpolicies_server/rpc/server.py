@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import EmbeddedLogConfig, HistoryConfig, LogConfig, PulsarLogConfig, ServerConfig, TlsConfig
+from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, TlsConfig
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..history import Bounds, History, open_history
@@ -73,7 +73,7 @@ class Server:
             OSError: the address can't be listened on.
         """
         config = self.config
-        self._log = await open_log(config.log, lambda: config.advertise or self.address)
+        self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
         sole_writer = isinstance(config.log, EmbeddedLogConfig)
         context = FoldContext(sole_writer=sole_writer)
         try:
@@ -187,11 +187,12 @@ def _open_history(config: HistoryConfig | None) -> History | None:
     return open_history(config.path, Bounds(config.max_age_seconds, config.max_bytes))
 
 
-async def open_log(config: LogConfig, advertised: Callable[[], str]) -> ChangeLog:
+async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str]) -> ChangeLog:
     """The change log that a configuration names. Each backend is imported only where it is used.
 
     Args:
         config: which, and how.
+        limits: how much may be in flight.
         advertised: where clients reach this server, asked for when it has begun to listen.
 
     Raises:
@@ -200,14 +201,14 @@ async def open_log(config: LogConfig, advertised: Callable[[], str]) -> ChangeLo
     if isinstance(config, PulsarLogConfig):
         from ..logs.pulsar.opening import pulsar_log  # noqa: PLC0415
 
-        return pulsar_log(config, advertised)
+        return pulsar_log(config, limits, advertised)
     if config.path is None:
         from ..logs.memory import MemoryLog  # noqa: PLC0415
 
-        return MemoryLog()
+        return MemoryLog(in_flight_limit=limits.max_in_flight_per_namespace)
     from ..logs.sqlite import SqliteLog  # noqa: PLC0415
 
-    log = SqliteLog(config.path)
+    log = SqliteLog(config.path, in_flight_limit=limits.max_in_flight_per_namespace, in_flight_bytes=limits.max_in_flight_bytes)
     await log.start()
     return log
 
@@ -221,8 +222,7 @@ async def run(config: ServerConfig, started: Callable[[Server], None] = lambda _
     server = Server(config)
     await server.start()
     try:
-        started(server)
-        await until_told_to_stop(server.registry.gate)
+        await until_told_to_stop(server.registry.gate, lambda: started(server))
     finally:
         await server.stop()
 

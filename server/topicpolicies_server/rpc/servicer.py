@@ -214,7 +214,7 @@ class Servicer:
                 raise PolicyError(
                     Kind.RESOURCE_EXHAUSTED,
                     Reason.TOO_MANY_WATCHES,
-                    f"{self._watches} watches are open, which is the most: share one, or raise the limit.",
+                    f"{self._watches} watches are open, which is the most: share one, or raise max_watches.",
                 )
             self._watches += 1
             stream = WatchStream(self._desk, watch, self._stopping)

@@ -72,7 +72,7 @@ def too_many(request: Request, queue: int) -> PolicyError:
     return PolicyError(
         Kind.RESOURCE_EXHAUSTED,
         Reason.TOO_MANY_UPDATES,
-        f"{queue} updates of {request.key.topic} are waiting already: send fewer at once.",
+        f"{queue} updates of {request.key.topic} are waiting already: send fewer at once, or raise max_waiting_per_key.",
         metadata={"topic": request.key.topic, "scope": request.key.scope.name},
     )
 

@@ -142,7 +142,11 @@ class MemoryNamespaceLog:
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
         if len(self._in_flight) >= self._owner.in_flight_limit:
-            raise LogError(Reason.LOG_BUSY, f"{len(self._in_flight)} events wait for the change log already.", kind=Kind.RESOURCE_EXHAUSTED)
+            raise LogError(
+                Reason.LOG_BUSY,
+                f"{len(self._in_flight)} events wait for the change log already: send fewer, or raise max_in_flight_per_namespace.",
+                kind=Kind.RESOURCE_EXHAUSTED,
+            )
         append = self._addressed(event)
         self._in_flight[append] = None
         self._settled.clear()

@@ -172,7 +172,11 @@ class PulsarNamespaceLog:
             raise NotLeader(self.namespace, leadership)
         outstanding = self._outstanding
         if outstanding >= self._access.limits.in_flight:
-            raise LogError(Reason.LOG_BUSY, f"{outstanding} events wait for the change log already.", kind=Kind.RESOURCE_EXHAUSTED)
+            raise LogError(
+                Reason.LOG_BUSY,
+                f"{outstanding} events wait for the change log already: send fewer at once, or raise max_in_flight_per_namespace.",
+                kind=Kind.RESOURCE_EXHAUSTED,
+            )
         self._writers[self.partition_of(event.key)].append(event)
 
     async def close(self) -> None:

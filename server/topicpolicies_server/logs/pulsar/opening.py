@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...config import PulsarLogConfig, Writer
+from ...config import Limits, PulsarLogConfig, Writer
 from .admin import Admin
 from .credentials import TlsOptions, TokenSource, token_from_file
 from .limits import PulsarLimits
 from .log import PulsarLog
 
 
-def pulsar_log(config: PulsarLogConfig, advertised: Callable[[], str] = str) -> PulsarLog:
+def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[], str] = str) -> PulsarLog:
     """The change logs of a cluster. Nothing is connected yet.
 
     Args:
         config: where, and how.
+        limits: how much may be in flight.
         advertised: where clients reach this process; asked for only where a log has one writer at a time.
     """
     exclusive = config.writer is Writer.EXCLUSIVE
@@ -24,7 +25,7 @@ def pulsar_log(config: PulsarLogConfig, advertised: Callable[[], str] = str) -> 
         config.admin_url,
         token=_token(config),
         tls=_tls(config),
-        limits=PulsarLimits(recalled=config.recalled_entries),
+        limits=PulsarLimits(recalled=config.recalled_entries, in_flight=limits.max_in_flight_per_namespace),
         advertised=advertised if exclusive else None,
     )
 

@@ -31,7 +31,7 @@ _MEANINGS = {
     Result.MessageTooBig: (Reason.EVENT_TOO_LARGE, Kind.INVALID_ARGUMENT, "the event is larger than brokers accept"),
     Result.ProducerBusy: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "somebody else holds the exclusive producer"),
     Result.ProducerFenced: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "somebody else holds the exclusive producer"),
-    Result.ProducerQueueIsFull: (Reason.LOG_BUSY, Kind.RESOURCE_EXHAUSTED, "too many events are in flight"),
+    Result.ProducerQueueIsFull: (Reason.LOG_BUSY, Kind.RESOURCE_EXHAUSTED, "more than max_in_flight_per_namespace are in flight"),
 }
 
 

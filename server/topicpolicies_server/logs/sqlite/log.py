@@ -48,6 +48,7 @@ class SqliteLog:
         compaction: Compaction | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         in_flight_limit: int = IN_FLIGHT,
+        in_flight_bytes: int = IN_FLIGHT_BYTES,
         close_seconds: float = CLOSE_SECONDS,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
     ) -> None:
@@ -59,6 +60,7 @@ class SqliteLog:
             compaction: when events are forgotten.
             now: milliseconds since 1970; called on the loop's thread and the writer's.
             in_flight_limit: appends of one namespace that may wait for their commit.
+            in_flight_bytes: bytes of appends of all namespaces that may.
             close_seconds: how long closing waits for what was appended.
             connection: the class of the connection that writes; tests put faults in it.
         """
@@ -66,7 +68,7 @@ class SqliteLog:
         self._codec = codec or Codec()
         self._compaction = compaction or Compaction()
         self._now = now
-        self._flight = Flight(in_flight_limit, IN_FLIGHT_BYTES, close_seconds)
+        self._flight = Flight(in_flight_limit, in_flight_bytes, close_seconds)
         self._connection_kind = connection
         self._lock = FileLock(self.path)
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="sqlite-reader")

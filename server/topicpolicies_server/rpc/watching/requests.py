@@ -74,7 +74,11 @@ def _selected(message: service_pb2.WatchPoliciesRequest, most: int, problems: Pr
     if not selectors:
         problems.add("topics", Reason.NOTHING_SELECTED, "Name at least one topic or namespace.")
     if selectors > most:
-        problems.add("topics", Reason.TOO_MANY_SELECTORS, f"{selectors:,} topics and namespaces are named; {most:,} is the most.")
+        problems.add(
+            "topics",
+            Reason.TOO_MANY_SELECTORS,
+            f"{selectors:,} topics and namespaces are named; {most:,} is the most: name fewer, or raise max_selectors_per_watch.",
+        )
     if len(message.resume) > max(selectors, 1):
         problems.add("resume", Reason.TOO_MANY_ELEMENTS, f"resume has {len(message.resume):,} tokens, more than there are namespaces.")
     if selectors > most or len(message.resume) > max(selectors, 1):

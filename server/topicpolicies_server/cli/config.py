@@ -1,0 +1,95 @@
+"""The config command: which options are in force, and where each value came from."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import groupby
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ..config import Address, ConfigError
+from ..config.making import server_config
+from ..config.option import Kind, ReadBy
+from ..config.sources import Gathered, Setting, Source
+from ..config.telling import reference, sample, written_value
+from .configured import configured
+from .exits import ExitCode
+from .rendering import console, printable
+from .running import tell_problems
+from .serve import check_tls
+from .settings import settings
+
+Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
+Reference = Annotated[bool, typer.Option("--reference", help="Print a table of all options instead, in Markdown.")]
+
+
+@configured(ReadBy.BOTH)
+def config(context: typer.Context, found: Gathered, *, sample_file: Sample = False, reference_table: Reference = False) -> None:
+    """Show which options are in force, and where each came from.
+
+    Takes the options of serve, its file and its environment variables, and says what serve would run with; nothing is started or written.
+    Ends with exit code 2 if serve would refuse it, after everything that is wrong.
+
+    \b
+    Examples:
+      topicpolicies config
+      topicpolicies config --config sidecar.toml --max-watches 100
+      topicpolicies config --sample > sidecar.toml
+    """  # noqa: D301 - "\b" keeps the lines
+    if sample_file or reference_table:
+        typer.echo(sample() if sample_file else reference(), nl=False)
+        return
+    chosen = settings(context)
+    check_tls(chosen.tls_flags, found)
+    wrong = None
+    try:
+        server_config(found, os.environ)
+    except ConfigError as error:
+        wrong = error
+    if chosen.json:
+        typer.echo(json.dumps(_json(found)))
+    else:
+        _show(found)
+    if wrong is not None:
+        tell_problems(wrong, chosen.output)
+        raise typer.Exit(ExitCode.USAGE)
+
+
+def _show(found: Gathered) -> None:
+    table = Table("option", "value", "from")
+    for _, group in groupby(found.settings.values(), lambda setting: setting.option.section):
+        for setting in group:
+            told = written_value(setting.value)
+            table.add_row(*(Text(printable(cell), overflow="fold") for cell in (setting.option.name, told, _origin(setting))))
+        table.add_section()
+    console().print(table)
+    if found.ignored:
+        typer.echo(f"No options, and not looked at: {', '.join(map(printable, sorted(found.ignored)))}.", err=True)
+
+
+def _origin(setting: Setting) -> str:
+    """Where a value came from, as short as the name of the option lets it be."""
+    if setting.source is Source.FILE:
+        return setting.where
+    return setting.source.name.lower() if setting.given else f"default{f' ({setting.where})' if setting.where else ''}"
+
+
+def _json(found: Gathered) -> dict[str, Any]:
+    told = {
+        name: {"value": _plain(setting), "source": setting.source.name.lower(), "where": setting.where}
+        for name, setting in found.settings.items()
+    }
+    return {"options": told, "file": str(found.file) if found.file is not None else "", "ignored": sorted(found.ignored)}
+
+
+def _plain(setting: Setting) -> Any:
+    """A value as JSON; an address and the name of a file are texts, what is not set is null."""
+    if setting.value is None or setting.option.kind in (Kind.WHOLE, Kind.NUMBER, Kind.SWITCH):
+        return setting.value
+    if isinstance(setting.value, tuple) and not isinstance(setting.value, Address):
+        return list(setting.value)
+    return written_value(setting.value) or None

@@ -1,0 +1,92 @@
+"""Commands that take the options of a server: their flags are made of the table of options."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from ..config.option import Kind, Option, ReadBy
+from ..config.sources import gather
+from ..config.table import options
+from ..config.telling import plain, written_value
+from .settings import settings
+
+Flags: TypeAlias = Mapping[str, Any]
+"""By the option's name, what its flag says; None and an empty list where it was not given."""
+_FILE_PARAMETER = "config_file"
+
+
+def configured(by: ReadBy) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the flags of all options that it reads, and calls it with what is in force.
+
+    The command takes the context, then what is in force, then parameters of its own, which Typer sees as they are.
+    """
+    taken = [each for each in options().values() if each.read_by & by and not each.given_globally]
+    arguments = [each for each in taken if each.argument and by is ReadBy.GUARD]
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]
+
+        def run(context: typer.Context, **given: Any) -> None:
+            file = given.pop(_FILE_PARAMETER)
+            others = {each.name: given.pop(each.name) for each in own}
+            command(context, gather(_flags(context, given, arguments), os.environ, file), **others)
+
+        parameters = [_parameter("context", typer.Context, inspect.Parameter.empty), *own]
+        parameters += [_parameter(each.name, _argument(each), None) for each in arguments]
+        parameters += [_parameter(_FILE_PARAMETER, _FILE, None)]
+        parameters += [_parameter(each.name, _flag(each), None) for each in taken if each not in arguments]
+        run.__doc__ = command.__doc__
+        run.__name__ = command.__name__
+        run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer makes the flags of
+        return run
+
+    return made
+
+
+_FILE = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.", rich_help_panel="Configuration"),
+]
+
+
+def _flags(context: typer.Context, given: Flags, arguments: list[Option]) -> Flags:
+    """What the flags say, the global ones too that an option has in common with the commands of clients."""
+    tls = settings(context).tls_flags
+    named = {each.name: tuple(given[each.name] or ()) for each in arguments}
+    return {**given, **named, "tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _argument(option: Option) -> Any:
+    return Annotated[list[str] | None, typer.Argument(metavar=f"[{option.metavar}]...", help=_help(option), show_default=False)]
+
+
+def _flag(option: Option) -> Any:
+    """A flag that can be left out. What it says is judged with what the other sources say, not by Typer."""
+    told: dict[str, Any] = {"help": _help(option), "rich_help_panel": option.section, "show_default": False}
+    if option.kind is Kind.SWITCH:
+        names = option.flag if option.name.startswith("no_") else f"{option.flag}/--no-{option.flag.removeprefix('--')}"
+        return Annotated[bool | None, typer.Option(names, **told)]
+    told["metavar"] = option.metavar
+    if option.choices:
+        told["autocompletion"] = lambda: list(option.choices)
+    kind = {Kind.FILE: Path | None, Kind.LIST: list[str] | None}.get(option.kind, str | None)
+    return Annotated[kind, typer.Option(option.flag, **told)]
+
+
+def _help(option: Option) -> str:
+    default = option.default_text or ("" if option.default in (None, "", False) else written_value(option.default))
+    notes = [f"default: {default}"] if default else []
+    if option.kind in (Kind.WHOLE, Kind.NUMBER):
+        notes.append(option.allowed)
+    return plain(f"{option.help}  [{'; '.join(notes)}]" if notes else option.help, lambda other: other.flag)

@@ -1,0 +1,139 @@
+"""The configuration of what is in force. Everything that is wrong is said at once: what can't be read, and what contradicts itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from .errors import ConfigError
+from .history import HistoryConfig
+from .limits import Limits
+from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
+from .option import Value
+from .server import GuardConfig, LogLevel, ServerConfig, TlsConfig
+from .settling import settle
+from .sources import Gathered
+
+_Config = TypeVar("_Config")
+
+
+def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConfig:
+    """The configuration of a server. What is in force is completed with what follows from it.
+
+    Raises:
+        ConfigError: something is wrong with it; the error says all of it.
+    """
+    settle(found, environment)
+    values = _values(found)
+    log, wrong_log = _log(found, values)
+    tls, wrong_tls = _tls(values)
+    return _made(
+        [*found.problems, *wrong_log, *wrong_tls],
+        lambda: ServerConfig(
+            log=log,
+            listen=values["listen"],
+            tls=tls,
+            insecure_listen=values["insecure_listen"] or bool(wrong_tls),  # what is wrong with TLS is said; it was meant
+            advertise=values["advertise"],
+            limits=_limits(values),
+            history=_history(found, values),
+            show_secrets=values["show_secrets"],
+            log_level=LogLevel(values["log_level"]),
+            missing_topics=values["allow_missing_topics"],
+            read_only=values["read_only"],
+            pause_repairs=values["pause_repairs"],
+            guard=() if wrong_log else values["guard"],
+            metrics_listen=values["metrics_listen"],
+        ),
+    )
+
+
+def guard_config(found: Gathered) -> GuardConfig:
+    """The configuration of a guard without a server.
+
+    Raises:
+        ConfigError: something is wrong with it; the error says all of it.
+    """
+    values = _values(found)
+    return _made(
+        found.problems,
+        lambda: GuardConfig(
+            log=_pulsar(values, Writer.SHARED),
+            patterns=values["guard"],
+            report_only=values["report_only"],
+            pause_repairs=values["pause_repairs"],
+            limits=_limits(values),
+            log_level=LogLevel(values["log_level"]),
+            metrics_listen=values["metrics_listen"],
+        ),
+    )
+
+
+def _made(problems: list[str], make: Callable[[], _Config]) -> _Config:
+    try:
+        made = make()
+    except ConfigError as error:
+        raise ConfigError((*problems, *error.problems)) from None
+    if problems:
+        raise ConfigError(tuple(problems))
+    return made
+
+
+def _values(found: Gathered) -> dict[str, Any]:
+    """The values by name; the table says of which type each is."""
+    values: dict[str, Value] = {name: setting.value for name, setting in found.settings.items()}
+    return values
+
+
+def _limits(values: Mapping[str, Any]) -> Limits:
+    return Limits(**{each.name: values[each.name] for each in dataclasses.fields(Limits)})
+
+
+def _log(found: Gathered, values: Mapping[str, Any]) -> tuple[LogConfig, list[str]]:
+    """The log, and which options contradict it."""
+    embedded = EmbeddedLogConfig(path=values["data"], cluster_file=values["cluster_file"], make_folder=not found.settings["data"].given)
+    if values["pulsar"] and values["data"] is not None:
+        return EmbeddedLogConfig(path=None), [
+            "Say where the change log is: either --data FILE.db or --pulsar pulsar://HOST:PORT, not both."
+        ]
+    if values["pulsar"]:
+        wrong = [] if values["cluster_file"] is None else ["--cluster-file goes with --data: with --pulsar the brokers are asked."]
+        return _pulsar(values, Writer(values["writer"])), wrong
+    if values["admin_url"] or values["pulsar_token_file"] or values["pulsar_tls_trust_certs"]:
+        return embedded, ["--admin-url, --pulsar-token-file and --pulsar-tls-trust-certs go with --pulsar."]
+    return embedded, []
+
+
+def _pulsar(values: Mapping[str, Any], writer: Writer) -> PulsarLogConfig:
+    return PulsarLogConfig(
+        service_url=values["pulsar"],
+        admin_url=values["admin_url"],
+        token_file=values["pulsar_token_file"],
+        tls_trust_certs_file=values["pulsar_tls_trust_certs"],
+        writer=writer,
+        recalled_entries=values["recalled_entries"],
+    )
+
+
+def _tls(values: Mapping[str, Any]) -> tuple[TlsConfig | None, list[str]]:
+    """The server's TLS, and what is missing for it."""
+    certificate, key, authority = values["tls_certificate"], values["tls_key"], values["tls_client_ca"]
+    if certificate is not None and key is not None:
+        return TlsConfig(certificate_file=certificate, key_file=key, client_ca_file=authority), []
+    if certificate is not None or key is not None:
+        return None, ["--tls-certificate and --tls-key belong together."]
+    if authority is not None:
+        return None, ["A server with TLS needs its --tls-certificate and --tls-key."]
+    return None, []
+
+
+def _history(found: Gathered, values: Mapping[str, Any]) -> HistoryConfig | None:
+    if values["history"] is None or values["no_history"]:
+        return None
+    return HistoryConfig(
+        path=values["history"],
+        max_age_seconds=values["history_days"] * 86_400.0,
+        max_bytes=values["history_megabytes"] << 20,
+        make_folder=not (found.settings["history"].given or found.settings["data"].given),
+    )

@@ -1,0 +1,194 @@
+"""One option: what it is called, what it may be, and how its value is read from a flag, a variable or a file."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from .address import Address, parse_address
+from .errors import ConfigError
+
+PREFIX = "TOPICPOLICIES_"
+"""What the environment variables of all options begin with."""
+_WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
+_YES = frozenset({"true", "yes", "on", "1"})
+_NO = frozenset({"false", "no", "off", "0"})
+_LONGEST_QUOTED = 60
+
+Value: TypeAlias = int | float | bool | str | Path | Address | tuple[str, ...] | None
+
+
+class Kind(enum.Enum):
+    """What the values of an option are."""
+
+    WHOLE = "whole number"
+    NUMBER = "number"
+    SWITCH = "true or false"
+    TEXT = "text"
+    FILE = "file"
+    ADDRESS = "address"
+    CHOICE = "choice"
+    LIST = "list"
+
+
+class ReadBy(enum.Flag):
+    """Which commands read an option."""
+
+    SERVE = enum.auto()
+    GUARD = enum.auto()
+    BOTH = SERVE | GUARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option. Its name is the same everywhere: ``max_watches``, ``TOPICPOLICIES_MAX_WATCHES``, ``--max-watches``."""
+
+    name: str
+    """As a file has it; units are part of it."""
+    kind: Kind
+    help: str
+    """What it does: short sentences."""
+    section: str
+    """What it is shown under."""
+    default: Value = None
+    default_text: str = ""
+    """What is told of a default that is found out; empty: the default itself is told."""
+    example: str = ""
+    """A value, as a file writes it, for an option without a default."""
+    metavar: str = "TEXT"
+    """What stands for a value in the help of commands."""
+    least: float = 0
+    most: float = 0
+    """The bounds of a number, both included."""
+    choices: tuple[str, ...] = ()
+    read_by: ReadBy = ReadBy.BOTH
+    given_globally: bool = False
+    """Whether its flag is one of the command line's global ones."""
+    argument: bool = False
+    """Whether ``guard`` takes it as its arguments instead of as a flag."""
+
+    @property
+    def flag(self) -> str:
+        """Its flag."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return PREFIX + self.name.upper()
+
+    @property
+    def allowed(self) -> str:
+        """What its values are, for people."""
+        if self.kind in (Kind.WHOLE, Kind.NUMBER):
+            return f"{written(self.least)} to {written(self.most)}"
+        return " or ".join(self.choices) if self.choices else self.kind.value
+
+    def read(self, raw: object) -> Value:
+        """Its value.
+
+        Args:
+            raw: the text of a flag or a variable, or the value in a file.
+
+        Raises:
+            ConfigError: it can't be one of this option; the error says what it may be.
+        """
+        value = _READERS[self.kind](self, raw)
+        if isinstance(value, (int, float)) and self.kind in (Kind.WHOLE, Kind.NUMBER) and not self.least <= value <= self.most:
+            raise self.refused(f"from {self.least:,} to {self.most:,}", raw)  # also refuses NaN
+        return value
+
+    def refused(self, wanted: str, raw: object) -> ConfigError:
+        """The error of what is not one of its values."""
+        given = repr(raw)
+        told = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
+        return ConfigError((f"{self.name} must be {wanted}, not {told}.",))
+
+
+def _whole(option: Option, raw: object) -> Value:
+    if isinstance(raw, str) and _WHOLE.fullmatch(raw.strip()) and len(raw) < _LONGEST_QUOTED:
+        return int(raw)
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    raise option.refused("a whole number", raw)
+
+
+def _number(option: Option, raw: object) -> Value:
+    if isinstance(raw, (int, float, str)) and not isinstance(raw, bool):
+        try:
+            return float(raw)
+        except (ValueError, OverflowError):
+            pass
+    raise option.refused("a number", raw)
+
+
+def _switch(option: Option, raw: object) -> Value:
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.strip().lower() in _YES | _NO:
+        return raw.strip().lower() in _YES
+    raise option.refused("true or false", raw)
+
+
+def _text(option: Option, raw: object) -> Value:
+    if isinstance(raw, str) and _is_text(raw):
+        return raw
+    raise option.refused("a text", raw)
+
+
+def _file(option: Option, raw: object) -> Value:
+    if isinstance(raw, Path):
+        return raw
+    if isinstance(raw, str) and raw and "\0" not in raw:
+        return Path(raw)
+    raise option.refused("the name of a file", raw)
+
+
+def _address(option: Option, raw: object) -> Value:
+    if raw == "" and option.default is None:
+        return None
+    if not isinstance(raw, str) or not _is_text(raw):
+        raise option.refused("an address", raw)
+    try:
+        return parse_address(raw)
+    except ConfigError as error:
+        raise ConfigError(tuple(f"{option.name}: {problem}" for problem in error.problems)) from None
+
+
+def _choice(option: Option, raw: object) -> Value:
+    if isinstance(raw, str) and raw.strip().lower() in option.choices:
+        return raw.strip().lower()
+    raise option.refused(" or ".join(option.choices), raw)
+
+
+def _list(option: Option, raw: object) -> Value:
+    parts = raw.split(",") if isinstance(raw, str) else raw
+    if isinstance(parts, (list, tuple)) and all(isinstance(each, str) and _is_text(each) for each in parts):
+        return tuple(each.strip() for each in parts if each.strip())
+    raise option.refused("a list of texts", raw)
+
+
+_READERS: dict[Kind, Callable[[Option, object], Value]] = {
+    Kind.WHOLE: _whole,
+    Kind.NUMBER: _number,
+    Kind.SWITCH: _switch,
+    Kind.TEXT: _text,
+    Kind.FILE: _file,
+    Kind.ADDRESS: _address,
+    Kind.CHOICE: _choice,
+    Kind.LIST: _list,
+}
+
+
+def _is_text(raw: str) -> bool:
+    """Whether it is Unicode, in one line: bytes of the environment that are not UTF-8 can't be sent or shown."""
+    return not any("\ud800" <= character <= "\udfff" or character in "\0\r\n" for character in raw)
+
+
+def written(number: float) -> str:
+    """A number as a file, a variable and a flag may have it, with its thousands set off."""
+    return f"{number:_}" if isinstance(number, int) else f"{number:_.10g}"

@@ -1,0 +1,153 @@
+"""What is in force, and where it came from.
+
+| source | said by | goes before |
+|---|---|---|
+| flag | the command line | environment, file, default |
+| environment | ``TOPICPOLICIES_MAX_WATCHES``; empty says nothing | file, default |
+| file | TOML, one key for each option, at its top level | default |
+| default | the table of options | |
+
+An unknown key of the file is refused. The environment is everybody's (an orchestrator adds variables of its own), so an unknown variable is
+refused only where it is nearly one of ours; the others are told of (``Gathered.ignored``).
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import ConfigError
+from .option import PREFIX, Kind, Option, Value
+from .table import CLIENT_VARIABLES, FILE_VARIABLE, nearest, options
+
+_ORCHESTRATORS = re.compile(r"_SERVICE_(HOST|PORT\w*)$|_PORT(_\w+)?$")
+"""What Kubernetes adds for each of its services, one called ``topicpolicies`` among them."""
+
+
+class Source(enum.IntEnum):
+    """What said a value; the greater goes before the less."""
+
+    DEFAULT = 0
+    FILE = 1
+    ENVIRONMENT = 2
+    FLAG = 3
+
+
+class Setting(NamedTuple):
+    """The value of one option."""
+
+    option: Option
+    value: Value
+    source: Source
+    where: str
+    """The file, the variable or the flag; of a default, what it follows from, if anything."""
+
+    @property
+    def given(self) -> bool:
+        """Whether somebody said it."""
+        return self.source > Source.DEFAULT
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What is in force, and what is wrong with what was said."""
+
+    settings: dict[str, Setting] = field(default_factory=dict)
+    """By the option's name, in the table's order; of what is wrong the default."""
+    problems: list[str] = field(default_factory=list)
+    """A sentence each."""
+    ignored: list[str] = field(default_factory=list)
+    """Variables with our prefix that are nobody's."""
+    file: Path | None = None
+    """The file that was read."""
+
+    def take(self, option: Option, raw: object, source: Source, where: str) -> None:
+        """Lets a value be in force, if it is one of the option."""
+        try:
+            self.settings[option.name] = Setting(option, option.read(raw), source, where)
+        except ConfigError as error:
+            self.problems += [f"{problem.removesuffix('.')} ({where})." for problem in error.problems]
+
+    def value(self, name: str) -> Value:
+        """The value of an option."""
+        return self.settings[name].value
+
+
+def gather(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> Gathered:
+    """What is in force.
+
+    Args:
+        flags: by the name of an option, what its flag says; None, and an empty list, say nothing.
+        environment: the environment variables.
+        file: the file of options that a flag names; None: the environment may name one.
+    """
+    table = options()
+    found = Gathered({option.name: Setting(option, option.default, Source.DEFAULT, "") for option in table.values()})
+    named = environment.get(FILE_VARIABLE, "")
+    found.file = file or (Path(named) if named else None)
+    if found.file is not None:
+        _read_file(found, found.file, table)
+    _read_environment(found, environment, table)
+    for name, raw in flags.items():
+        if raw is not None and raw not in ([], ()):
+            found.take(table[name], raw, Source.FLAG, "NAMESPACE..." if isinstance(raw, tuple) else table[name].flag)
+    return found
+
+
+def _read_file(found: Gathered, path: Path, table: Mapping[str, Option]) -> None:
+    try:
+        content = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        found.problems.append(f'The configuration file "{path}" can\'t be read: {error.strerror or error}.')
+    except UnicodeDecodeError:
+        found.problems.append(f'The configuration file "{path}" is not UTF-8.')
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+        found.problems.append(f'The configuration file "{path}" is not TOML: {str(error).removesuffix(".")}.')
+    else:
+        for key, raw in content.items():
+            _read_key(found, path, table, key, raw)
+
+
+def _read_key(found: Gathered, path: Path, table: Mapping[str, Option], key: str, raw: object) -> None:
+    option = table.get(key)
+    if option is None and isinstance(raw, dict):
+        found.problems.append(f"{key!r} in {path} is a table: options stand at the top level of the file.")
+    elif option is None:
+        near = nearest(key, table)
+        hint = f"did you mean {near}?" if near else "topicpolicies config shows them all."
+        found.problems.append(f"{key!r} in {path} is no option: {hint}")
+    elif option.kind is Kind.FILE and isinstance(raw, str) and raw:
+        found.take(option, _placed(raw, path.absolute().parent), Source.FILE, str(path))
+    else:
+        found.take(option, raw, Source.FILE, str(path))
+
+
+def _read_environment(found: Gathered, environment: Mapping[str, str], table: Mapping[str, Option]) -> None:
+    ours = {option.variable: option for option in table.values()}
+    for variable, raw in environment.items():
+        if variable.startswith(PREFIX) and raw:
+            option = ours.get(variable)
+            if option is not None:
+                found.take(option, _placed(raw) if option.kind is Kind.FILE else raw, Source.ENVIRONMENT, variable)
+            elif variable not in (FILE_VARIABLE, *CLIENT_VARIABLES):
+                _judge_unknown(found, variable, table)
+
+
+def _judge_unknown(found: Gathered, variable: str, names: Iterable[str]) -> None:
+    near = None if _ORCHESTRATORS.search(variable) else nearest(variable.removeprefix(PREFIX), names)
+    if near is None:
+        found.ignored.append(variable)
+    else:
+        found.problems.append(f"{variable} is no option: did you mean {PREFIX}{near.upper()}?")
+
+
+def _placed(text: str, folder: Path | None = None) -> str:
+    """The name of a file, with ``~`` for the home, which a shell would have put in; in a file of options it is relative to that."""
+    expanded = os.path.expanduser(text)  # noqa: PTH111 - that of Path raises where there is no home
+    return str(folder / expanded) if folder is not None else expanded

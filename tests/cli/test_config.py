@@ -1,0 +1,127 @@
+"""The config command: what is in force, where it came from, and everything that is wrong."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from topicpolicies_server.cli.app import app
+from topicpolicies_server.config.table import options
+from topicpolicies_server.config.telling import reference
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "a-home-with-a-name-of-some-length" / "so-that-paths-in-it-are-longer-than-a-column"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sidecar.toml"
+    path.write_text("max_watches = 7\nmax_concurrent_calls = 70\n")
+    return path
+
+
+def run(home: Path, *arguments: str, **environment: str) -> Any:
+    return CliRunner(env={"HOME": str(home), "XDG_DATA_HOME": "", "TOPICPOLICIES_CACHE": "", "COLUMNS": "80"} | environment).invoke(
+        app, ["config", *arguments]
+    )
+
+
+def test_each_option_is_shown_with_where_its_value_came_from(home: Path, file: Path) -> None:
+    shown = run(home, "--config", str(file), "--drain-seconds", "3", TOPICPOLICIES_MAX_CONCURRENT_CALLS="71")
+    assert shown.exit_code == 0, shown.output
+    rows = {cells[0]: cells[1:] for line in shown.stdout.splitlines() if len(cells := line.replace("│", " ").split()) >= 2}
+    assert rows["max_watches"] == ["7", str(file)]
+    assert rows["max_concurrent_calls"] == ["71", "environment"]
+    assert rows["drain_seconds"] == ["3", "flag"]
+    assert rows["load_timeout_seconds"] == ["120", "default"]
+    assert rows["data"] == [f"{home}/.local/share/topicpolicies/policies.db", "default"]
+    assert not home.exists()
+    assert options().keys() <= {line.replace("│", " ").split()[0] for line in shown.stdout.splitlines() if line.strip("│ ")}
+
+
+def test_programs_are_told_the_same(home: Path, file: Path) -> None:
+    shown = run(
+        home,
+        "--config",
+        str(file),
+        "--guard",
+        "acme/*",
+        "--output",
+        "json",
+        TOPICPOLICIES_PULSAR="pulsar://b:1",
+        TOPICPOLICIES_OF_OTHERS="x",
+    )
+    told = json.loads(shown.stdout)
+    assert told["options"]["max_watches"] == {"value": 7, "source": "file", "where": str(file)}
+    assert told["options"]["pulsar"] == {"value": "pulsar://b:1", "source": "environment", "where": "TOPICPOLICIES_PULSAR"}
+    assert told["options"]["guard"] == {"value": ["acme/*"], "source": "flag", "where": "--guard"}
+    assert told["options"]["history"] == {"value": None, "source": "default", "where": ""}
+    assert (told["file"], told["ignored"]) == (str(file), ["TOPICPOLICIES_OF_OTHERS"])
+    assert list(told["options"]) == list(options())
+    assert shown.exit_code == 2, "the admin URL is missing"
+    assert [each["description"] for each in json.loads(shown.stderr)["error"]["violations"]] == [
+        "The admin URL (--admin-url) is missing: write http://host:port or https://host:port."
+    ]
+
+
+def test_what_is_wrong_is_told_after_the_table_all_of_it(home: Path, file: Path) -> None:
+    file.write_text("max_watchs = 7\nmax_concurrent_calls = 0\n")
+    shown = run(home, "--config", str(file), "--max-watches", "none")
+    assert shown.exit_code == 2
+    assert shown.stderr.splitlines() == [
+        f"Error: 'max_watchs' in {file} is no option: did you mean max_watches?",
+        f"Error: max_concurrent_calls must be from 16 to 1,000,000, not 0 ({file}).",
+        "Error: max_watches must be a whole number, not 'none' (--max-watches).",
+    ]
+    assert "load_timeout_seconds" in shown.stdout
+
+
+def test_what_a_nearer_log_sets_aside_is_said(home: Path, tmp_path: Path) -> None:
+    shown = run(home, "--data", str(tmp_path / "p.db"), "-ojson", TOPICPOLICIES_PULSAR="pulsar://b:1")
+    assert json.loads(shown.stdout)["options"]["pulsar"]["where"] == "TOPICPOLICIES_PULSAR is set aside by --data"
+
+
+def test_a_password_in_a_url_is_not_shown(home: Path) -> None:
+    shown = run(home, TOPICPOLICIES_PULSAR="pulsar://me:sword/fish@b:1", TOPICPOLICIES_ADMIN_URL="http://me:sword/fish@b:1")
+    assert shown.exit_code == 2 and "fish" not in shown.output
+    assert "fish" not in run(home, "-ojson", TOPICPOLICIES_PULSAR="pulsar://me:sword/fish@b:1").output
+
+
+def test_a_terminal_of_80_columns_folds_and_cuts_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    from topicpolicies_server.cli import config as config_module  # noqa: PLC0415
+
+    monkeypatch.setattr(config_module, "console", lambda: Console(width=80, highlight=False, markup=False, emoji=False))
+    shown = run(home)
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert "…" not in shown.stdout
+    for name in options():
+        assert f" {name} " in shown.stdout, name
+    folded = "".join(line.split("│")[2].strip() for line in shown.stdout.splitlines() if line.startswith("│"))
+    assert f"{home}/.local/share/topicpolicies/policies.db" in folded
+
+
+def test_the_sample_is_toml_that_says_nothing(home: Path) -> None:
+    shown = run(home, "--sample")
+    assert shown.exit_code == 0 and tomllib.loads(shown.stdout) == {}
+    assert run(home, "--reference").stdout == reference()
+
+
+@pytest.mark.parametrize("command", ["serve", "guard", "config"])
+def test_the_help_of_80_columns_is_no_wider_and_names_every_option_that_the_command_reads(command: str) -> None:
+    shown = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(app, [command, "--help"], terminal_width=80).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "``" not in shown
+    for option in options().values():
+        named = f"{option.flag} " in shown or f"{option.flag}\n" in shown
+        assert (
+            named is (command == "config" or option.read_by.name in ("BOTH", command.upper())) or option.given_globally or option.argument
+        )

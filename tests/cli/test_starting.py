@@ -1,0 +1,143 @@
+"""A server with nothing said, and servers that can't start: one sentence each, and an exit code of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PATHS = {"PYTHONPATH": ":".join(sys.path)}
+
+
+def command(*arguments: str, module: str = "topicpolicies_server") -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def run(*arguments: str, module: str = "topicpolicies_server", **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command that ends by itself."""
+    return subprocess.run(
+        command(*arguments, module=module), env=PATHS | environment, capture_output=True, text=True, check=False, timeout=50
+    )
+
+
+@contextmanager
+def serving(*arguments: str, **environment: str) -> Iterator[list[str]]:
+    """What a server says first, as long as it runs."""
+    with subprocess.Popen(command("serve", *arguments), env=PATHS | environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            yield [process.stderr.readline().strip() for _ in range(2)]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_with_nothing_said_it_serves_from_the_users_data_folder_and_says_where(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serving("--listen", "127.0.0.1:0", HOME=str(home)) as (listening, kept):
+        folder = home / ".local/share/topicpolicies"
+        assert listening.startswith("Listening on 127.0.0.1:")
+        assert kept == f"The change log is {folder / 'policies.db'}"
+        assert (folder / "policies.db").is_file() and (folder / "policies.history.db").is_file()
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_environment_alone_configures_a_server(tmp_path: Path) -> None:
+    log = str(tmp_path / "p.db")
+    with serving(TOPICPOLICIES_LISTEN="127.0.0.1:0", TOPICPOLICIES_DATA=log, TOPICPOLICIES_MAX_WATCHES="3") as (listening, kept):
+        address = listening.removeprefix("Listening on ")
+        told = run("info", "--output", "json", TOPICPOLICIES_SERVER=address)
+        assert json.loads(told.stdout)["limits"]["watches"] == 3
+        assert kept == f"The change log is {log}"
+
+
+def port_in_use(directory: Path) -> tuple[list[str], str]:
+    del directory
+    taken = socket.create_server(("127.0.0.1", 0))
+    HELD.append(taken)
+    address = f"127.0.0.1:{taken.getsockname()[1]}"
+    return ["--listen", address], f"nothing can listen on {address}: another program listens there; stop that one, or name another address"
+
+
+def metrics_port_in_use(directory: Path) -> tuple[list[str], str]:
+    arguments, said = port_in_use(directory)
+    return ["--listen", "127.0.0.1:0", "--metrics-listen", arguments[1]], said
+
+
+def unknown_host(directory: Path) -> tuple[list[str], str]:
+    del directory
+    return ["--listen", "no-such-host.invalid:6680", "--insecure-listen"], "nobody knows this host"
+
+
+def no_such_address(directory: Path) -> tuple[list[str], str]:
+    del directory
+    return ["--listen", "192.0.2.1:6680", "--insecure-listen"], "this machine has no such address"
+
+
+def no_directory_of_a_socket(directory: Path) -> tuple[list[str], str]:
+    return ["--listen", f"unix:{directory}/none/socket"], "its directory is not there"
+
+
+def log_is_no_database(directory: Path) -> tuple[list[str], str]:
+    (directory / "p.db").write_text("certainly not a database, whatever else it may be" * 100)
+    return ["--listen", "127.0.0.1:0"], "p.db"
+
+
+HELD: list[socket.socket] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_held() -> Iterator[None]:
+    yield
+    while HELD:
+        HELD.pop().close()
+
+
+@pytest.mark.parametrize(
+    "arrange", [port_in_use, metrics_port_in_use, unknown_host, no_such_address, no_directory_of_a_socket, log_is_no_database]
+)
+def test_a_server_that_can_not_start_says_why_in_a_sentence(tmp_path: Path, arrange: Callable[[Path], tuple[list[str], str]]) -> None:
+    arguments, said = arrange(tmp_path)
+    ended = run("serve", "--data", str(tmp_path / "p.db"), *arguments)
+    assert ended.returncode == 9, ended.stderr
+    assert "Traceback" not in ended.stderr
+    sentence = ended.stderr.splitlines()[-1]
+    assert sentence.startswith("Error: the server could not start: ") and said in sentence
+
+
+def test_why_it_can_not_start_is_told_to_programs_too(tmp_path: Path) -> None:
+    arguments, _ = port_in_use(tmp_path)
+    ended = run("serve", "--data", str(tmp_path / "p.db"), *arguments, "--output", "json", "--log-level", "error")
+    assert ended.returncode == 9
+    assert json.loads(ended.stderr.splitlines()[-1])["error"]["reason"] == "ADDRESS"
+
+
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="a file system in which nobody, not even root, may make a directory")
+def test_a_data_folder_that_can_not_be_made_is_a_sentence() -> None:
+    ended = run("serve", XDG_DATA_HOME="/sys/kernel")
+    assert ended.returncode == 9
+    sentence = ended.stderr.splitlines()[-1]
+    assert sentence.startswith("Error: the server could not start: /sys/kernel/topicpolicies can't be used (")
+    assert sentence.endswith("): name another place.")
+
+
+def test_a_data_folder_in_whose_place_a_file_stands_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "topicpolicies").write_text("x")
+    ended = run("serve", XDG_DATA_HOME=str(tmp_path))
+    assert ended.returncode == 9
+    assert ended.stderr.splitlines()[-1].startswith(f"Error: the server could not start: {tmp_path}/topicpolicies can't be used (")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help"), ("serve", "--max-watche", "1"), ("nonsense",), ("version",)])
+def test_as_a_module_it_is_the_same_program(arguments: tuple[str, ...]) -> None:
+    one, other = (run(*arguments, module=module) for module in ("topicpolicies_server", "topicpolicies_server.cli"))
+    assert (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr)
+    assert "python -m" not in one.stdout + one.stderr

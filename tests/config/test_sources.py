@@ -1,0 +1,216 @@
+"""What is in force, and where it came from: flag before environment before file before default; what is wrong is said at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig
+from topicpolicies_server.config.making import guard_config, server_config
+from topicpolicies_server.config.sources import Gathered, Source, gather
+from topicpolicies_server.config.table import options
+
+HOME = {"HOME": "/somewhere/mine"}
+BROKERS = {"pulsar": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
+
+
+def found(flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None) -> Gathered:
+    return gather(flags or {}, environment or {}, file)
+
+
+def made(flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None) -> ServerConfig:
+    around = HOME | dict(environment or {})
+    return server_config(gather(flags or {}, around, file), around)
+
+
+def problems(**given: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        made(**given)
+    return caught.value.problems
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "sidecar.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "max_watches = 2\nmax_concurrent_calls = 20\ndrain_seconds = 5\n")
+    environment = {"TOPICPOLICIES_MAX_WATCHES": "3", "TOPICPOLICIES_MAX_CONCURRENT_CALLS": "30"}
+    settings = found({"max_watches": "4"}, environment, file).settings
+    sources = {name: (settings[name].value, settings[name].source, settings[name].where) for name in settings}
+    assert sources["max_watches"] == (4, Source.FLAG, "--max-watches")
+    assert sources["max_concurrent_calls"] == (30, Source.ENVIRONMENT, "TOPICPOLICIES_MAX_CONCURRENT_CALLS")
+    assert sources["drain_seconds"] == (5.0, Source.FILE, str(file))
+    assert sources["max_message_bytes"] == (4 << 20, Source.DEFAULT, "")
+    limits = made({"max_watches": "4"}, environment, file).limits
+    assert limits == Limits(max_watches=4, max_concurrent_calls=30, drain_seconds=5.0)
+
+
+def test_the_environment_names_the_file_unless_a_flag_does(tmp_path: Path) -> None:
+    named, other = written(tmp_path, "max_watches = 2"), tmp_path / "other.toml"
+    other.write_text("max_watches = 3")
+    environment = {"TOPICPOLICIES_CONFIG": str(named)}
+    assert found({}, environment).value("max_watches") == 2
+    assert found({}, environment, other).value("max_watches") == 3
+
+
+def test_what_is_empty_in_the_environment_is_not_said(tmp_path: Path) -> None:
+    file = written(tmp_path, "max_watches = 2")
+    assert found({}, {"TOPICPOLICIES_MAX_WATCHES": "", "TOPICPOLICIES_CONFIG": ""}, file).value("max_watches") == 2
+
+
+def test_a_file_of_a_file_is_relative_to_it_and_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert found(file=written(tmp_path, 'data = "a/p.db"')).value("data") == tmp_path / "a/p.db"
+    assert found(file=written(tmp_path, 'data = "/a/p.db"')).value("data") == Path("/a/p.db")
+    assert found(file=written(tmp_path, 'data = "~/p.db"')).value("data") == tmp_path / "home/p.db"
+    assert found({}, {"TOPICPOLICIES_DATA": "~/p.db"}).value("data") == tmp_path / "home/p.db"
+    assert found({}, {"TOPICPOLICIES_DATA": "p.db"}).value("data") == Path("p.db")
+
+
+def test_a_wrong_key_is_refused_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    text = "max_watchs = 1\nmax-loaded-namespaces = 1\nsomething_else = 1\n[limits]\nmax_watches = 1\n"
+    file = written(tmp_path, text)
+    assert problems(file=file) == (
+        f"'max_watchs' in {file} is no option: did you mean max_watches?",
+        f"'max-loaded-namespaces' in {file} is no option: did you mean max_loaded_namespaces?",
+        f"'something_else' in {file} is no option: topicpolicies config shows them all.",
+        f"'limits' in {file} is a table: options stand at the top level of the file.",
+    )
+
+
+def test_a_variable_that_is_nearly_one_is_refused_and_what_orchestrators_add_is_not() -> None:
+    assert problems(environment={"TOPICPOLICIES_MAX_WATCHS": "1"}) == (
+        "TOPICPOLICIES_MAX_WATCHS is no option: did you mean TOPICPOLICIES_MAX_WATCHES?",
+    )
+    added = {
+        "TOPICPOLICIES_SERVICE_HOST": "10.0.0.1",
+        "TOPICPOLICIES_SERVICE_PORT_GRPC": "6680",
+        "TOPICPOLICIES_PORT": "tcp://10.0.0.1:6680",
+        "TOPICPOLICIES_PORT_6680_TCP_ADDR": "10.0.0.1",
+        "TOPICPOLICIES_PULSAR_PORT": "tcp://10.0.0.1:6680",
+        "TOPICPOLICIES_GUARD_SERVICE_HOST": "10.0.0.1",
+        "TOPICPOLICIES_OF_SOMEBODY_ELSE": "x",
+    }
+    clients = {"TOPICPOLICIES_SERVER": "x:1", "TOPICPOLICIES_ACTOR": "me", "TOPICPOLICIES_REASON": "r", "TOPICPOLICIES_OUTPUT": "json"}
+    made(environment=added | clients)
+    assert sorted(found({}, added | clients).ignored) == sorted(added)
+
+
+def test_everything_that_is_wrong_is_said_at_once_and_each_with_where_it_was_said(tmp_path: Path) -> None:
+    file = written(tmp_path, 'max_watches = 0\nwriter = "nobody"\nread_only = 1\nguard = "acme"\n')
+    environment = {"TOPICPOLICIES_MAX_CONCURRENT_CALLS": "many", "TOPICPOLICIES_LISTEN": "nowhere", "TOPICPOLICIES_LISTN": "a:1"}
+    flags = {"drain_seconds": "nan", "history_days": "0", "pulsar": "pulsar://b:6650", "admin_url": "", "tls_client_ca": tmp_path / "gone"}
+    assert set(problems(flags=flags, environment=environment, file=file)) == {
+        f"max_watches must be from 1 to 1,000,000, not 0 ({file}).",
+        f"writer must be shared or exclusive, not 'nobody' ({file}).",
+        f"read_only must be true or false, not 1 ({file}).",
+        "max_concurrent_calls must be a whole number, not 'many' (TOPICPOLICIES_MAX_CONCURRENT_CALLS).",
+        'listen: "nowhere" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path (TOPICPOLICIES_LISTEN).',
+        "TOPICPOLICIES_LISTN is no option: did you mean TOPICPOLICIES_LISTEN?",
+        "drain_seconds must be from 0.0 to 600.0, not 'nan' (--drain-seconds).",
+        "history_days must be from 1 to 36,600, not '0' (--history-days).",
+        "The admin URL (--admin-url) is missing: write http://host:port or https://host:port.",
+        "A server with TLS needs its --tls-certificate and --tls-key.",
+        '"acme" is not a pattern of namespaces: write tenant/namespace, with * for any characters.',
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "can't be read: No such file"),
+        (b"max_watches = ", "is not TOML"),
+        (b"max_watches = " + b"9" * 5000, "is not TOML"),
+        (b"a = " + b"[" * 100_000, "is not TOML"),
+        (b"\xff = 1", "is not UTF-8"),
+        (b'data = "a\\u0000b"', "data must be the name of a file"),
+        (b'data = ""', "data must be the name of a file"),
+        (b"max_watches = true", "max_watches must be a whole number, not True"),
+        (b"max_watches = 1.5", "max_watches must be a whole number, not 1.5"),
+        (b"max_watches = 1979-05-27", "max_watches must be a whole number"),
+        (b"drain_seconds = inf", "drain_seconds must be from"),
+        (b"guard = [1]", "guard must be a list of texts"),
+        (b'pulsar = "a\\nb"', "pulsar must be a text"),
+    ],
+)
+def test_a_file_that_can_not_be_is_a_sentence(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "c.toml"
+    if content is not None:
+        path.write_bytes(content)
+    assert any(said in problem for problem in problems(file=path))
+
+
+def test_a_directory_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
+    assert any("can't be read: Is a directory" in problem for problem in problems(file=tmp_path))
+
+
+def test_with_nothing_said_the_embedded_log_is_in_the_users_data_folder() -> None:
+    config = made()
+    folder = Path("/somewhere/mine/.local/share/topicpolicies")
+    assert config.log == EmbeddedLogConfig(path=folder / "policies.db", make_folder=True)
+    assert config.history is not None and config.history.path == folder / "policies.history.db"
+    assert config.folders_to_make() == [folder]
+    assert made(environment={"XDG_DATA_HOME": "/data"}).folders_to_make() == [Path("/data/topicpolicies")]
+
+
+def test_a_folder_that_somebody_named_is_not_made(tmp_path: Path) -> None:
+    config = made({"data": tmp_path / "p.db"})
+    assert config.folders_to_make() == []
+    assert "does not exist" in problems(flags={"data": tmp_path / "none" / "p.db"})[0]
+    assert made({"history": tmp_path / "h.db"}).folders_to_make() == [Path("/somewhere/mine/.local/share/topicpolicies")]
+
+
+@pytest.mark.parametrize("name", [".", "/"])
+def test_a_log_without_a_name_is_a_sentence(name: str) -> None:
+    assert "is a directory" in problems(flags={"data": Path(name)})[0]
+
+
+def test_a_flag_chooses_another_log_than_the_environment_and_what_goes_with_that_is_set_aside(tmp_path: Path) -> None:
+    brokers = {f"TOPICPOLICIES_{name.upper()}": value for name, value in BROKERS.items()} | {"TOPICPOLICIES_GUARD": "acme/*,beta/*"}
+    assert made(environment=brokers).guard == ("acme/*", "beta/*")
+    embedded = made({"data": tmp_path / "p.db"}, brokers)
+    assert isinstance(embedded.log, EmbeddedLogConfig) and embedded.guard == ()
+    there = {"TOPICPOLICIES_DATA": str(tmp_path / "p.db"), "TOPICPOLICIES_CLUSTER_FILE": str(tmp_path / "none")}
+    pulsar = made(BROKERS, there)
+    assert isinstance(pulsar.log, PulsarLogConfig) and pulsar.history is None
+
+
+def test_one_source_that_names_both_logs_contradicts_itself(tmp_path: Path) -> None:
+    both = {"data": tmp_path / "p.db"} | BROKERS | {"guard": ["acme/*"]}
+    assert problems(flags=both) == ("Say where the change log is: either --data FILE.db or --pulsar pulsar://HOST:PORT, not both.",)
+
+
+def test_a_history_of_a_nearer_source_goes_before_that_there_is_to_be_none(tmp_path: Path) -> None:
+    off = {"TOPICPOLICIES_NO_HISTORY": "true", "TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
+    assert made(environment=off).history is None
+    kept = made({"history": tmp_path / "h.db"}, off).history
+    assert kept is not None and kept.path == tmp_path / "h.db"
+    named = {"TOPICPOLICIES_HISTORY": str(tmp_path / "h.db"), "TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
+    assert made({"no_history": True}, named).history is None
+
+
+def test_a_password_in_a_url_is_not_told() -> None:
+    said = problems(flags={"pulsar": "pulsar://me:sword/fish@broker:6650", "admin_url": "http://me:sword/fish@broker:8080"})
+    assert len(said) == 2 and not any("fish" in problem for problem in said)
+
+
+def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:
+    file = written(tmp_path, 'pulsar = "pulsar://broker:6650"\nadmin_url = "http://broker:8080"\nmax_watches = 7\n')
+    config = guard_config(gather({"report_only": True}, {"TOPICPOLICIES_GUARD": "acme/*"}, file))
+    assert (config.patterns, config.report_only, config.log.service_url) == (("acme/*",), True, "pulsar://broker:6650")
+
+
+@given(st.dictionaries(st.sampled_from([option.variable for option in options().values()]), st.text(), max_size=8))
+def test_whatever_is_in_the_environment_is_a_configuration_or_sentences(environment: dict[str, str]) -> None:
+    try:
+        made(environment={name: value for name, value in environment.items() if "\0" not in value})
+    except ConfigError as error:
+        assert error.problems

@@ -1,0 +1,132 @@
+"""The table of options: every limit is one, each is read by something, and errors that name a limit name the option."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.config import Limits, ServerConfig, bounds
+from topicpolicies_server.config.option import Kind, ReadBy
+from topicpolicies_server.config.places import data_folder
+from topicpolicies_server.config.sources import gather
+from topicpolicies_server.config.table import options
+from topicpolicies_server.config.telling import in_toml, reference, sample, written_value
+
+SERVER = Path(__file__).parents[2] / "server" / "topicpolicies_server"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"
+LIMITS = [each.name for each in dataclasses.fields(Limits)]
+
+
+def sources() -> dict[str, str]:
+    """The server's modules but the configuration's own, by their path in the package."""
+    paths = [path for path in SERVER.rglob("*.py") if path.parts[len(SERVER.parts)] != "config"]
+    return {path.relative_to(SERVER).as_posix(): path.read_text() for path in paths}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_every_limit_is_an_option_with_its_bounds_its_default_and_a_sentence(name: str) -> None:
+    option = options()[name]
+    assert (option.least, option.most) == bounds()[name]
+    assert option.default == getattr(Limits(), name)
+    assert option.help.endswith(".") and option.section == "Limits"
+    assert (option.flag, option.variable) == (f"--{name.replace('_', '-')}", f"TOPICPOLICIES_{name.upper()}")
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_every_limit_is_read_by_something_and_one_of_calls_by_the_service_only(name: str) -> None:
+    readers = {path.partition("/")[0] for path, text in sources().items() if re.search(rf"limits\.{name}\b", text)}
+    assert readers, f"nothing reads {name}: nobody can reach it"
+    if options()[name].read_by is ReadBy.SERVE:
+        assert not readers & {"guard", "logs", "metrics"}, f"{name} is read where a guard runs too"
+
+
+def test_every_option_that_is_no_limit_is_read_by_what_makes_the_configuration() -> None:
+    making = "".join((SERVER / "config" / name).read_text() for name in ("making.py", "settling.py"))
+    assert [name for name in options() if name not in LIMITS and f'"{name}"' not in making] == []
+
+
+@pytest.mark.parametrize("option", options().values(), ids=lambda option: option.name)
+def test_a_value_as_it_is_shown_is_read_back_from_everywhere(option: object) -> None:
+    each = options()[option.name]  # type: ignore[attr-defined]
+    if each.default not in (None, "", ()):
+        assert each.read(written_value(each.default)) == each.default
+    value = tomllib.loads(f"x = {in_toml(each)}")["x"]
+    each.read(value)
+    if each.kind in (Kind.WHOLE, Kind.NUMBER):
+        assert each.read(written_value(each.least)) == each.least and each.read(written_value(each.most)) == each.most
+
+
+def test_the_sample_loads_as_it_is_and_with_every_option_said(tmp_path: Path) -> None:
+    path = tmp_path / "sample.toml"
+    path.write_text(sample())
+    found = gather({}, {}, path)
+    assert not found.problems and not any(setting.given for setting in found.settings.values())
+    path.write_text(re.sub(r"(?m)^#(\w+ = )", r"\1", sample()))
+    found = gather({}, {}, path)
+    assert not found.problems and all(setting.given for setting in found.settings.values())
+    defaults = {option.name: option.default for option in options().values() if not option.example}
+    assert {name: found.value(name) for name in defaults} == defaults
+
+
+def test_the_reference_is_the_documents() -> None:
+    text = DOCUMENTED.read_text()
+    beginning, end = "<!-- topicpolicies config --reference -->\n\n", "<!-- end -->"
+    assert text.partition(beginning)[2].partition(end)[0] == reference() + "\n", "run topicpolicies config --reference, and put it there"
+
+
+def test_the_data_folder_is_where_each_system_has_it() -> None:
+    home = {"HOME": "/somewhere/mine"}
+    assert str(data_folder(home, "linux")) == "/somewhere/mine/.local/share/topicpolicies"
+    assert str(data_folder(home | {"XDG_DATA_HOME": "/data"}, "linux")) == "/data/topicpolicies"
+    assert str(data_folder(home | {"XDG_DATA_HOME": "data"}, "linux")) == "/somewhere/mine/.local/share/topicpolicies"
+    assert str(data_folder(home, "darwin")) == "/somewhere/mine/Library/Application Support/topicpolicies"
+    assert str(data_folder({"LOCALAPPDATA": r"D:\mine"}, "win32")) == r"D:\mine\topicpolicies"
+
+
+def raised(text: str) -> list[str]:
+    """The texts of the errors that a module raises because something is full, each with the pieces between its values put together."""
+    found = []
+    for call in ast.walk(ast.parse(text)):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("PolicyError", "LogError"):
+            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            if any(ast.unparse(argument).endswith("RESOURCE_EXHAUSTED") for argument in arguments):
+                pieces = (each.value for argument in arguments for each in ast.walk(argument) if isinstance(each, ast.Constant))
+                found.append(" ".join(str(piece) for piece in pieces))
+    return found
+
+
+def test_every_error_about_a_limit_names_the_option() -> None:
+    said = [(path, error) for path, text in sources().items() for error in raised(text)]
+    assert len(said) >= 4
+    assert [(path, error) for path, error in said if not any(re.search(rf"\b{name}\b", error) for name in options())] == []
+
+
+def test_no_error_says_to_raise_something_without_a_name() -> None:
+    nameless = re.compile(r"\braise (?:the|its|that|this) limit")
+    assert [path for path, text in sources().items() if nameless.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "name"),
+    [
+        ("TOO_MANY_NAMESPACES", "max_loaded_namespaces"),
+        ("TOO_MANY_WATCHES", "max_watches"),
+        ("TOO_MANY_SELECTORS", "max_selectors_per_watch"),
+        ("TOO_MANY_UPDATES", "max_waiting_per_key"),
+        ("LOG_BUSY", "max_in_flight_per_namespace"),
+        ("LOAD_TIMEOUT", "load_timeout_seconds"),
+    ],
+)
+def test_the_limit_behind_a_reason_is_named_wherever_the_reason_is_given(reason: str, name: str) -> None:
+    given = [path for path, text in sources().items() if f"Reason.{reason}," in text]
+    assert given and [path for path in given if f"raise {name}" not in (text := sources()[path]) and f"than {name}" not in text] == []
+
+
+def test_a_configuration_needs_nothing_but_its_log() -> None:
+    required = [each.name for each in dataclasses.fields(ServerConfig) if each.default is each.default_factory is dataclasses.MISSING]
+    assert required == ["log"]
