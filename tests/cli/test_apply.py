@@ -15,7 +15,7 @@ from tests.cli.conftest import Terminal
 from tests.cli.faults import Fault, Proxy
 from tests.cli.real_server import running
 from tests.client.statuses import BROKEN, Code, Refusal
-from topicpolicies_server.cli import applying
+from topicpolicies_server.cli.declaring import applying
 
 NAMESPACE = "public/a"
 OFFLOAD = (
@@ -202,7 +202,7 @@ def meanwhile(patched: pytest.MonkeyPatch, step: str, happens: Callable[[], obje
         happens()
         return go_on(*arguments, **options)
 
-    patched.setattr(f"topicpolicies_server.cli.apply.{step}", late)
+    patched.setattr(f"topicpolicies_server.cli.declaring.apply.{step}", late)
 
 
 def overtaken(patched: pytest.MonkeyPatch, shop: Shop, *names: str, before: str = "make") -> None:

@@ -14,8 +14,8 @@ from topicpolicies import InvalidArgument, ListOperation, TopicPolicies
 from topicpolicies.masks import format_path
 from topicpolicies.requests import update_request
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.assignments import Assignments, parse
-from topicpolicies_server.cli.rendering import lines
+from topicpolicies_server.cli.calls.assignments import Assignments, parse
+from topicpolicies_server.cli.showing.rendering import lines
 
 
 def message(assignments: Assignments) -> TopicPolicies:

@@ -97,7 +97,7 @@ def test_a_password_in_a_url_is_not_shown(home: Path) -> None:
 def test_a_terminal_of_80_columns_folds_and_cuts_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from topicpolicies_server.cli import config as config_module  # noqa: PLC0415
+    from topicpolicies_server.cli.serving import config as config_module  # noqa: PLC0415
 
     monkeypatch.setattr(config_module, "console", lambda: Console(width=80, highlight=False, markup=False, emoji=False))
     shown = run(home)

@@ -8,8 +8,8 @@ from hypothesis import given
 from tests.core.policies import policies
 from topicpolicies import Document, InvalidArgument, Scope, TopicPolicies
 from topicpolicies.v1.policies_pb2 import SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED
-from topicpolicies_server.cli.declared import Declared, export, leaves, parse
-from topicpolicies_server.cli.planning import steps, topics_of
+from topicpolicies_server.cli.declaring.declared import Declared, export, leaves, parse
+from topicpolicies_server.cli.declaring.planning import steps, topics_of
 
 TOPIC = "persistent://public/a/orders"
 

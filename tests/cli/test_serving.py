@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app, hoist, wants_json
+from topicpolicies_server.cli.serving import serve as serve_module
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
@@ -185,7 +185,7 @@ def script(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_clients_commands_need_nothing_of_the_servers() -> None:
     beginning = without("fastavro", "pulsar", "httpx", "uvloop", "grpc_reflection", "sortedcontainers")
     code = beginning + "from topicpolicies_server.cli.app import main; main()"
-    for command in ("get", "update", "delete", "list", "watch", "health", "serve", "demo"):
+    for command in ("get", "update", "delete", "list", "watch", "health", "serve", "config", "demo"):
         assert script(code, command, "--help").returncode == 0
     failed = script(code, "get", "public/default/t", "--server", "127.0.0.1:1", "--timeout", "0.2")
     assert failed.returncode == 5, failed.stderr

@@ -113,6 +113,13 @@ def test_a_server_that_can_not_start_says_why_in_a_sentence(tmp_path: Path, arra
     assert sentence.startswith("Error: the server could not start: ") and said in sentence
 
 
+def test_a_demo_that_can_not_start_says_why_in_a_sentence(tmp_path: Path) -> None:
+    arguments, said = port_in_use(tmp_path)
+    ended = run("demo", "--once", "--data", str(tmp_path), *arguments)
+    assert ended.returncode == 9, ended.stderr
+    assert ended.stderr.splitlines()[-1] == f"Error: the demo could not start: {said}."
+
+
 def test_why_it_can_not_start_is_told_to_programs_too(tmp_path: Path) -> None:
     arguments, _ = port_in_use(tmp_path)
     ended = run("serve", "--data", str(tmp_path / "p.db"), *arguments, "--output", "json", "--log-level", "error")

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import A, Terminal
 from tests.cli.faults import Fault, Proxy
 from topicpolicies import ResumeToken
-from topicpolicies_server.cli.targets import sort_targets
+from topicpolicies_server.cli.calls.targets import sort_targets
 
 
 def kinds(told: list[dict[str, Any]]) -> list[str]:

@@ -16,20 +16,20 @@ from typer.core import TyperGroup
 
 from topicpolicies import DEFAULT_TARGET
 
-from .apply import apply, export_, plan
 from .arguments import Command, check
-from .config import config
-from .demo import demo
-from .effective import effective
+from .calls.effective import effective
+from .calls.health import health
+from .calls.history import diff, history
+from .calls.info import info
+from .calls.policies import delete, get, list_, update
+from .calls.watch import watch
+from .declaring.apply import apply, export_, plan
 from .exits import EXIT_CODES, ExitCode
-from .guard import guard
-from .health import health
-from .history import diff, history
-from .info import info
-from .policies import delete, get, list_, update
-from .serve import serve
+from .serving.config import config
+from .serving.demo import demo
+from .serving.guard import guard
+from .serving.serve import serve
 from .settings import Output, Settings, TlsFlags, settings
-from .watch import watch
 from .writing import writing
 
 _ANYWHERE = {

@@ -11,17 +11,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ..config import Address, ConfigError
-from ..config.making import server_config
-from ..config.option import Kind, ReadBy
-from ..config.sources import Gathered, Setting, Source
-from ..config.telling import reference, sample, written_value
+from ...config import Address, ConfigError
+from ...config.making import server_config
+from ...config.option import Kind, ReadBy
+from ...config.sources import Gathered, Setting, Source
+from ...config.telling import reference, sample, written_value
+from ..exits import ExitCode
+from ..settings import settings
+from ..showing.rendering import console, printable
 from .configured import configured
-from .exits import ExitCode
-from .rendering import console, printable
 from .running import tell_problems
 from .serve import check_tls
-from .settings import settings
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
 Reference = Annotated[bool, typer.Option("--reference", help="Print a table of all options instead, in Markdown.")]

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import typer
 
-from ..config import Address, ConfigError, LogLevel
-from ..core.errors import PolicyError
-from .exits import ExitCode, tell_other
-from .settings import Output
+from ...config import Address, ConfigError, LogLevel
+from ...core.errors import PolicyError
+from ..exits import ExitCode, tell_other
+from ..settings import Output
 
 
 @contextmanager
@@ -58,6 +58,8 @@ def starting(what: str, output: Output, *addresses: Address | None) -> Iterator[
 
     try:
         yield started
+    except (typer.Exit, typer.Abort):  # the end of the command itself, which Typer makes a RuntimeError
+        raise
     except (PolicyError, OSError, RuntimeError) as error:
         if running and not isinstance(error, PolicyError):
             raise

@@ -6,13 +6,13 @@ import os
 
 import typer
 
-from ..config import EmbeddedLogConfig, ServerConfig
-from ..config.making import server_config
-from ..config.option import ReadBy
-from ..config.sources import Gathered
+from ...config import EmbeddedLogConfig, ServerConfig
+from ...config.making import server_config
+from ...config.option import ReadBy
+from ...config.sources import Gathered
+from ..settings import Output, TlsFlags, settings
 from .configured import configured
 from .running import log_to_standard_error, starting, telling_problems
-from .settings import Output, TlsFlags, settings
 
 
 @configured(ReadBy.SERVE)
@@ -62,8 +62,8 @@ def run(config: ServerConfig, output: Output) -> None:
     Raises:
         typer.Exit: it could not start.
     """
-    from ..rpc.server import Server  # noqa: PLC0415
-    from ..rpc.server import serve as serve_until_told  # noqa: PLC0415
+    from ...rpc.server import Server  # noqa: PLC0415
+    from ...rpc.server import serve as serve_until_told  # noqa: PLC0415
 
     log_to_standard_error(config.log_level)
 

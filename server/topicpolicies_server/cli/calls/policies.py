@@ -10,12 +10,12 @@ from rich.text import Text
 
 from topicpolicies import Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult
 
-from . import json_forms
+from ..exits import ExitCode, reporting
+from ..settings import ScopeName, ScopeNames, settings
+from ..showing import json_forms
+from ..showing.rendering import compact, console, differences, printable, settings_table
 from .assignments import parse
-from .exits import ExitCode, reporting
 from .moments import Moment, parse_moment, read_at
-from .rendering import compact, console, differences, printable, settings_table
-from .settings import ScopeName, ScopeNames, settings
 
 Topic = Annotated[str, typer.Argument(help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]

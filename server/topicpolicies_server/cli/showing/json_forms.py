@@ -37,7 +37,7 @@ from topicpolicies import (
 from topicpolicies.history import timestamp
 from topicpolicies.v1 import errors_pb2, policies_pb2, service_pb2
 
-from .exits import error_json
+from ..exits import error_json
 
 Json: TypeAlias = dict[str, Any]
 

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from topicpolicies import LogKind, ServerFeature, ServerInfo, WriterMode
 
-from . import json_forms
-from .exits import reporting
-from .rendering import console, printable
-from .settings import settings
+from ..exits import reporting
+from ..settings import settings
+from ..showing import json_forms
+from ..showing.rendering import console, printable
 
 _LOGS = {
     LogKind.EMBEDDED: "embedded, in a file of the server",

@@ -11,17 +11,17 @@ from rich.text import Text
 
 from topicpolicies import Client, Document, OutcomeUnknown, Violation
 
-from ..core.errors import PolicyError
-from ..core.names import parse_topic
-from . import json_forms
+from ...core.errors import PolicyError
+from ...core.names import parse_topic
+from ..exits import ExitCode, error_json, exit_code, reporting, tell
+from ..files import check_there, name_of, read_text, write_text, wrong
+from ..settings import Output, ScopeNames, Settings, settings
+from ..showing import json_forms
+from ..showing.differences import show
+from ..showing.rendering import console, printable
 from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, export_json, load
-from .differences import show
-from .exits import ExitCode, error_json, exit_code, reporting, tell
-from .files import check_there, name_of, read_text, write_text, wrong
 from .planning import Key, Step, steps, topics_of
-from .rendering import console, printable
-from .settings import Output, ScopeNames, Settings, settings
 
 File = Annotated[Path, typer.Option("--file", "-f", metavar="FILE.yaml", exists=True, dir_okay=False, help="The declared policies.")]
 Prune = Annotated[

@@ -12,11 +12,11 @@ from rich.text import Text
 from topicpolicies import EffectivePolicies, EffectiveView, PolicySource
 from topicpolicies.masks import format_path, parse_path
 
-from . import json_forms
-from .exits import reporting
+from ..exits import reporting
+from ..settings import settings
+from ..showing import json_forms
+from ..showing.rendering import console, lines, printable
 from .policies import Topic
-from .rendering import console, lines, printable
-from .settings import settings
 
 _SOURCES = {
     PolicySource.TOPIC_LOCAL: "topic, local",

@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ..config.option import Kind, Option, ReadBy
-from ..config.sources import gather
-from ..config.table import options
-from ..config.telling import plain, written_value
-from .settings import settings
+from ...config.option import Kind, Option, ReadBy
+from ...config.sources import gather
+from ...config.table import options
+from ...config.telling import plain, written_value
+from ..settings import settings
 
 Flags: TypeAlias = Mapping[str, Any]
 """By the option's name, what its flag says; None and an empty list where it was not given."""

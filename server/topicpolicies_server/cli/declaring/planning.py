@@ -15,7 +15,7 @@ from topicpolicies.masks import Path, format_path
 from topicpolicies.names import namespace_of
 from topicpolicies.values import locate
 
-from ..core.changes import masks
+from ...core.changes import masks
 from .declared import Declaration, Declared
 
 Key = tuple[str, Scope]

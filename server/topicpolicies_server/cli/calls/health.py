@@ -11,8 +11,8 @@ import typer
 from topicpolicies.channels import credentials_for, options_for
 from topicpolicies.errors import from_rpc_error
 
-from .exits import ExitCode, reporting
-from .settings import Settings, settings
+from ..exits import ExitCode, reporting
+from ..settings import Settings, settings
 
 
 def health(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from ..config import GuardConfig
-from ..config.making import guard_config
-from ..config.option import ReadBy
-from ..config.sources import Gathered
+from ...config import GuardConfig
+from ...config.making import guard_config
+from ...config.option import ReadBy
+from ...config.sources import Gathered
+from ..settings import Output, settings
 from .configured import configured
 from .running import log_to_standard_error, starting, telling_problems
-from .settings import Output, settings
 
 
 @configured(ReadBy.GUARD)
@@ -40,7 +40,7 @@ def run(config: GuardConfig, output: Output) -> None:
     Raises:
         typer.Exit: it could not start.
     """
-    from ..guard.service import serve as guard_until_told  # noqa: PLC0415
+    from ...guard.service import serve as guard_until_told  # noqa: PLC0415
 
     log_to_standard_error(config.log_level)
 

@@ -19,7 +19,7 @@ from topicpolicies import (
 )
 from topicpolicies.masks import parse_path
 
-from .differences import Difference, between
+from ..showing.differences import Difference, between
 from .planning import Key, Step
 
 IN_FLIGHT = 100

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from topicpolicies import AsyncClient, Changed, Conflict, Document, Synced, TopicPolicies, UpdateResult, WatchMode
 from topicpolicies.masks import format_path
 
-from .rendering import lines
+from ..showing.rendering import lines
 
 TOPIC = "persistent://public/default/demo"
 COUNTER = "max_subscriptions_per_topic"

@@ -38,10 +38,10 @@ from topicpolicies.masks import Path
 from topicpolicies.names import namespace_of
 from topicpolicies.values import ValueProblem, assign, enum_name, locate, map_value
 
-from ..core.errors import PolicyError
-from ..core.names import parse_namespace, parse_topic
-from .arguments import is_unicode
-from .files import read_text, wrong
+from ...core.errors import PolicyError
+from ...core.names import parse_namespace, parse_topic
+from ..arguments import is_unicode
+from ..files import read_text, wrong
 
 VERSION = 1
 _TOP = ("version", "namespaces", "policies")

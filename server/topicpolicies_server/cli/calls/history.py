@@ -10,14 +10,14 @@ import typer
 
 from topicpolicies import Document, HistoryGap, HistoryPage
 
-from . import json_forms
-from .differences import Difference, between, show
-from .entries import gap_line, show_entry
-from .exits import ExitCode, reporting
+from ..exits import ExitCode, reporting
+from ..settings import ScopeName, ScopeNames, settings
+from ..showing import json_forms
+from ..showing.differences import Difference, between, show
+from ..showing.entries import gap_line, show_entry
+from ..showing.rendering import console, printable
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
-from .rendering import console, printable
-from .settings import ScopeName, ScopeNames, settings
 from .targets import sort_targets
 
 

@@ -16,15 +16,16 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..config import DEFAULT_LISTEN, ConfigError, EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
+from ...config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
+from ..exits import ExitCode, reporting
+from ..settings import Output, settings
+from ..showing.rendering import console
 from .demo_run import TOPIC, Report
 from .demo_run import run as run_clients
-from .exits import ExitCode, reporting, tell_other
-from .rendering import console
-from .settings import Output, settings
+from .running import starting, telling_problems
 
 if TYPE_CHECKING:
-    from ..rpc.server import Server
+    from ...rpc.server import Server
 
 
 def demo(
@@ -52,24 +53,24 @@ def demo(
         directory = data if data is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="topicpolicies-demo-")))
         with reporting(output):
             directory.mkdir(parents=True, exist_ok=True)
-        try:
+        with telling_problems(output):
             log = directory / "demo.db"
             config = ServerConfig(
                 log=EmbeddedLogConfig(path=log), listen=parse_address(listen), history=HistoryConfig(path=history_beside(log))
             )
-        except ConfigError as error:
-            tell_other("CONFIGURATION", str(error), output)
-            raise typer.Exit(ExitCode.USAGE) from None
-        with reporting(output):
-            report = _run(_demonstrate(config, clients, updates, output, serve_on=not once))
+        with reporting(output), starting("the demo", output, config.listen) as started:
+            report = _run(_demonstrate(config, clients, updates, output, started, serve_on=not once))
     if report.problems:
         raise typer.Exit(ExitCode.ERROR)
 
 
-async def _demonstrate(config: ServerConfig, clients: int, updates: int, output: Output, *, serve_on: bool) -> Report:
-    from ..rpc.server import Server  # noqa: PLC0415 - what runs a server is not part of every command
+async def _demonstrate(
+    config: ServerConfig, clients: int, updates: int, output: Output, started: Callable[[], None], *, serve_on: bool
+) -> Report:
+    from ...rpc.server import Server  # noqa: PLC0415 - what runs a server is not part of every command
 
     async with Server(config) as server:
+        started()
         with _progress(clients * updates, output) as progress:
             report = await run_clients(server.address, clients=clients, updates_per_client=updates, progress=progress)
         _tell(report, output)

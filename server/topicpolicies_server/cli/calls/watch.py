@@ -10,14 +10,14 @@ import typer
 
 from topicpolicies import Bookmark, Entry, Mirror, Synced, Watch, WatchEvent, WatchMode
 
-from . import json_forms
-from .entries import show_entry
-from .exits import reporting
-from .interrupts import whole
+from ..exits import reporting
+from ..interrupts import whole
+from ..settings import ScopeNames, Settings, settings
+from ..showing import json_forms
+from ..showing.entries import show_entry
+from ..showing.watch_lines import line
 from .resuming import ResumeFile
-from .settings import ScopeNames, Settings, settings
 from .targets import sort_targets
-from .watch_lines import line
 
 
 class ModeName(enum.Enum):

@@ -10,7 +10,7 @@ import typer
 
 from topicpolicies import ResumeToken
 
-from .files import naming, read_text
+from ..files import naming, read_text
 
 
 class ResumeFile:

@@ -1,0 +1,1 @@
+"""Declared policies: plan, apply and export."""
