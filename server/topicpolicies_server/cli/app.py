@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from topicpolicies import DEFAULT_TARGET
 
-from .arguments import Command, check
+from .arguments import Command, check, write_options
 from .calls.effective import effective
 from .calls.health import health
 from .calls.history import diff, history
@@ -58,6 +58,11 @@ class Application(TyperGroup):
         rest = super().parse_args(ctx, hoist(args))
         check(ctx)
         return rest
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the global options, then the commands."""
+        write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command; with ``--output json`` wrong usage is told as JSON too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -44,16 +45,43 @@ class Command(TyperCommand):
         check(ctx)
         return rest
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """What stands behind the command's name: ``TOPIC``, ``[PATH=VALUE]...``."""
+        arguments = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "argument"]
+        return [self.options_metavar or "", *map(_usage, arguments)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes the arguments, then the options that have no heading, then the others under theirs."""
-        shown: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and parameter.param_type_name == "argument":
-                shown["Arguments"].append((record[0].partition(" <")[0], record[1]))  # without the name of a type
-            elif record is not None:
-                shown.setdefault(getattr(parameter, "rich_help_panel", None) or "Options", []).append(record)
-        for heading, records in shown.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
+        """Writes the arguments and the options."""
+        write_options(self, ctx, formatter)
+
+
+def write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Writes the arguments of a command, then the options that have no heading, then the others under theirs."""
+    shown: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            argument = parameter.param_type_name == "argument"
+            left = _name(parameter) if argument else _PYTHON_WORDS.sub(lambda found: _FIELD_WORDS.get(found[1], found[1]), record[0])
+            heading = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Options"
+            shown.setdefault(heading, []).append((left, _RANGE.sub(r"\1 to \2", record[1])))
+    for heading, records in shown.items():
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+_PYTHON_WORDS = re.compile(r"<([^<>]+)>")
+_FIELD_WORDS = {"str": "TEXT", "path": "FILE", "file": "FILE", "int range": "N", "float range": "N"}
+"""What stands for a value that has no name of its own."""
+_RANGE = re.compile(r"([\d.]+)<=x<=([\d.]+)")
+
+
+def _name(argument: Any) -> str:
+    """An argument's name, without what says that it may be given again or left out."""
+    return str(argument.metavar or argument.name.upper()).strip("[].")
+
+
+def _usage(argument: Any) -> str:
+    name = _name(argument)
+    return f"{name if argument.required else f'[{name}]'}{'...' if argument.nargs == -1 else ''}"

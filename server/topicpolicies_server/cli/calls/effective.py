@@ -49,7 +49,8 @@ def effective(
     \b
     Examples:
       topicpolicies effective persistent://public/default/orders
-      topicpolicies effective public/default/orders --view applied-global --output json
+      topicpolicies effective public/default/orders \\
+          --view applied-global --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:

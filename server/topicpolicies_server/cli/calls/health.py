@@ -19,7 +19,9 @@ def health(
     context: typer.Context,
     service: Annotated[str, typer.Option("--service", help="One service of the server's; empty: the server as a whole.")] = "",
 ) -> None:
-    """Ask whether the server is serving: exit code 0 if it is, 5 if it is not.
+    """Ask whether the server is serving.
+
+    Ends with exit code 0 if it is, 5 if it is not.
 
     \b
     Examples:

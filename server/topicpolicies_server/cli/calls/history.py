@@ -42,7 +42,8 @@ def history(
     Examples:
       topicpolicies history persistent://public/default/orders
       topicpolicies history public/default --since 2h-ago --by retention-bot
-      topicpolicies history public/default --oldest-first --limit 100000 --output json
+      topicpolicies history public/default \\
+          --oldest-first --limit 100000 --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     topics, namespaces = sort_targets([target])

@@ -35,7 +35,7 @@ _FEATURES = {
 
 
 def info(context: typer.Context) -> None:
-    """Show what the server is: its version, log, writers, features and limits.
+    """Show what the server is: its log, its features and its limits.
 
     \b
     Examples:

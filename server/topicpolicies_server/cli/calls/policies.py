@@ -101,14 +101,18 @@ def update(  # noqa: PLR0913, PLR0917 - options
 
     \b
     Examples:
-      topicpolicies update persistent://public/default/t max_producer_per_topic=5 \\
-          retention_policies.retention_time_in_minutes=10 retention_policies.retention_size_in_mb=100 \\
-          --unset message_ttl_in_seconds
-      topicpolicies update public/default/t subscription_types_enabled=shared,key_shared
+      topicpolicies update persistent://public/default/t \\
+          max_producer_per_topic=5 --unset message_ttl_in_seconds \\
+          retention_policies.retention_time_in_minutes=10 \\
+          retention_policies.retention_size_in_mb=100
+      topicpolicies update public/default/t \\
+          subscription_types_enabled=shared,key_shared
       topicpolicies update public/default/t \\
           'subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg=10'
-      topicpolicies update public/default/t 'publish_rate={"publish_throttling_rate_in_msg": 100}'
-      topicpolicies update public/default/t replication_clusters+=us-east --scope global
+      topicpolicies update public/default/t \\
+          'publish_rate={"publish_throttling_rate_in_msg": 100}'
+      topicpolicies update public/default/t \\
+          replication_clusters+=us-east --scope global
       topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
@@ -151,7 +155,8 @@ def delete(
     \b
     Examples:
       topicpolicies delete persistent://public/default/orders
-      topicpolicies delete public/default/orders --scope global --reason "moved to the namespace"
+      topicpolicies delete public/default/orders \\
+          --scope global --reason "moved to the namespace"
       topicpolicies delete public/default/orders --etag 12
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)

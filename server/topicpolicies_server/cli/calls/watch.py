@@ -44,16 +44,20 @@ def watch(
     until_synced: Annotated[bool, typer.Option("--until-synced", help="End when everything is told that there is now.")] = False,
     include_previous: Annotated[bool, typer.Option("--include-previous", help="Tell the document before each change too.")] = False,
 ) -> None:
-    """Follow topics and namespaces: first what there is, then every change.
+    """Follow topics and namespaces: what there is, then changes.
 
-    It goes on by itself when the connection breaks. With --output json each line is one JSON document. Interrupt it with Ctrl-C.
+    First it tells what there is, then every change. It goes on by itself when the connection breaks. With --output json each line is
+    one JSON document. Interrupt it with Ctrl-C.
 
     \b
     Examples:
       topicpolicies watch public/default
-      topicpolicies watch persistent://public/default/orders public/payments --output json
-      topicpolicies watch public/default --mode every --from-beginning --until-synced
-      topicpolicies watch public/default --mode entries --resume-file audit.token --output json >> audit.jsonl
+      topicpolicies watch persistent://public/default/orders public/payments \\
+          --output json
+      topicpolicies watch public/default \\
+          --mode every --from-beginning --until-synced
+      topicpolicies watch public/default \\
+          --mode entries --resume-file audit.token --output json >> audit.jsonl
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     topics, namespaces = sort_targets(targets)

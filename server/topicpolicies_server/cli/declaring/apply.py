@@ -35,15 +35,17 @@ Topics = Annotated[
 
 
 def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
-    """Show what apply would change, and whether the server would take it. Nothing is written.
+    """Show what apply would change, and write nothing.
 
-    Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong or the server refuses a part of it.
+    It also has the server check each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong
+    or the server refuses a part of it.
 
     \b
     Examples:
       topicpolicies plan -f policies.yaml
       topicpolicies plan -f policies.yaml --prune --output json
-      pulsar-admin topics list public/default | topicpolicies plan -f policies.yaml --topics -
+      pulsar-admin topics list public/default |
+          topicpolicies plan -f policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     check_there(topics, "--topics")
@@ -58,17 +60,18 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
 
 
 def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
-    """Make documents as they are declared: one change for each that is not.
+    """Make documents as they are declared.
 
-    Shows the difference, and has everything checked before anything is sent. Then it sends the updates, in batches, and after them the
-    deletions, each on condition that the document is still as it was read. If one fails, it sends nothing more, and says what was done and
-    what was not; run it again to complete it. Ends with exit code 0 if all is as declared, 8 if only a part was done, otherwise as the
-    failed change would.
+    Sends one change for each document that is not. Shows the difference, and has everything checked before anything is sent. Then it
+    sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was read. If one
+    fails, it sends nothing more, and says what was done and what was not; run it again to complete it. Ends with exit code 0 if all is
+    as declared, 8 if only a part was done, otherwise as the failed change would.
 
     \b
     Examples:
       topicpolicies apply -f policies.yaml
-      topicpolicies apply -f policies.yaml --prune --reason "release 12" --output json
+      topicpolicies apply -f policies.yaml \\
+          --prune --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     check_there(topics, "--topics")
@@ -97,7 +100,9 @@ def export_(
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
     file: Annotated[Path | None, typer.Option("--file", "-f", dir_okay=False, help="Where to write; by default standard output.")] = None,
 ) -> None:
-    """Write the file that declares what is there now, for plan and apply. With --output json it is JSON, which they read as well.
+    """Write the file that declares what is there now.
+
+    It is for plan and apply. With --output json it is JSON, which they read as well.
 
     \b
     Examples:

@@ -38,10 +38,11 @@ def demo(
     updates: Annotated[int, typer.Option("--updates", min=1, max=100_000, help="Updates of each client.")] = 50,
     once: Annotated[bool, typer.Option("--once", help="End when it is done, instead of serving on.")] = False,
 ) -> None:
-    """See it at work: a server, many clients that change one topic at once, and the proof that no update was lost.
+    """See it at work: many clients on one topic, no update lost.
 
     It starts a server on the embedded log; no broker is needed. The clients change different settings and subscriptions of one topic,
-    and some count on one counter against each other, while a watch follows. Then it serves on, so that you can try the other commands.
+    and some count on one counter against each other, while a watch follows. It shows the proof that no update was lost. Then it serves
+    on, so that you can try the other commands.
 
     \b
     Examples:

@@ -15,7 +15,9 @@ from .running import log_to_standard_error, starting, telling_problems
 
 @configured(ReadBy.GUARD)
 def guard(context: typer.Context, found: Gathered) -> None:
-    """Heal what brokers undo of each other's changes, until told to stop (SIGTERM, Ctrl-C).
+    """Heal what brokers undo of each other's changes.
+
+    It runs until it is told to stop (SIGTERM, Ctrl-C).
 
     Brokers without PIP-428 (as of Pulsar 4.0) lose settings when two are changed at almost the same time. A guard reads the events of
     the named namespaces and restates what was lost; each healing is a line in the log. Beside brokers that lose nothing it writes nothing.

@@ -1,0 +1,48 @@
+"""Every command's help, as a terminal of 80 columns shows it: nothing is cut off, and nothing is told in Python's words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from topicpolicies_server.cli.app import _COMMANDS, app
+
+WIDEST_EXAMPLE = 90
+"""One path of a nested setting is as long as it is; paragraphs and tables fit."""
+
+
+def help_of(*command: str) -> str:
+    shown = CliRunner().invoke(app, [*command, "--help"], terminal_width=80, prog_name="topicpolicies")
+    assert shown.exit_code == 0
+    return shown.stdout
+
+
+def test_no_commands_sentence_is_cut_off() -> None:
+    listed = help_of().partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert {line.split()[0] for line in listed} == _COMMANDS.keys()
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize("command", ["", *_COMMANDS])
+def test_help_fits_80_columns_and_has_words_that_users_know(command: str) -> None:
+    shown = help_of(*([command] if command else []))
+    examples = shown.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line for line in shown.splitlines() if len(line) > (WIDEST_EXAMPLE if line in examples else 80)] == []
+    assert not re.search(r"<(str|path|file|int|float|list)|<=x|\{", shown.partition("Examples:\n")[0] + shown.partition("Arguments:")[2])
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("get", "topicpolicies get [OPTIONS] TOPIC"),
+        ("update", "topicpolicies update [OPTIONS] TOPIC [PATH=VALUE]..."),
+        ("watch", "topicpolicies watch [OPTIONS] TOPIC_OR_NAMESPACE..."),
+        ("export", "topicpolicies export [OPTIONS] NAMESPACE..."),
+        ("diff", "topicpolicies diff [OPTIONS] TOPIC A [B]"),
+        ("guard", "topicpolicies guard [OPTIONS] [NAMESPACE]..."),
+    ],
+)
+def test_usage_names_the_arguments_as_usual(command: str, usage: str) -> None:
+    assert help_of(command).splitlines()[0] == f"Usage: {usage}"
