@@ -208,3 +208,19 @@ def test_moving_options_to_the_front_loses_nothing_and_is_stable(arguments: list
     assert sorted(moved) == sorted(arguments)
     assert hoist(moved) == moved
     assert wants_json(arguments) is wants_json(moved)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "wanted"),
+    [
+        (["get", "-ojson"], "", True),
+        (["get", "--output", "JSON"], "table", True),
+        (["get"], "json", True),
+        (["get", "-o", "table"], "json", False),
+        (["get", "-o", "json", "--output=table"], "", False),
+        (["get", "--", "-o", "json"], "", False),
+        (["get"], "", False),
+    ],
+)
+def test_programs_are_told_of_wrong_usage_wherever_they_said_what_they_are(arguments: list[str], environment: str, wanted: bool) -> None:
+    assert wants_json(arguments, {"TOPICPOLICIES_OUTPUT": environment}) is wanted

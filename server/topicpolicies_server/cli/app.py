@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
@@ -108,11 +109,17 @@ def hoist(args: Sequence[str]) -> list[str]:
     return [*first, *others]
 
 
-def wants_json(args: Sequence[str]) -> bool:
-    """Whether the arguments ask for JSON."""
-    options = hoist(args)
-    together = any(each.lower() in ("--output=json", "-ojson") for each in options)
-    return together or any(name in ("--output", "-o") and value.lower() == "json" for name, value in pairwise(options))
+def wants_json(args: Sequence[str], environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the arguments, or else the environment, ask for JSON. The last argument that says it goes before the others."""
+    wanted = environment.get("TOPICPOLICIES_OUTPUT", "")
+    for option, value in pairwise([*hoist(args), ""]):
+        if option in ("--output", "-o"):
+            wanted = value
+        elif option.startswith(("--output=", "-o")):
+            wanted = option.removeprefix("--output=").removeprefix("-o")
+        elif option == "--":
+            break
+    return wanted.lower() == "json"
 
 
 app = typer.Typer(

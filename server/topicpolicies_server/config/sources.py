@@ -90,7 +90,7 @@ def gather(flags: Mapping[str, object], environment: Mapping[str, str], file: Pa
     table = options()
     found = Gathered({option.name: Setting(option, option.default, Source.DEFAULT, "") for option in table.values()})
     named = environment.get(FILE_VARIABLE, "")
-    found.file = file or (Path(named) if named else None)
+    found.file = file or (Path(_placed(named)) if named else None)
     if found.file is not None:
         _read_file(found, found.file, table)
     _read_environment(found, environment, table)
