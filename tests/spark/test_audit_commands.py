@@ -13,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from typer.testing import CliRunner, Result
 
 from topicpolicies_spark.audit import app as commands
+from topicpolicies_spark.audit import archive
+from topicpolicies_spark.options import OptionError, read_options
 
 from .changes import NAMESPACE, change, frame
 
@@ -50,6 +52,29 @@ def test_an_archive_that_is_not_there_is_told(tmp_path: Path) -> None:
     result = _run("state", str(tmp_path / "none"))
     assert isinstance(result.exception, FileNotFoundError)
     assert "ingest" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ((), {"failOnDataLoss": "true"}),
+        (("--allow-data-loss",), {"failOnDataLoss": "false"}),
+        (("--tls-trust-certs", "ca.pem", "--token-file", "token"), {"tlsTrustCertsFile": "ca.pem", "tokenFile": "token"}),
+    ],
+)
+def test_ingest_gives_its_options_to_the_source(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], given: dict[str, str]) -> None:
+    taken: list[dict[str, str]] = []
+
+    def ingest(_: object, __: str, options: dict[str, str], **___: object) -> None:
+        taken.append(options)
+        raise OptionError("taken")
+
+    monkeypatch.setattr(commands, "_spark", contextlib.nullcontext)
+    monkeypatch.setattr(archive, "ingest", ingest)
+    _run("ingest", "archive", "--pulsar", "pulsar+ssl://broker:6651", "--admin-url", "https://broker:8443", *arguments)
+    (options,) = taken
+    read_options(options)
+    assert options.items() >= given.items()
 
 
 @pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])

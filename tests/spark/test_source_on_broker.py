@@ -6,17 +6,19 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pulsar
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from tests.broker.admin import Admin
+from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
+from topicpolicies_server.logs.avro import Codec
 from topicpolicies_spark import NAME
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -66,6 +68,41 @@ def test_brokers_and_sidecars_events_become_rows(spark: SparkSession, broker: Br
     assert gone.policies is None
     assert not any(row.problem for row in rows)
     assert all(abs(row.published.replace(tzinfo=UTC) - datetime.now(UTC)) < timedelta(minutes=10) for row in rows)
+
+
+def test_every_message_of_a_batch_of_a_producer_that_batches_is_a_row(
+    spark: SparkSession, broker: Broker, admin: Admin, namespace: str, tmp_path: Path
+) -> None:
+    topics = [f"persistent://{namespace}/t{number}" for number in range(4)]
+    codec = Codec()
+    with ChangeEvents(broker.service_url, namespace) as log:
+        log.write(Event(PolicyKey(topics[0], Scope.LOCAL), Action.UPDATE, split(TopicPolicies(max_producer_per_topic=1))))
+        client = pulsar.Client(broker.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        producer = client.create_producer(
+            f"persistent://{namespace}/{CHANGE_EVENTS}", batching_enabled=True, batching_max_publish_delay_ms=10_000
+        )
+        for value in (2, 3):
+            for topic in topics:
+                event = codec.encode(
+                    Event(PolicyKey(topic, Scope.LOCAL), Action.UPDATE, split(TopicPolicies(max_producer_per_topic=value)))
+                )
+                producer.send_async(event.payload, None, partition_key=event.key, properties=event.properties)
+            producer.flush()
+        client.close()
+        log.write(Event(PolicyKey(topics[0], Scope.LOCAL), Action.UPDATE, split(TopicPolicies(max_producer_per_topic=4))))
+    expected = sorted([(topics[0], 1), *((topic, value) for value in (2, 3) for topic in topics), (topics[0], 4)])
+    rows = _batch(spark, broker, namespace).selectExpr("topic", "policies.max_producer_per_topic value", "position", "ledger", "entry")
+    found = rows.collect()
+    assert sorted((row.topic, row.value) for row in found) == expected
+    assert len({row.position for row in found}) == len(expected)
+    assert len({(row.ledger, row.entry) for row in found}) == 4, "the producer made one entry of each four messages"
+    stream = spark.readStream.format(NAME).options(**_options(broker, namespace), maxRowsPerTrigger="1").load()
+    query = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    running = query.option("path", str(tmp_path / "changes")).trigger(availableNow=True).start()
+    running.awaitTermination(120)
+    assert running.exception() is None
+    taken = spark.read.parquet(str(tmp_path / "changes")).selectExpr("topic", "policies.max_producer_per_topic value").collect()
+    assert sorted((row.topic, row.value) for row in taken) == expected
 
 
 def test_filters_and_options_choose_what_is_read(spark: SparkSession, broker: Broker, admin: Admin, namespace: str) -> None:

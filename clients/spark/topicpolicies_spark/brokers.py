@@ -5,18 +5,18 @@ Only logs that exist are asked about: questions about others can create them.
 
 from __future__ import annotations
 
+import asyncio
 import re
-import time
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import httpx
+from topicpolicies_server.logs.pulsar.admin import Admin
 
-from .options import Options
+from .options import OptionError, Options
 
 LOCAL = "__change_events"
-_TRIES = 6
-_FIRST_PAUSE_SECONDS = 0.3
+_SECONDS = 30.0
+"""How long a question is repeated while brokers do not answer."""
 _PLACE = re.compile(r"(\d+):(-1|\d+)", re.ASCII)
 
 
@@ -49,6 +49,11 @@ class Log(NamedTuple):
         """What offsets call it."""
         return f"{self.namespace}/{self.partition}"
 
+    @property
+    def local(self) -> str:
+        """The topic's name in its namespace."""
+        return self.topic.rpartition("/")[2]
+
 
 class Ledgers(NamedTuple):
     """What a log holds."""
@@ -61,6 +66,10 @@ class Ledgers(NamedTuple):
     """Whether it was ever compacted."""
     horizon: Place | None
     """What compaction has gone through."""
+
+    def has_lost(self, end: Place) -> bool:
+        """Whether nothing up to a place can be had any more: all that is there is newer, and no compaction left anything of it."""
+        return not self.compacted and bool(self.ledgers) and self.ledgers[0][0] > end.ledger
 
     def after(self, start: Place | None, rows: int) -> Place:
         """Where a batch ends that begins behind ``start`` and may take so many rows.
@@ -86,35 +95,47 @@ class Ledgers(NamedTuple):
 
 
 class Brokers:
-    """The admin API. Blocking; what fails for a moment is tried again for some seconds."""
+    """The admin API, asked as the sidecar asks it (``logs.pulsar.admin``), but blocking. It is for one thread that runs no event loop."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, seconds: float = _SECONDS) -> None:
+        """Connects on first use.
+
+        Args:
+            options: where, as whom, and which logs.
+            seconds: how long a question is repeated while brokers do not answer.
+
+        Raises:
+            OptionError: the file with the authorities of brokers can't be used.
+        """
         self._options = options
-        token = options.token()
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=f"{options.admin_url}/admin/v2/", headers=headers, timeout=30, trust_env=False)
+        self._seconds = seconds
+        try:
+            self._admin = Admin(options.admin_url, token=options.token_source(), tls=options.tls())
+        except OSError as error:
+            raise OptionError(f"tlsTrustCertsFile can't be used: {options.tls_trust_certs_file}: {error.strerror or error}") from error
+        self._runner = asyncio.Runner()
 
     def namespaces(self) -> list[str]:
         """The namespaces that are asked for.
 
         Raises:
-            httpx.HTTPError: there is no answer.
+            LogError: there is no answer.
         """
         options = self._options
         if options.namespaces:
             return sorted(name for name in options.namespaces if options.includes(name))
         tenants = sorted(options.tenants) if options.tenants else self._get("tenants") or []
-        return [name for tenant in tenants for name in self._get(f"namespaces/{tenant}") or []]
+        return [name for tenant in tenants for name in self._get("namespaces", tenant) or []]
 
     def logs(self) -> list[Log]:
         """The change logs that are asked for and exist.
 
         Raises:
-            httpx.HTTPError: there is no answer.
+            LogError: there is no answer.
         """
         found = []
         for namespace in self.namespaces():
-            answer = self._get(f"persistent/{namespace}/{LOCAL}/partitions")
+            answer = self._get("persistent", *namespace.split("/"), LOCAL, "partitions")
             if answer is None:
                 continue
             partitions = int(answer["partitions"])
@@ -125,13 +146,15 @@ class Brokers:
                 found.append(Log(namespace, 0, f"persistent://{namespace}/{LOCAL}"))
         return found
 
-    def ledgers(self, log: Log) -> Ledgers:
-        """What a log holds now.
+    def ledgers(self, log: Log) -> Ledgers | None:
+        """What a log holds now; None if there is no such log.
 
         Raises:
-            httpx.HTTPError: there is no answer.
+            LogError: there is no answer.
         """
-        stats = self._get(f"{log.topic.replace('://', '/')}/internalStats") or {}
+        stats = self._of(log, "internalStats")
+        if stats is None:
+            return None
         end = place_of(stats.get("lastConfirmedEntry")) or Place(-1, -1)
         ledgers = [(int(each["ledgerId"]), int(each["entries"])) for each in stats.get("ledgers") or ()]
         ledgers = [
@@ -149,11 +172,10 @@ class Brokers:
         A client is not always told that what it waits for was removed by compaction; the broker knows.
 
         Raises:
-            httpx.HTTPError: there is no answer.
+            LogError: there is no answer.
         """
-        path = log.topic.replace("://", "/")
-        stats = self._get(f"{path}/stats") or {}
-        cursors = (self._get(f"{path}/internalStats") or {}).get("cursors") or {}
+        stats = self._of(log, "stats") or {}
+        cursors = (self._of(log, "internalStats") or {}).get("cursors") or {}
         for name, subscription in (stats.get("subscriptions") or {}).items():
             if any(consumer.get("consumerName") == reader for consumer in subscription.get("consumers") or ()):
                 cursor = cursors.get(name) or {}
@@ -165,14 +187,17 @@ class Brokers:
         """The Avro schema of a log with a number; None if there is none.
 
         Raises:
-            httpx.HTTPError: there is no answer.
+            LogError: there is no answer.
         """
-        answer = self._get(f"schemas/{namespace}/{LOCAL}/schema/{version}")
+        answer = self._get("schemas", *namespace.split("/"), LOCAL, "schema", str(version))
         return None if answer is None or answer.get("type") != "AVRO" else str(answer["data"])
 
     def close(self) -> None:
         """Closes the connections."""
-        self._http.close()
+        try:
+            self._runner.run(self._admin.close())
+        finally:
+            self._runner.close()
 
     def __enter__(self) -> Self:
         return self
@@ -180,18 +205,8 @@ class Brokers:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _get(self, path: str) -> Any:
-        pause = _FIRST_PAUSE_SECONDS
-        for left in reversed(range(_TRIES)):
-            try:
-                answer = self._http.get(path)
-                if answer.status_code == httpx.codes.NOT_FOUND:
-                    return None
-                if answer.status_code < httpx.codes.INTERNAL_SERVER_ERROR or not left:
-                    return answer.raise_for_status().json()
-            except httpx.TransportError:
-                if not left:
-                    raise
-            time.sleep(pause)
-            pause *= 2
-        raise AssertionError("the last try returns or raises")
+    def _of(self, log: Log, question: str) -> Any:
+        return self._get("persistent", *log.namespace.split("/"), log.local, question)
+
+    def _get(self, *path: str) -> Any:
+        return self._runner.run(self._admin.get(*path, seconds=self._seconds))

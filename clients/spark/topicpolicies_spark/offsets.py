@@ -10,6 +10,17 @@ from .brokers import Log, Place, place_of
 FORMAT = 1
 
 
+class DataLossError(Exception):
+    """A log is gone before it was read as far as was planned, and ``failOnDataLoss`` was not turned off."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """``names``: of the logs, as offsets have them."""
+        super().__init__(
+            f"gone before they were read to where the batch ends: {', '.join(names)}. "
+            "With the option failOnDataLoss=false the query goes on without"
+        )
+
+
 class Range(NamedTuple):
     """A part of a log: what stands behind ``start``, up to ``end``."""
 
@@ -36,6 +47,12 @@ def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
     if None in places.values():
         raise ValueError(f"not an offset of this data source: {offset}")
     return {name: place for name, place in places.items() if place is not None}
+
+
+def missing(logs: Iterable[Log], start: Mapping[str, Place], end: Mapping[str, Place]) -> list[str]:
+    """The names of the logs of which something lies between two offsets, and which are not among these."""
+    there = {log.name for log in logs}
+    return [name for name, last in end.items() if name not in there and (name not in start or start[name] < last)]
 
 
 def ranges(logs: Iterable[Log], start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Range]:

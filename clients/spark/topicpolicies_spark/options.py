@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from topicpolicies_server.logs.pulsar.credentials import TlsOptions, TokenSource, token_from_file
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MODES = ("all", "compacted")
 _STARTS = ("earliest", "latest")
@@ -16,6 +18,8 @@ _KNOWN = {"serviceurl", "adminurl", "tokenfile", "tenants", "namespaces", "topic
     "address",
     "cafile",
     "path",
+    "tlstrustcertsfile",
+    "failondataloss",
 }
 
 
@@ -33,7 +37,10 @@ class Options:
     """A sidecar's ``host:port``: its history is read instead of the brokers' logs."""
     ca_file: str
     """The authorities that the sidecar's certificate is checked against, PEM; empty: no TLS."""
+    tls_trust_certs_file: str
+    """The authorities that brokers' certificates are checked against, PEM; empty: those that the system trusts."""
     token_file: str
+    """The token to show to brokers is read from it each time; empty: none is shown."""
     tenants: frozenset[str]
     """Whose namespaces are read; empty: those of all tenants, unless namespaces are named."""
     namespaces: frozenset[str]
@@ -49,6 +56,8 @@ class Options:
     """Events published from ``since`` on and before ``until``."""
     most_rows: int | None
     """The most rows of one batch of a stream."""
+    fail_on_data_loss: bool
+    """Whether a query fails where a log is gone before it was read as far as was planned; else it goes on without."""
     push_filters: bool
     """Whether a batch query's filters are taken into the source.
 
@@ -56,9 +65,13 @@ class Options:
     rows. So ``load()`` anew for each query. ``namespaces``, ``topics``, ``since`` and ``until`` do the same without that risk.
     """
 
-    def token(self) -> str | None:
-        """The token to show, read from its file each time."""
-        return Path(self.token_file).read_text(encoding="utf-8").strip() if self.token_file else None
+    def token_source(self) -> TokenSource | None:
+        """Gives the token to show to brokers; None: none is shown."""
+        return token_from_file(Path(self.token_file)) if self.token_file else None
+
+    def tls(self) -> TlsOptions:
+        """How brokers' certificates are checked."""
+        return TlsOptions(trust_certs=Path(self.tls_trust_certs_file) if self.tls_trust_certs_file else None)
 
     def published(self, at: int) -> bool:
         """Whether an event of some time is asked for."""
@@ -102,9 +115,8 @@ def read_options(given: Mapping[str, str]) -> Options:
     rows = values.get("maxrowspertrigger")
     if rows is not None and not (rows.isascii() and rows.isdigit() and int(rows) > 0):
         problems.append(f"maxRowsPerTrigger is a positive number, not {rows}")
-    push = values.get("pushfilters", "false").lower()
-    if push not in ("true", "false"):
-        problems.append(f"pushFilters is true or false, not {push}")
+    flags = {name: values.get(name.lower(), default).lower() for name, default in (("pushFilters", "false"), ("failOnDataLoss", "true"))}
+    problems += [f"{name} is true or false, not {flag}" for name, flag in flags.items() if flag not in ("true", "false")]
     if problems:
         raise OptionError("; ".join(problems))
     return Options(
@@ -112,6 +124,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         admin_url=values.get("adminurl", "").rstrip("/"),
         address=address,
         ca_file=values.get("cafile", ""),
+        tls_trust_certs_file=values.get("tlstrustcertsfile", ""),
         token_file=values.get("tokenfile", ""),
         tenants=_names(values.get("tenants", "")),
         namespaces=namespaces,
@@ -121,7 +134,8 @@ def read_options(given: Mapping[str, str]) -> Options:
         since=times["since"],
         until=times["until"],
         most_rows=int(rows) if rows is not None else None,
-        push_filters=push == "true",
+        fail_on_data_loss=flags["failOnDataLoss"] == "true",
+        push_filters=flags["pushFilters"] == "true",
     )
 
 

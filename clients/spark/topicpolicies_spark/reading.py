@@ -3,6 +3,9 @@
 Brokers compact these logs all the time and delete the ledgers whose entries compaction has gone through. So a range is read twice where
 need be: first as it stands in the ledgers that are left, then as compaction left it, of which only what was not seen is taken. A ledger is
 deleted only after its compaction, so whatever the first reading just missed, and still counted for anything, the second one finds.
+
+An entry is one message, or a batch of them by a producer that batches. Ranges end behind entries, so all of a batch is in one range.
+Ids don't tell how many messages a batch has: it ends where the library has no more, or where the next entry begins.
 """
 
 from __future__ import annotations
@@ -15,11 +18,11 @@ from functools import cache
 from typing import Any
 
 from topicpolicies_server.logs.avro import Codec, UnsupportedSchema
-from topicpolicies_server.logs.pulsar.ids import MessageId
+from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId
 
 from . import NAME
 from .brokers import Brokers, Place
-from .offsets import Range
+from .offsets import DataLossError, Range
 from .options import Options
 from .rows import Change, change_of
 
@@ -46,7 +49,9 @@ class Seen:
         self._lasts: list[Place] = []
 
     def add(self, place: Place) -> None:
-        """Notes an entry; entries come in the log's order."""
+        """Notes an entry, or one more message of it; entries come in the log's order."""
+        if self._lasts and place == self._lasts[-1]:
+            return
         if self._lasts and place == Place(self._lasts[-1].ledger, self._lasts[-1].entry + 1):
             self._lasts[-1] = place
         else:
@@ -69,43 +74,58 @@ def read(options: Options, part: Range) -> Iterator[Change]:
 
     Raises:
         ReadStalled: nothing came any more.
-        httpx.HTTPError: the admin API did not answer.
+        DataLossError: the log is gone.
+        LogError: the admin API did not answer.
         pulsar.PulsarException: the broker could not be read from.
     """
     import pulsar  # noqa: PLC0415 - only in the process that reads: its threads do not survive a fork
 
-    token = options.token()
-    authentication = None if token is None else pulsar.AuthenticationToken(token)
-    client = pulsar.Client(options.service_url, authentication=authentication, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    try:
-        with Brokers(options) as brokers:
+    with Brokers(options) as brokers:
+        held = brokers.ledgers(part.log)
+        if held is None or held.has_lost(part.end):  # and whoever reads what is not there creates it
+            if options.fail_on_data_loss:
+                raise DataLossError([part.log.name])
+            return
+        client = _client(pulsar, options)
+        try:
             codec_of = _codecs(brokers, part.log.namespace)
-            for message, place in _messages(pulsar, client, brokers, options, part):
-                change = _row(message, place, part, codec_of)
+            for at, message in _messages(pulsar, client, brokers, options, part):
+                change = _row(at, message, part, codec_of)
                 if change is not None and options.published(change.published) and (not options.topics or change.topic in options.topics):
                     yield change
-    finally:
-        client.close()
+        finally:
+            client.close()
 
 
-def _messages(pulsar: Any, client: Any, brokers: Brokers, options: Options, part: Range) -> Iterator[tuple[Any, Place]]:
+def _client(pulsar: Any, options: Options) -> Any:
+    token = options.token_source()
+    return pulsar.Client(
+        options.service_url,
+        authentication=None if token is None else pulsar.AuthenticationToken(token()),
+        tls_trust_certs_file_path=options.tls_trust_certs_file or None,
+        tls_validate_hostname=options.tls().check_hostname,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+    )
+
+
+def _messages(pulsar: Any, client: Any, brokers: Brokers, options: Options, part: Range) -> Iterator[tuple[MessageId, Any]]:
     seen = Seen()
     if not options.compacted:
-        for message, place in _drain(pulsar, client, brokers, part, compacted=False):
-            seen.add(place)
-            yield message, place
+        for at, message in _drain(pulsar, client, brokers, part, compacted=False):
+            seen.add(_entry(at))
+            yield at, message
         if seen.all_of(part.start, part.end):
             return
         ledgers = brokers.ledgers(part.log)
-        if not ledgers.compacted or ledgers.horizon is None:
+        if ledgers is None or not ledgers.compacted or ledgers.horizon is None:
             return
         part = part._replace(end=min(part.end, ledgers.horizon))  # behind the horizon nothing was compacted, so nothing of it is gone
-    for message, place in _drain(pulsar, client, brokers, part, compacted=True):
-        if place not in seen:
-            yield message, place
+    for at, message in _drain(pulsar, client, brokers, part, compacted=True):
+        if _entry(at) not in seen:
+            yield at, message
 
 
-def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted: bool) -> Iterator[tuple[Any, Place]]:
+def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted: bool) -> Iterator[tuple[MessageId, Any]]:
     """The messages of a range, one reading of it.
 
     Raises:
@@ -122,29 +142,33 @@ def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted
         is_read_compacted=compacted,
     )
     try:
-        last, quiet, sent = part.start, 0, False
-        while last is None or last < part.end:
+        last, quiet, sent = NOWHERE, 0, False
+        while _entry(last) < part.end or last.batch_index >= 0:
             message = _next(pulsar, reader) if quiet or reader.has_message_available() else None
             if message is None:
                 if sent or not reader.has_message_available():
                     return
                 quiet += 1
                 if quiet > _QUIET_WAITS:
-                    raise ReadStalled(f"{part.log.topic} was read up to {last}; what follows up to {part.end} does not come")
+                    raise ReadStalled(f"{part.log.topic} was read up to {_entry(last)}; what follows up to {part.end} does not come")
                 # What was on its way while the question was answered comes in the wait after it.
                 sent = quiet >= _ASK_AFTER and brokers.all_sent(part.log, name, part.end)
                 continue
             quiet, sent = 0, False
             ident = message.message_id()
-            place = Place(ident.ledger_id(), ident.entry_id())
-            if place > part.end:
+            at = MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index())
+            if _entry(at) > part.end:
                 return
-            if last is None or place > last:
-                last = place
-                yield message, place
+            if at > last and (part.start is None or _entry(at) > part.start):  # a restored connection brings some again
+                last = at
+                yield at, message
     finally:
         with contextlib.suppress(pulsar.PulsarException):
             reader.close()
+
+
+def _entry(at: MessageId) -> Place:
+    return Place(at.ledger, at.entry)
 
 
 def _next(pulsar: Any, reader: Any) -> Any:
@@ -169,7 +193,7 @@ def _codecs(brokers: Brokers, namespace: str) -> Any:
     return codec_of
 
 
-def _row(message: Any, place: Place, part: Range, codec_of: Any) -> Change | None:
+def _row(at: MessageId, message: Any, part: Range, codec_of: Any) -> Change | None:
     inner = message._message  # noqa: SLF001 - the public class hides what tells a tombstone and the schema
     properties = message.properties()
     if _ANNOUNCEMENT in properties:
@@ -179,5 +203,4 @@ def _row(message: Any, place: Place, part: Range, codec_of: Any) -> Change | Non
     event, problem = None, f"its schema, version {version}, is none of policy events"
     if codec is not None:
         event, problem = codec.read(message.partition_key(), None if inner.has_null_value() else message.data(), properties)
-    ident = MessageId(place.ledger, place.entry)
-    return change_of(part.log.namespace, part.log.partition, ident, message.publish_timestamp(), message.producer_name(), event, problem)
+    return change_of(part.log.namespace, part.log.partition, at, message.publish_timestamp(), message.producer_name(), event, problem)

@@ -19,7 +19,7 @@ def namespaces_of(options: Options) -> list[str]:
     """The namespaces that are asked for: those that are named, else, as brokers know them, those of the tenants.
 
     Raises:
-        httpx.HTTPError: the brokers do not answer.
+        LogError: the brokers do not answer.
     """
     if options.namespaces:
         return sorted(name for name in options.namespaces if options.includes(name))

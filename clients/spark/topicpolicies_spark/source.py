@@ -25,8 +25,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from . import NAME, rows
 from .admission import admit
-from .brokers import Brokers, Ledgers, Place
-from .offsets import Range, offset_of, places_of, ranges
+from .brokers import Brokers, Ledgers, Log, Place
+from .offsets import DataLossError, Range, missing, offset_of, places_of, ranges
 from .options import Options, microseconds, read_options
 
 
@@ -75,10 +75,9 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each log."""
-        with Brokers(self.options) as brokers:
-            logs = brokers.logs()
-            ends = {log.name: brokers.ledgers(log).end for log in logs}
-        return [Part(part) for part in ranges(logs, {}, ends) if part.end.ledger >= 0]
+        found = _held(self.options)
+        ends = {log.name: ledgers.end for log, ledgers in found.items()}
+        return [Part(part) for part in ranges(found, {}, ends) if part.end.ledger >= 0]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one log."""
@@ -153,12 +152,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {name: ledgers.end for name, ledgers in self._ledgers().items() if ledgers.end.ledger >= 0}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task for each log that has something new."""
+        """One task for each log that has something new.
+
+        Raises:
+            DataLossError: a log that has something new is not there any more.
+        """
         first, last = places_of(start), places_of(end)
         if first == last:
             return []
         with Brokers(self.options) as brokers:
             logs = brokers.logs()
+        gone = missing(logs, first, last)
+        if gone and self.options.fail_on_data_loss:
+            raise DataLossError(gone)
         return [Part(part) for part in ranges(logs, first, last)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -166,8 +172,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self.options, partition)
 
     def _ledgers(self) -> dict[str, Ledgers]:
-        with Brokers(self.options) as brokers:
-            return {log.name: brokers.ledgers(log) for log in brokers.logs()}
+        return {log.name: ledgers for log, ledgers in _held(self.options).items()}
+
+
+def _held(options: Options) -> dict[Log, Ledgers]:
+    """The logs that are asked for, and what they hold now."""
+    with Brokers(options) as brokers:
+        asked = [(log, brokers.ledgers(log)) for log in brokers.logs()]
+    return {log: ledgers for log, ledgers in asked if ledgers is not None}  # what was deleted meanwhile holds nothing
 
 
 def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:

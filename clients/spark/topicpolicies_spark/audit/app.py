@@ -78,13 +78,17 @@ def settings(
 
 
 @app.command()
-def ingest(
+def ingest(  # noqa: PLR0913, PLR0917 - options
     archive: Archive,
     pulsar: Annotated[str, typer.Option("--pulsar", metavar="pulsar://HOST:PORT", help="The brokers.")],
     admin_url: Annotated[str, typer.Option("--admin-url", metavar="http://HOST:PORT", help="Their admin API.")],
     tenants: Annotated[str, typer.Option("--tenants", help="Only these tenants, with commas between them.")] = "",
     namespaces: Annotated[str, typer.Option("--namespaces", help="Only these namespaces.")] = "",
     token_file: Annotated[str, typer.Option("--token-file", help="A file with the token for the brokers.")] = "",
+    tls_trust_certs: Annotated[str, typer.Option("--tls-trust-certs", help="The authorities of the brokers' certificates, PEM.")] = "",
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="Go on without a log that is gone before it was read to its end.")
+    ] = False,
     every: Annotated[float, typer.Option("--every", min=0, help="Go on, so many seconds between two batches; 0: once.")] = 0,
     most_rows: Annotated[int, typer.Option("--most-rows", min=1, help="Rows of one batch at most.")] = 100_000,
 ) -> None:
@@ -95,7 +99,9 @@ def ingest(
     So let it run: --every 30.
     """  # noqa: D301 - "\b" keeps the lines
     options = {"serviceUrl": pulsar, "adminUrl": admin_url, "maxRowsPerTrigger": str(most_rows)}
-    options |= {name: value for name, value in (("tenants", tenants), ("namespaces", namespaces), ("tokenFile", token_file)) if value}
+    named = {"tenants": tenants, "namespaces": namespaces, "tokenFile": token_file, "tlsTrustCertsFile": tls_trust_certs}
+    options |= {name: value for name, value in named.items() if value}
+    options["failOnDataLoss"] = str(not allow_data_loss).lower()
     read_options(options)
     with _spark() as spark:
         query = archives.ingest(spark, archive, options, every_seconds=every or None)

@@ -1,0 +1,93 @@
+"""What brokers say of the change logs: whichever of them knows, with the token and the authorities that the options name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client.certificates import Authority
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_spark.brokers import Brokers, Ledgers, Log, Place
+from topicpolicies_spark.options import Options, read_options
+
+from .admin_api import Elsewhere, admin_api
+
+LOG = "persistent/acme/orders/__change_events"
+STATS = {"lastConfirmedEntry": "7:4", "ledgers": [{"ledgerId": 5, "entries": 3}, {"ledgerId": 7, "entries": 0}]}
+ANSWERS: dict[str, Any] = {
+    "tenants": ["acme"],
+    "namespaces/acme": ["acme/orders"],
+    f"{LOG}/partitions": {"partitions": 0},
+    f"{LOG}/internalStats": STATS,
+    "schemas/acme/orders/__change_events/schema/3": {"type": "AVRO", "data": "the schema"},
+}
+WHOLE = Log("acme/orders", 0, "persistent://acme/orders/__change_events")
+
+
+def _options(url: str, **more: str) -> Options:
+    return read_options({"serviceUrl": "pulsar://broker:6650", "adminUrl": url, **more})
+
+
+def test_another_broker_is_asked_where_one_says_so_and_is_shown_the_token(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    with admin_api(ANSWERS) as owner, admin_api(dict.fromkeys(ANSWERS, Elsewhere(owner.url))) as other:
+        with Brokers(_options(other.url, tokenFile=str(token))) as brokers:
+            (log,) = brokers.logs()
+            assert log == WHOLE
+            assert brokers.ledgers(log) == Ledgers(Place(7, 4), [(5, 3), (7, 5)], compacted=False, horizon=None)
+            assert brokers.schema("acme/orders", 3) == "the schema"
+        assert {each.path for each in owner.asked} == set(ANSWERS)
+        assert {each.authorization for each in owner.asked} == {"Bearer secret"}
+
+
+def test_brokers_certificates_are_checked_against_the_authorities_of_the_options(tmp_path: Path) -> None:
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    with admin_api(ANSWERS, ours.identity("broker", "127.0.0.1")) as broker:
+        with Brokers(_options(broker.url, tlsTrustCertsFile=str(ours.certificate))) as brokers:
+            assert brokers.logs() == [WHOLE]
+        with Brokers(_options(broker.url, tlsTrustCertsFile=str(other.certificate)), seconds=1) as brokers:
+            with pytest.raises(LogError) as raised:
+                brokers.logs()
+            assert raised.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+            assert "certificate" in raised.value.message.lower()
+
+
+def test_a_broker_that_is_starting_is_asked_again() -> None:
+    with admin_api({**ANSWERS, f"{LOG}/partitions": 503}) as broker, Brokers(_options(broker.url)) as brokers:
+        first = len(broker.asked)
+
+        def recovers(path: str, authorization: str) -> Any:
+            if path.endswith("/partitions") and len(broker.asked) > first + 3:
+                broker.answers.update(ANSWERS)
+            return answer(path, authorization)
+
+        answer, broker.answer = broker.answer, recovers  # type: ignore[method-assign]
+        assert brokers.logs() == [WHOLE]
+
+
+def test_of_a_partitioned_log_every_partition_is_one() -> None:
+    with admin_api({**ANSWERS, f"{LOG}/partitions": {"partitions": 2}}) as broker, Brokers(_options(broker.url)) as brokers:
+        assert brokers.logs() == [Log("acme/orders", n, f"{WHOLE.topic}-partition-{n}") for n in range(2)]
+
+
+def test_a_log_that_is_not_there_holds_nothing_that_could_be_told() -> None:
+    with admin_api({**ANSWERS, f"{LOG}/internalStats": 404}) as broker, Brokers(_options(broker.url)) as brokers:
+        assert brokers.ledgers(WHOLE) is None
+
+
+def test_it_is_known_when_a_reader_was_sent_everything() -> None:
+    waiting = {"readPosition": "7:5", "waitingReadOp": True}
+    answers = {
+        f"{LOG}/stats": {"subscriptions": {"reader-x": {"consumers": [{"consumerName": "mine"}]}}},
+        f"{LOG}/internalStats": {**STATS, "cursors": {"reader-x": waiting}},
+    }
+    with admin_api(answers) as broker, Brokers(_options(broker.url)) as brokers:
+        assert brokers.all_sent(WHOLE, "mine", Place(7, 4))
+        assert not brokers.all_sent(WHOLE, "mine", Place(7, 5))
+        assert not brokers.all_sent(WHOLE, "another", Place(7, 4))
+        waiting["waitingReadOp"] = False
+        assert not brokers.all_sent(WHOLE, "mine", Place(7, 4))

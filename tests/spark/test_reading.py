@@ -1,0 +1,197 @@
+"""One range of a log is read whole, whatever its entries are made of; a log that is gone is told, not passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pulsar
+import pytest
+
+from tests.client.certificates import Authority
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.events import Action, Event
+from topicpolicies_server.logs.avro import Codec, Encoded
+from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies_spark.brokers import Brokers, Log, Place
+from topicpolicies_spark.offsets import DataLossError, Range
+from topicpolicies_spark.options import OptionError, Options, read_options
+from topicpolicies_spark.reading import read
+
+from .admin_api import AdminApi, admin_api
+
+LOG = Log("acme/orders", 0, "persistent://acme/orders/__change_events")
+STATS = "persistent/acme/orders/__change_events/internalStats"
+
+
+class Message(NamedTuple):
+    """A message as the library has it, as far as it is looked at."""
+
+    at: MessageId
+    encoded: Encoded
+
+    @property
+    def _message(self) -> Message:
+        return self
+
+    def message_id(self) -> Any:
+        at = self.at
+
+        class Ident:
+            ledger_id = staticmethod(lambda: at.ledger)
+            entry_id = staticmethod(lambda: at.entry)
+            batch_index = staticmethod(lambda: at.batch_index)
+
+        return Ident()
+
+    def properties(self) -> dict[str, str]:
+        return dict(self.encoded.properties)
+
+    def partition_key(self) -> str:
+        return self.encoded.key
+
+    def data(self) -> bytes | None:
+        return self.encoded.payload
+
+    def has_null_value(self) -> bool:
+        return self.encoded.payload is None
+
+    def int_schema_version(self) -> int:
+        return -1
+
+    def publish_timestamp(self) -> int:
+        return 1_000
+
+    def producer_name(self) -> str:
+        return "standalone-0-1"
+
+
+class Library:
+    """The library's client over messages that are there already: those of the ledgers, and what compaction left of them."""
+
+    def __init__(self, stands: list[Message], compacted: list[Message] | None = None) -> None:
+        self.made: list[bool] = []
+        """Of each reader that was made, whether it read what compaction left."""
+        self._stands = stands
+        self._compacted = compacted or []
+
+    def create_reader(self, topic: str, start: Any, *, is_read_compacted: bool, **_: Any) -> Reader:
+        assert topic == LOG.topic
+        self.made.append(is_read_compacted)
+        behind = (start.ledger_id(), start.entry_id())
+        found = self._compacted if is_read_compacted else self._stands
+        return Reader([each for each in found if behind == (-1, -1) or each.at[:2] > behind])
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Reader:
+    """Hands messages out one after the other."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._left = messages
+
+    def has_message_available(self) -> bool:
+        return bool(self._left)
+
+    def read_next(self, _: int) -> Message:
+        if not self._left:
+            raise pulsar.Timeout
+        return self._left.pop(0)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+def broker() -> Iterator[AdminApi]:
+    """A broker with a log that ends at 7:9 and was never compacted."""
+    with admin_api({STATS: _stats(end="7:9")}) as api:
+        yield api
+
+
+def _stats(*, end: str, first: int = 7, horizon: str = "") -> dict[str, Any]:
+    compaction = {"compactedLedger": {"ledgerId": 2}, "cursors": {"__compaction": {"markDeletePosition": horizon}}} if horizon else {}
+    return {"lastConfirmedEntry": end, "ledgers": [{"ledgerId": first, "entries": 10}], **compaction}
+
+
+def _message(entry: int, index: int, value: int) -> Message:
+    event = Event(PolicyKey("persistent://acme/orders/t", Scope.LOCAL), Action.UPDATE, split(TopicPolicies(max_producer_per_topic=value)))
+    return Message(MessageId(7, entry, index), Codec().encode(event))
+
+
+def _options(broker: AdminApi, **more: str) -> Options:
+    return read_options({"serviceUrl": "pulsar://broker:6650", "adminUrl": broker.url} | more)
+
+
+def _read(monkeypatch: pytest.MonkeyPatch, broker: AdminApi, library: Library, part: Range, **more: str) -> list[tuple[str, Any]]:
+    monkeypatch.setattr(pulsar, "Client", lambda *_, **__: library)
+    return [(row.position, row.policies and row.policies["max_producer_per_topic"]) for row in read(_options(broker, **more), part)]
+
+
+def _row(entry: int, index: int, value: int) -> tuple[str, int]:
+    return position_of(MessageId(7, entry, index)), value
+
+
+def test_every_message_of_a_batch_is_a_row_with_its_own_position(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+    library = Library([_message(3, -1, 1), _message(4, 0, 2), _message(4, 1, 3), _message(4, 2, 4), _message(5, 0, 5), _message(5, 1, 6)])
+    first = _read(monkeypatch, broker, library, Range(LOG, Place(7, 2), Place(7, 4)))
+    assert first == [_row(3, -1, 1), _row(4, 0, 2), _row(4, 1, 3), _row(4, 2, 4)]
+    assert library.made == [False], "what was read without a gap is not read again"
+    assert _read(monkeypatch, broker, library, Range(LOG, Place(7, 4), Place(7, 5))) == [_row(5, 0, 5), _row(5, 1, 6)]
+    everything = _read(monkeypatch, broker, library, Range(LOG, None, Place(7, 5)))
+    assert everything == [*first, _row(5, 0, 5), _row(5, 1, 6)]
+
+
+def test_of_batches_that_compaction_left_all_is_read_that_was_not_read_before(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+    broker.answers[STATS] = _stats(end="7:9", first=6, horizon="7:6")
+    left = [_message(1, 0, 1), _message(1, 2, 2), _message(4, 0, 3), _message(4, 1, 4)]
+    library = Library([_message(4, 0, 3), _message(4, 1, 4), _message(5, -1, 5)], left)
+    found = _read(monkeypatch, broker, library, Range(LOG, None, Place(7, 5)))
+    assert found == [_row(4, 0, 3), _row(4, 1, 4), _row(5, -1, 5), _row(1, 0, 1), _row(1, 2, 2)]
+    assert library.made == [False, True]
+
+
+def test_a_message_that_a_restored_connection_brings_again_is_no_row(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+    messages = [_message(4, 0, 2), _message(4, 1, 3), _message(4, 0, 2), _message(4, 1, 3), _message(4, 2, 4)]
+    found = _read(monkeypatch, broker, Library(messages), Range(LOG, Place(7, 3), Place(7, 4)))
+    assert found == [_row(4, 0, 2), _row(4, 1, 3), _row(4, 2, 4)]
+
+
+def test_brokers_are_shown_the_token_and_checked_against_the_authorities_of_the_options(
+    monkeypatch: pytest.MonkeyPatch, broker: AdminApi, tmp_path: Path
+) -> None:
+    made: list[dict[str, Any]] = []
+
+    def client(url: str, **how: Any) -> Library:
+        made.append({"url": url, **how})
+        return Library([])
+
+    authority = Authority(tmp_path, "authority").certificate
+    (tmp_path / "token").write_text("secret\n")
+    monkeypatch.setattr(pulsar, "Client", client)
+    options = _options(broker, tlsTrustCertsFile=str(authority), tokenFile=str(tmp_path / "token"), serviceUrl="pulsar+ssl://broker:6651")
+    assert list(read(options, Range(LOG, None, Place(7, 4)))) == []
+    (how,) = made
+    assert (how["url"], how["tls_trust_certs_file_path"], how["tls_validate_hostname"]) == (options.service_url, str(authority), True)
+    assert broker.asked[0].authorization == "Bearer secret"
+
+
+def test_a_file_of_authorities_that_is_not_there_is_named(broker: AdminApi) -> None:
+    with pytest.raises(OptionError, match=r"tlsTrustCertsFile.*/nowhere/authorities\.pem"):
+        Brokers(_options(broker, tlsTrustCertsFile="/nowhere/authorities.pem"))
+
+
+@pytest.mark.parametrize("gone", [404, _stats(end="9:3", first=9)], ids=["deleted", "replaced by another one"])
+def test_a_log_that_is_gone_before_it_is_read_fails_the_task(monkeypatch: pytest.MonkeyPatch, broker: AdminApi, gone: Any) -> None:
+    broker.answers[STATS] = gone
+    library, part = Library([]), Range(LOG, Place(7, 3), Place(7, 4))
+    with pytest.raises(DataLossError, match=r"acme/orders/0.*failOnDataLoss"):
+        _read(monkeypatch, broker, library, part)
+    assert library.made == [], "a reader would create the topic"
+    assert _read(monkeypatch, broker, library, part, failOnDataLoss="false") == []
+    assert library.made == []
