@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from topicpolicies import TopicPolicies
-from topicpolicies.masks import Path, format_path, parse_path, paths_between
+from topicpolicies.masks import Path, format_path
 
-from .rendering import UNSET, lines
+from .rendering import UNSET, changes
 
 _ADDED, _REMOVED, _CHANGED = "green", "red", "yellow"
 
@@ -37,17 +37,8 @@ class Difference(NamedTuple):
 
 
 def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[Difference]:
-    """The leaves in which two documents differ, in the definition's order; an absent document has none."""
-    old = before if before is not None else TopicPolicies()
-    new = after if after is not None else TopicPolicies()
-    was, is_ = dict(lines(old)), dict(lines(new))
-    found: dict[Path, Difference] = {}
-    for text in paths_between(old, new):
-        path = parse_path(text)
-        for leaf in dict.fromkeys(leaf for leaf in [*was, *is_] if leaf[: len(path)] == path):
-            if was.get(leaf) != is_.get(leaf) or leaf == path:
-                found[leaf] = Difference(leaf, was.get(leaf), is_.get(leaf))
-    return [found[leaf] for leaf in sorted(found)]
+    """The leaves in which two documents differ (``rendering.changes``)."""
+    return [Difference(*each) for each in changes(before, after)]
 
 
 def show(differences: Iterable[Difference]) -> Table:

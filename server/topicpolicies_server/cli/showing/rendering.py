@@ -87,14 +87,24 @@ def compact(policies: TopicPolicies) -> str:
     return ", ".join(f"{format_path(path)}={value}" for path, value in lines(policies)) or "no settings"
 
 
+def changes(before: TopicPolicies | None, after: TopicPolicies | None) -> list[tuple[Path, str | None, str | None]]:
+    """The leaves in which two documents differ, in the definition's order, each before and after; an absent document has none.
+
+    Values are as they are shown; None: it is not set. Of secrets that differ both are shown alike.
+    """
+    old = before if before is not None else TopicPolicies()
+    new = after if after is not None else TopicPolicies()
+    was, is_ = dict(lines(old)), dict(lines(new))
+    found: set[Path] = set()
+    for path in map(parse_path, paths_between(old, new)):
+        found.update(leaf for leaf in {**was, **is_} if leaf[: len(path)] == path and (was.get(leaf) != is_.get(leaf) or leaf == path))
+    return [(leaf, was.get(leaf), is_.get(leaf)) for leaf in sorted(found)]
+
+
 def differences(before: TopicPolicies | None, after: TopicPolicies) -> str:
     """What a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
-    old = dict(lines(before)) if before is not None else {}
-    new = dict(lines(after))
-    parts: list[str] = []
-    for text in paths_between(before or TopicPolicies(), after):
-        path = parse_path(text)
-        leaves = dict.fromkeys(leaf for leaf in [*old, *new] if leaf[: len(path)] == path)
-        changed = [leaf for leaf in leaves if old.get(leaf) != new.get(leaf) or leaf == path]
-        parts += [f"{format_path(leaf)}: {old.get(leaf, UNSET)} -> {new.get(leaf, UNSET)}" for leaf in changed]
+    parts = (
+        f"{format_path(leaf)}: {UNSET if was is None else was} -> {UNSET if is_ is None else is_}"
+        for leaf, was, is_ in changes(before, after)
+    )
     return ", ".join(parts) or "no settings changed"

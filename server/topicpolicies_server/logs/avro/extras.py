@@ -18,12 +18,12 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from ...core.policies import documents
 from ...core.policies.documents import EXTRAS_FIELD
 from .schema import AvroValue
 
 _BYTES = "-bytes"
 _TYPE = "-type"
-_TAG = EXTRAS_FIELD << 3 | 2
 
 
 def to_json(value: AvroValue) -> bytes:
@@ -45,8 +45,7 @@ def from_json(data: bytes) -> AvroValue:
 
 def add(message: Message, extras: Mapping[str, AvroValue]) -> None:
     """Puts leaves into a message as its unknown field."""
-    data = to_json(extras)
-    message.MergeFromString(_varint(_TAG) + _varint(len(data)) + data)
+    message.MergeFromString(documents.record(EXTRAS_FIELD, to_json(extras)))
 
 
 def of(message: Message) -> Mapping[str, AvroValue]:
@@ -85,12 +84,3 @@ def _rich(value: AvroValue) -> AvroValue:
     if isinstance(value, list):
         return [_rich(part) for part in value]
     return value
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import fastavro
 
+from ...core.policies import documents
+
 AvroType: TypeAlias = Any
 """A schema in JSON's types: a name, a list (a union) or a mapping."""
 AvroValue: TypeAlias = Any
@@ -221,14 +223,8 @@ def present_branch(avro: AvroType) -> int:
 
 
 def varint(value: int) -> bytes:
-    """A non-negative length, count or union branch as Avro writes it (zigzag, seven bits a byte)."""
-    value <<= 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    """A non-negative length, count or union branch as Avro writes it: zigzag, and then as Protobuf does."""
+    return documents.varint(value << 1)
 
 
 def _without_logical_types(avro: AvroType) -> AvroType:
