@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import Codec, Encoded
+from topicpolicies_server.logs.pulsar.credentials import TlsOptions
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_spark.brokers import Brokers, Log, Place
 from topicpolicies_spark.offsets import DataLossError, Range
@@ -179,6 +181,21 @@ def test_brokers_are_shown_the_token_and_checked_against_the_authorities_of_the_
     (how,) = made
     assert (how["url"], how["tls_trust_certs_file_path"], how["tls_validate_hostname"]) == (options.service_url, str(authority), True)
     assert broker.asked[0].authorization == "Bearer secret"
+
+
+def test_the_authorities_are_the_systems_where_none_are_named(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+    made: list[str] = []
+
+    def client(_: str, *, tls_trust_certs_file_path: str, **__: Any) -> Library:
+        made.append(tls_trust_certs_file_path)
+        return Library([])
+
+    monkeypatch.setattr(pulsar, "Client", client)
+    assert list(read(_options(broker), Range(LOG, None, Place(7, 4)))) == []
+    assert made == [str(TlsOptions().authorities)]
+    system = ssl.get_default_verify_paths().cafile
+    if system:
+        assert made == [system]
 
 
 def test_a_file_of_authorities_that_is_not_there_is_named(broker: AdminApi) -> None:

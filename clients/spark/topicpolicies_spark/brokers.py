@@ -10,11 +10,11 @@ import re
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from topicpolicies_server.core.names import CHANGE_EVENTS
 from topicpolicies_server.logs.pulsar.admin import Admin
 
 from .options import OptionError, Options
 
-LOCAL = "__change_events"
 _SECONDS = 30.0
 """How long a question is repeated while brokers do not answer."""
 _PLACE = re.compile(r"(\d+):(-1|\d+)", re.ASCII)
@@ -135,15 +135,15 @@ class Brokers:
         """
         found = []
         for namespace in self.namespaces():
-            answer = self._get("persistent", *namespace.split("/"), LOCAL, "partitions")
+            answer = self._get("persistent", *namespace.split("/"), CHANGE_EVENTS, "partitions")
             if answer is None:
                 continue
             partitions = int(answer["partitions"])
             if partitions:
-                topics = [f"persistent://{namespace}/{LOCAL}-partition-{number}" for number in range(partitions)]
+                topics = [f"persistent://{namespace}/{CHANGE_EVENTS}-partition-{number}" for number in range(partitions)]
                 found += [Log(namespace, number, topic) for number, topic in enumerate(topics)]
             else:
-                found.append(Log(namespace, 0, f"persistent://{namespace}/{LOCAL}"))
+                found.append(Log(namespace, 0, f"persistent://{namespace}/{CHANGE_EVENTS}"))
         return found
 
     def ledgers(self, log: Log) -> Ledgers | None:
@@ -189,7 +189,7 @@ class Brokers:
         Raises:
             LogError: there is no answer.
         """
-        answer = self._get("schemas", *namespace.split("/"), LOCAL, "schema", str(version))
+        answer = self._get("schemas", *namespace.split("/"), CHANGE_EVENTS, "schema", str(version))
         return None if answer is None or answer.get("type") != "AVRO" else str(answer["data"])
 
     def close(self) -> None:

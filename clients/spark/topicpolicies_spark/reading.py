@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from topicpolicies_server.core.names import SYSTEM_READER
 from topicpolicies_server.logs.avro import Codec, UnsupportedSchema
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId
+from topicpolicies_server.logs.stamps import ANNOUNCEMENT
 
 from . import NAME
 from .brokers import Brokers, Place
@@ -33,8 +35,6 @@ _ASK_AFTER = 2
 """After so many of these waits the broker is asked whether it has sent everything."""
 _QUEUE = 2_000
 _NO_SCHEMA = -1
-_ANNOUNCEMENT = "tp-leader"
-"""The property of a sidecar's message that is no event."""
 
 
 class ReadStalled(Exception):
@@ -98,12 +98,12 @@ def read(options: Options, part: Range) -> Iterator[Change]:
 
 
 def _client(pulsar: Any, options: Options) -> Any:
-    token = options.token_source()
+    token, tls = options.token_source(), options.tls()
     return pulsar.Client(
         options.service_url,
         authentication=None if token is None else pulsar.AuthenticationToken(token()),
-        tls_trust_certs_file_path=options.tls_trust_certs_file or None,
-        tls_validate_hostname=options.tls().check_hostname,
+        tls_trust_certs_file_path=str(tls.authorities),
+        tls_validate_hostname=tls.check_hostname,
         logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
 
@@ -138,7 +138,7 @@ def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted
         start,
         receiver_queue_size=_QUEUE,
         reader_name=name,
-        subscription_role_prefix="__system_reader",
+        subscription_role_prefix=SYSTEM_READER,
         is_read_compacted=compacted,
     )
     try:
@@ -196,7 +196,7 @@ def _codecs(brokers: Brokers, namespace: str) -> Any:
 def _row(at: MessageId, message: Any, part: Range, codec_of: Any) -> Change | None:
     inner = message._message  # noqa: SLF001 - the public class hides what tells a tombstone and the schema
     properties = message.properties()
-    if _ANNOUNCEMENT in properties:
+    if ANNOUNCEMENT in properties:
         return None
     version = inner.int_schema_version()
     codec = codec_of(version)

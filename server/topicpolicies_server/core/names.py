@@ -22,6 +22,8 @@ MAX_NAME_LENGTH = 1024
 """Characters of a topic's full name that are accepted."""
 CHANGE_EVENTS = "__change_events"
 """The local name of the change log's own topic."""
+SYSTEM_READER = "__system_reader"
+"""What subscriptions of readers of system topics begin with (``SystemTopicNames.SYSTEM_READER_PREFIX``)."""
 
 
 class Scope(enum.IntEnum):

@@ -46,6 +46,8 @@ REMEMBERED = 16
 MAX_BYTES = 128 * 1024
 """The most that an event's properties may hold, counted in characters. Brokers keep them in memory with each unread entry."""
 
+ANNOUNCEMENT = "tp-leader"
+"""The property of a message that is no event: it only says who leads from there on."""
 _VERSION = "tp-v"
 _ID = "tp-id"
 _KIND = "tp-kind"

@@ -7,6 +7,7 @@ import re
 import uuid
 from typing import NamedTuple
 
+from topicpolicies import channels
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -24,7 +25,7 @@ _UUID = re.compile(r"[0-9a-f]{32}")
 _ETAG = "etag"
 
 
-ACTOR_KEY, REASON_KEY = "topicpolicies-actor", "topicpolicies-reason"
+ACTOR_KEY, REASON_KEY = channels.ACTOR_KEY, "topicpolicies-reason"
 """Metadata of a call."""
 
 

@@ -17,7 +17,6 @@ import asyncio
 import atexit
 import logging
 import os
-import ssl
 import threading
 import weakref
 from collections import deque
@@ -26,8 +25,8 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import _pulsar
-import certifi
 
+from ...core.names import SYSTEM_READER
 from ...core.reasons import Reason
 from ..avro import Encoded
 from ..change_log import LogError
@@ -145,7 +144,7 @@ class PulsarClient:
         configuration.reader_name(name)
         configuration.read_compacted(first is None)
         configuration.start_message_id_inclusive(True)
-        configuration.subscription_role_prefix("__system_reader")
+        configuration.subscription_role_prefix(SYSTEM_READER)
         configuration.receiver_queue_size(queue_size)
         start = _EARLIEST if first is None else _pulsar.MessageId(-1, first.ledger, first.entry, -1)
         return await self._ask(lambda done: self._client.create_reader_async_v2(topic, start, configuration, done))
@@ -334,7 +333,7 @@ def _configure_tls(configuration: Any, tls: TlsOptions) -> None:
     configuration.tls_allow_insecure_connection(False)
     configuration.tls_validate_hostname(tls.check_hostname)
     # The library's own idea of the system's authorities is that of the machine it was built on.
-    configuration.tls_trust_certs_file_path(str(tls.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where()))
+    configuration.tls_trust_certs_file_path(str(tls.authorities))
     if tls.certificate is not None and tls.key is not None:
         configuration.tls_certificate_file_path(str(tls.certificate))
         configuration.tls_private_key_file_path(str(tls.key))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import certifi
+
 TokenSource: TypeAlias = Callable[[], str]
 """Gives the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
 
@@ -52,6 +54,11 @@ class TlsOptions:
     """The private key of ``certificate``."""
     check_hostname: bool = True
     """Whether a broker's certificate must be for the name that it was reached by. Turn it off only where names can't be right."""
+
+    @property
+    def authorities(self) -> Path:
+        """The file for a library that can't be told to take the system's: ``trust_certs``, else the system's, else Mozilla's."""
+        return Path(self.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where())
 
     def context(self) -> ssl.SSLContext:
         """These options for Python's own TLS.

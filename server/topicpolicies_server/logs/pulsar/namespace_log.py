@@ -27,6 +27,7 @@ from ...core.reasons import Reason
 from ..avro import Dialect, Encoded
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader
 from ..routing import GLOBAL_PREFIX, java_hash
+from ..stamps import ANNOUNCEMENT
 from .access import Access
 from .client import SHARED, close_quietly, message_of, send
 from .ending import Ending
@@ -34,7 +35,6 @@ from .following import Following
 from .ids import MessageId, directly_follows, message_id_of, position_of
 from .leadership import Candidate
 from .presence import Presence
-from .reader import ANNOUNCEMENT
 from .schemas import NOT_REGISTERED, Schemas
 from .topics import Layout
 from .writer import OpenProducer, PartitionWriter

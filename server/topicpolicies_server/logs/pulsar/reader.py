@@ -28,6 +28,7 @@ from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..avro import Codec
 from ..change_log import LogError
+from ..stamps import ANNOUNCEMENT
 from .client import OK, Inbox
 from .continuity import Continuity
 from .ids import NOWHERE, MessageId, border_of, position_of
@@ -36,9 +37,6 @@ from .receiving import Received, Receiver
 from .schemas import NOT_REGISTERED, Schemas
 
 _log = logging.getLogger(__name__)
-
-ANNOUNCEMENT = "tp-leader"
-"""The property of a message that only says who leads from there on (``leadership``)."""
 
 _SLICE_SECONDS = 0.005
 _QUIET_SECONDS = 0.1
