@@ -11,6 +11,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed
 from topicpolicies_server.core.reading import ring as ring_module
+from topicpolicies_server.core.reading import watcher as watcher_module
 from topicpolicies_server.core.reading.ring import Ring
 from topicpolicies_server.core.reading.view import Change, View
 from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
@@ -487,3 +488,51 @@ def test_of_a_log_that_has_fewer_partitions_now_watchers_begin_anew() -> None:
     bench.hub.publish(newer.take(update(B, 2, 1))[1] or pytest.fail("no change"))
     with pytest.raises(Replaced):
         watcher.take(1)
+
+
+def many(bench: Bench, keys: int) -> list[PolicyKey]:
+    """Changes so many keys."""
+    changed = [PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL) for number in range(keys)]
+    bench.change(*changed)
+    return changed
+
+
+def test_a_stuck_watcher_of_a_whole_namespace_costs_no_more_than_a_bound_however_many_keys_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher_module, "MOST_DIRTY", 10)
+    bench = Bench()
+    watcher = bench.watch()
+    drained(watcher)
+    bench.change(A)
+    drained(watcher)
+    keys = many(bench, 50)
+    many(bench, 20)
+    assert isinstance(watcher, Latest)
+    assert len(watcher._dirty) == len(watcher._caught_up) == 0
+    assert watcher.token == Token(LOG, ("0001",))
+    first = watcher.take(5)
+    bench.change(keys[40], keys[3])
+    rest = drained(watcher)
+    assert [change.key for change in first.changes] == keys[20:25], "the longest unchanged first"
+    assert {change.key: change.version for change in (*first.changes, *rest.changes)} == {key: bench.view.version(key) for key in keys}
+    assert len(rest.changes) == 45
+
+
+def test_a_deletion_that_is_forgotten_while_its_watcher_is_far_behind_leaves_it_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher_module, "MOST_DIRTY", 1)
+    bench = Bench()
+    bench.view = bench.hub.view = View(FoldContext(), absences=0)
+    bench.change(A)
+    watcher = bench.watch()
+    drained(watcher)
+    row = next(bench.rows)
+    bench.take(Placed(0, f"{row:04d}", Event(A, Action.DELETE, None), row))
+    bench.change(B)
+    for _ in range(3):
+        row = next(bench.rows)
+        bench.take(update(B, row, row)._replace(published_at=row + 1_000_000))
+    assert bench.view.head(A) is None
+    with pytest.raises(Lagged):
+        watcher.take(1)
+    assert watcher.token == Token(LOG, ("0001",))
+    with pytest.raises(OutOfRange):
+        bench.watch(token=watcher.token)

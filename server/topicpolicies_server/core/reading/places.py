@@ -91,7 +91,10 @@ class OutOfRange(Exception):
 
 
 class Lagged(Exception):
-    """An EVERY watcher is behind: changes that it is owed have left the ring. Its token says where it stands."""
+    """A watcher is behind: changes that it is owed have left the ring (EVERY), or are deletions that are forgotten (LATEST).
+
+    Its token says where it stands.
+    """
 
 
 class Replaced(Exception):

@@ -51,6 +51,7 @@ class View:
         "_complete",
         "_context",
         "_forgotten",
+        "_forgotten_number",
         "_heads",
         "_lately",
         "_number",
@@ -78,6 +79,7 @@ class View:
         self._lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(context.window_ms))
         self._absent: OrderedDict[Cell, None] = OrderedDict()
         self._forgotten: dict[int, Position] = {}
+        self._forgotten_number = 0
         self._orders = {scope: Order() for scope in Scope}
 
     @property
@@ -94,6 +96,11 @@ class View:
     def forgotten(self) -> Mapping[int, Position]:
         """Up to where deletions were forgotten, by partition; nothing where none was."""
         return self._forgotten
+
+    @property
+    def forgotten_number(self) -> int:
+        """The greatest number of a deletion that was forgotten; 0: none was."""
+        return self._forgotten_number
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """The fold's state of a key; None if the log knows no event of it. Only ``take`` changes it."""
@@ -205,7 +212,7 @@ class View:
         fresh = [(cell, head) for cell, head in self._known() if older.version(cell.key) != head.version]
         vanished: list[tuple[Cell, Change]] = []
         self._number = older.number
-        self._forgotten = dict(older.forgotten)
+        self._forgotten, self._forgotten_number = dict(older.forgotten), older.forgotten_number
         for theirs, head in older._known():
             there = head.document is not None
             cell = self._cells.get(theirs.key)
@@ -276,6 +283,7 @@ class View:
             del self._absent[cell], self._cells[cell.key]
             if cell.head is not None:
                 self._heads -= 1
+                self._forgotten_number = max(self._forgotten_number, cell.head.number)
                 self._forgotten[cell.partition] = max(self._forgotten.get(cell.partition, ""), _place(cell.head))
             if len(self._absent) <= self._absences:
                 return

@@ -11,6 +11,7 @@ EVERY from the ring of the recent changes (``ring``).
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from ..policies.events import Position
@@ -43,7 +44,7 @@ class WatchHub:
         """Where the view stood as it began to serve: from there on its changes came in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
         """In the order in which they came, which is that in which they are woken; as in the groups below."""
-        self._everywhere: dict[Watcher, None] = {}
+        self._everywhere: OrderedDict[Watcher, None] = OrderedDict()  # in a dict those that have gone would be walked over for ever
         self._by_topic: dict[str, dict[Watcher, None]] = {}
 
     @property

@@ -6,14 +6,15 @@ state          what is taken                          all of that was taken     
 =============  =====================================  ==========================  =============================  =======================
 BEGINNING      a snapshot, or what came since the     FOLLOWING; once, SYNCED     EVERY: BEHIND                  REPLACED
                token, as of the beginning
-FOLLOWING      what is owed                           FOLLOWING; EVERY: BEHIND,   EVERY: BEHIND                  REPLACED
-                                                      if too much was owed
+FOLLOWING      what is owed                           FOLLOWING; BEHIND, if      EVERY: BEHIND                  REPLACED
+                                                      some of it is gone
 BEHIND         nothing: ``Lagged``                                                BEHIND                         REPLACED
 REPLACED       nothing: ``Replaced``                                              REPLACED                       REPLACED
 =============  =====================================  ==========================  =============================  =======================
 
 What a watcher is owed it keeps itself, and ``notify`` is all that fills that: references to changes that all watchers share. ``Latest``
-owes the newest change of each key, so a stream that takes nothing costs no more than its keys. ``Every`` owes all of them, as long as
+owes the newest change of each key, so a stream that takes nothing costs no more than its keys, and in a whole namespace no more than
+``MOST_DIRTY`` of them. ``Every`` owes all of them, as long as
 the hub's ring has the oldest of them. If not it is BEHIND, and its token says where, so that it goes on by another way (the history), or
 begins anew. Changes that it does not want never leave it behind.
 
@@ -27,6 +28,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 from ..names import PolicyKey
@@ -34,6 +36,9 @@ from ..policies.events import ABSENT
 from .heads import Change
 from .places import Lagged, Replaced, Selection, Token
 from .view import View
+
+MOST_DIRTY = 4_096
+"""Keys that a watcher of a whole namespace keeps at most."""
 
 
 class Watched(Protocol):
@@ -137,7 +142,7 @@ class Watcher(ABC):
         """Takes what is owed, at most ``most`` changes.
 
         Raises:
-            Lagged: an EVERY watcher is behind; ``token`` says where it stands.
+            Lagged: it is behind; ``token`` says where it stands.
             Replaced: the log is another one than when it began.
         """
         self._signalled = False
@@ -206,27 +211,63 @@ class Watcher(ABC):
 
 
 class Latest(Watcher):
-    """Owes the newest state of each key."""
+    """Owes the newest state of each key.
+
+    A watcher of a whole namespace that falls far behind keeps no key of its own. The view has the heads in the order of their last change,
+    so the number of the last change that is not owed (``_far``) tells all of them, as long as no deletion among them is forgotten.
+    """
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
         self._dirty: OrderedDict[PolicyKey, Change] = OrderedDict()  # a dict is slow to find its first entry
         """What is owed, in the order of the last change."""
+        self._far: int | None = None
+        """All wanted changes with a greater number are owed; None: those in ``_dirty``."""
+        self._caught_up: deque[Change] = deque()
+        """What was owed when it was far behind: all that is taken before the others, unless a newer state of the key follows."""
         super().__init__(hub, selection, token, wake)
 
     @property
     def _owes(self) -> bool:
-        return bool(self._dirty)
+        return bool(self._dirty) or bool(self._caught_up) or self._far is not None
+
+    @property
+    def _has_lost_some(self) -> bool:
+        return self._far is not None and self._hub.view.forgotten_number > self._far
 
     def _owe(self, change: Change) -> None:
-        self._dirty[change.key] = change
-        self._dirty.move_to_end(change.key)
+        if self._far is not None:
+            return
+        dirty = self._dirty
+        dirty[change.key] = change
+        dirty.move_to_end(change.key)
+        if len(dirty) > MOST_DIRTY and self.selection.topics is None:
+            self._far = next(iter(dirty.values())).number - 1
+            dirty.clear()
 
     def _take(self, most: int) -> list[Change]:
-        dirty = self._dirty
-        return [dirty.popitem(last=False)[1] for _ in range(min(most, len(dirty)))]
+        dirty, caught_up = self._dirty, self._caught_up
+        if self._far is not None and not caught_up:
+            caught_up.extend(self._newer_than(self._far))
+            self._far = None
+        changes: list[Change] = []
+        while caught_up and len(changes) < most:
+            change = caught_up.popleft()
+            head = self._hub.view.head(change.key)
+            if head is None or head.number <= change.number:
+                changes.append(change)
+        while dirty and not caught_up and len(changes) < most:
+            changes.append(dirty.popitem(last=False)[1])
+        return changes
+
+    def _newer_than(self, number: int) -> list[Change]:
+        heads = list(takewhile(lambda head: head.number > number, self._hub.view.newest_first()))
+        heads.reverse()
+        return [head for head in heads if head.key.scope in self.selection.scopes]
 
     def _forget_owed(self) -> None:
         self._dirty.clear()
+        self._caught_up.clear()
+        self._far = None
 
     def _since(self, token: Token) -> Iterable[Change]:
         return [change for change in self._hub.changed_since(token) if self.selection.includes(change.key)]
