@@ -92,9 +92,7 @@ async def history(path: Path, now: list[int]) -> AsyncIterator[History]:
 
 
 async def reader_of(history: History, log: Log | None = None) -> Reader:
-    scribe = await history.scribe(NAMESPACE)
-    assert scribe is not None
-    return Reader(scribe, log or Log())
+    return Reader(await history.scribe(NAMESPACE), log or Log())
 
 
 Opener = Callable[[], History]

@@ -9,7 +9,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reading.view import Change
 from topicpolicies_server.history.as_of import Past, of_time, of_version
-from topicpolicies_server.history.entries import BEFORE_KNOWN, Gap, GapReason
+from topicpolicies_server.history.entries import BEFORE_KNOWN, UNTIMED, Gap, GapReason
 from topicpolicies_server.history.questions import Entry
 
 KEY = PolicyKey("persistent://a/b/c", Scope.LOCAL)
@@ -33,6 +33,10 @@ FIRST = entry(100, "v1", "0", after=b"one")
 SECOND = entry(200, "v2", "v1", before=b"one", after=b"two")
 THIRD = entry(300, "v3", "v2", before=b"two", after=b"three")
 UNLINKED = entry(300, "v3", "", after=b"three")
+FOURTH = entry(400, "v4", "v3", before=b"three", after=b"four")
+DELETED = entry(200, "v2", "v1", before=b"one", after=None)
+ANEW = entry(300, "v3", "0", after=b"three")
+UNTIMED_SECOND = SECOND._replace(flags=SECOND.flags | UNTIMED)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,9 @@ UNLINKED = entry(300, "v3", "", after=b"three")
         pytest.param(150, FIRST, SECOND, None, [gap(110, 190)], Past(b"one", "v1"), id="a gap between events that are linked"),
         pytest.param(250, SECOND, THIRD, None, [gap(None, 200)], Past(b"two", "v2"), id="a gap that is over"),
         pytest.param(400, THIRD, None, head("v3", 300, {"x": b"three"}), [gap(310, 500)], Past(b"three", "v3"), id="the head is the same"),
+        pytest.param(250, DELETED, ANEW, None, [], Past(None, "v2"), id="a deletion that the log had forgotten by the next event"),
+        pytest.param(250, UNTIMED_SECOND, THIRD, None, [], Past(b"two", "v2"), id="after an event that happened some time before"),
+        pytest.param(400, THIRD, None, head("v2", 200, {"x": b"two"}), [], Past(b"three", "v3"), id="an older head"),
         pytest.param(50, None, FIRST, None, [], Past(None, "0"), id="before the first event ever"),
         pytest.param(50, None, FIRST, None, [gap(None, 90)], Past(None, "0"), id="before the first event ever, beside a gap"),
         pytest.param(150, None, SECOND, None, [gap(None, 120)], Past(b"one", "v1"), id="before the first that is kept"),
@@ -59,6 +66,10 @@ def test_what_is_certain_is_told(
     ("at", "last", "first", "present", "gaps"),
     [
         pytest.param(250, SECOND, UNLINKED, None, [gap(210, 290)], id="a gap between events that are not linked"),
+        pytest.param(250, SECOND, FOURTH, None, [], id="an event between two that are known is missing, and no gap was told"),
+        pytest.param(400, THIRD, None, head("v9", 350, {"x": b"x"}), [], id="a newer head, and no gap was told"),
+        pytest.param(150, FIRST, UNTIMED_SECOND, None, [], id="before an event that happened some time before"),
+        pytest.param(150, None, UNTIMED_SECOND, None, [], id="the same, without any event before"),
         pytest.param(400, THIRD, None, head("v9", 600, {"x": b"x"}), [gap(310, 500)], id="a gap before another head"),
         pytest.param(400, THIRD, None, None, [gap(310, 500)], id="a gap, and the head is gone"),
         pytest.param(50, None, SECOND, None, [gap(None, 120)], id="in the gap before the first that is kept"),

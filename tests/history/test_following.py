@@ -56,7 +56,6 @@ async def test_what_is_recorded_late_with_an_early_time_is_not_missed(history: H
 async def test_stretches_of_any_length_tell_the_same(history: History, most: int) -> None:
     reader = await reader_of(history, Log(partitions=2))
     other = await history.scribe("public/other")
-    assert other is not None
     Reader(other, Log("elsewhere")).read(update(1, 1))
     reader.read(*(update(number, number, partition=number % 2) for number in range(1, 9)))
     assert await everything(history, most=most) == (rows(*range(1, 9)), Place("log", (position(8), position(7))))
@@ -77,7 +76,7 @@ async def test_a_place_holds_at_another_server_that_recorded_the_same_log(histor
 async def test_events_that_were_dropped_are_a_gap_for_who_had_not_read_them_and_for_nobody_else(path: Path, history: History) -> None:
     (await reader_of(history)).read(*(update(number, number) for number in range(1, 10)))
     await told(history)
-    connection = file.connect(path)
+    connection = file.prepare(path)
     trim(connection, Bounds(4.5, 1 << 30), BEGIN + 10_000)
     connection.close()
     early, late = Place("log", (position(2),)), Place("log", (position(5),))
@@ -90,7 +89,7 @@ async def test_a_place_stays_behind_everything_although_all_is_dropped(path: Pat
     history = open_history(path, BOUNDS, now=lambda: now[0])
     (await reader_of(history)).read(*(update(number, number) for number in range(1, 6)))
     _, place = await everything(history)
-    connection = file.connect(path)
+    connection = file.prepare(path)
     trim(connection, Bounds(1, 1 << 30), BEGIN + 10**6)
     connection.close()
     await history.close()
@@ -146,7 +145,6 @@ async def test_who_listens_is_told_of_each_event_of_its_namespace_until_it_stops
     history.listen(NAMESPACE, wake)
     reader.read(update(1, 1), update(2, 2))
     other = await history.scribe("public/other")
-    assert other is not None
     Reader(other, Log("elsewhere")).read(update(1, 1))
     history.unlisten(NAMESPACE, wake)
     reader.read(update(3, 3))

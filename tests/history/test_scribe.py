@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.history.entries import Followed, Gap, GapReason, Marks, Noted, Stream
+from topicpolicies_server.history.entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream
 from topicpolicies_server.history.scribe import Scribe
 
 from .conftest import BEGIN, NAMESPACE, Log, Reader, position, update
@@ -17,7 +17,7 @@ class Book:
     def __init__(self, room: int = 1_000) -> None:
         self.room = room
         self.noted: list[Noted] = []
-        self.told: list[Gap | Followed] = []
+        self.told: list[Gap | Followed | SetBack] = []
 
     def note(self, noted: Noted) -> bool:
         if not self.room:
@@ -26,7 +26,7 @@ class Book:
         self.noted.append(noted)
         return True
 
-    def tell(self, what: Gap | Followed) -> None:
+    def tell(self, what: Gap | Followed | SetBack) -> None:
         self.told.append(what)
 
     @property
@@ -54,11 +54,13 @@ def read(book: Book, marks: Marks, log: Log, *rows: int) -> Book:
     return book
 
 
-NOTHING = Marks(None, {})
+def nothing() -> Marks:
+    """Of a history that has nothing yet."""
+    return Marks(None, {})
 
 
 def test_a_log_that_was_never_compacted_is_recorded_from_its_beginning_without_a_gap() -> None:
-    book = read(Book(), NOTHING, Log(complete=""), 1, 2, 3)
+    book = read(Book(), nothing(), Log(complete=""), 1, 2, 3)
     assert (book.rows, book.gaps) == ([1, 2, 3], [])
 
 
@@ -68,7 +70,7 @@ def test_what_is_recorded_already_is_not_recorded_again() -> None:
 
 
 def test_a_log_that_was_compacted_before_it_was_first_read_has_a_gap_from_its_beginning() -> None:
-    book = read(Book(), NOTHING, Log(complete=position(4)), 2, 4, 5, 6)
+    book = read(Book(), nothing(), Log(complete=position(4)), 2, 4, 5, 6)
     assert book.rows == [2, 4, 5, 6]
     assert book.gaps == [(None, BEGIN + 5_000, GapReason.COMPACTED)]
 
@@ -101,7 +103,7 @@ def test_another_log_of_the_same_name_is_told() -> None:
 
 def test_a_log_that_gets_its_name_when_it_is_created_is_recorded_under_that_name() -> None:
     book, log = Book(), Log("nothing yet", complete="")
-    opening = reader(book, NOTHING, log)
+    opening = reader(book, nothing(), log)
     opening.scribe.caught_up()
     log.identity = "created"
     opening.read(update(1, 1))
@@ -111,21 +113,21 @@ def test_a_log_that_gets_its_name_when_it_is_created_is_recorded_under_that_name
 
 def test_times_never_go_back_and_are_never_in_the_future() -> None:
     book = Book()
-    opening = reader(book, NOTHING, Log())
+    opening = reader(book, nothing(), Log())
     opening.read(update(1, 1, at=BEGIN + 9_000), update(2, 2, at=BEGIN), update(3, 3, at=NOW + 10**9), update(4, 4, at=BEGIN + 10_000))
     assert [each.at for each in book.noted] == [BEGIN + 9_000, BEGIN + 9_000, NOW, NOW]
 
 
 def test_each_partition_has_its_own_time() -> None:
     book = Book()
-    opening = reader(book, NOTHING, Log(partitions=2))
+    opening = reader(book, nothing(), Log(partitions=2))
     opening.read(update(5, 1, name="a", partition=0), update(1, 2, name="b", partition=1))
     assert [each.at for each in book.noted] == [BEGIN + 5_000, BEGIN + 1_000]
 
 
 def test_more_than_can_be_written_is_a_gap_and_delays_nobody() -> None:
     book = Book(room=2)
-    opening = reader(book, NOTHING, Log())
+    opening = reader(book, nothing(), Log())
     opening.read(*(update(row, row) for row in range(1, 6)))
     assert book.rows == [1, 2]
     book.room = 10
@@ -136,7 +138,7 @@ def test_more_than_can_be_written_is_a_gap_and_delays_nobody() -> None:
 
 def test_an_overrun_that_lasts_to_the_end_is_told_at_the_end() -> None:
     book = Book(room=1)
-    opening = reader(book, NOTHING, Log())
+    opening = reader(book, nothing(), Log())
     opening.read(update(1, 1), update(2, 2))
     opening.scribe.closed()
     assert book.gaps == [(BEGIN + 1_000, NOW, GapReason.OVERRUN)]
@@ -154,7 +156,7 @@ def test_entries_of_others_take_their_place_and_unreadable_ones_are_recorded() -
 
 def test_as_long_as_a_log_is_followed_the_history_says_so() -> None:
     book = Book()
-    opening = reader(book, NOTHING, Log())
+    opening = reader(book, nothing(), Log())
     opening.scribe.tick()
     assert book.told == []
     opening.scribe.caught_up()

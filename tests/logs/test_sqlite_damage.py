@@ -124,6 +124,9 @@ async def test_a_restored_backup_has_another_identity_and_gives_no_version_twice
         restored, recorder = await life(path, "e")
     assert restored != identity
     assert recorder.ids() == ["a", "b", "e"]
+    change_log = SqliteLog(path)
+    assert (await change_log.open(NAMESPACE, Recorder())).complete_after(0) == ""  # nothing of this log was compacted
+    await change_log.close()
     assert rows(recorder)[0] > LEAP > max(rows(lost))
     assert "a backup was restored" in caplog.text
     again, _ = await life(path, "f")
@@ -286,7 +289,13 @@ async def test_an_event_that_is_missing_above_the_floor_or_below_it_fails_the_re
 
 
 @pytest.mark.parametrize(
-    "change", ["UPDATE namespaces SET floor = floor + 1", "UPDATE namespaces SET name = 'acme/ordess'", "DELETE FROM namespaces"]
+    "change",
+    [
+        "UPDATE namespaces SET floor = floor + 1",
+        "UPDATE namespaces SET compacted = 1",
+        "UPDATE namespaces SET name = 'acme/ordess'",
+        "DELETE FROM namespaces",
+    ],
 )
 async def test_a_damaged_namespace_is_told_at_the_opening(path: Path, change: str) -> None:
     await life(path, "a", "b")

@@ -289,8 +289,8 @@ async def test_the_history_goes_on_from_a_listing_of_a_log_that_it_has_nothing_o
 async def test_a_gap_behind_all_events_is_told_once(serving: Serving, tmp_path: Path) -> None:
     async with serving() as stub:
         await update(stub, 1)
-    connection = file.connect(tmp_path / "history.db")
-    (log,) = {log for log, _ in file.marks(connection, NAMESPACE).streams}
+    connection = file.prepare(tmp_path / "history.db")
+    (log,) = {log for log, _ in file.marks(connection)[NAMESPACE].streams}
     hole = Stream(NAMESPACE, log, 0), "~"
     file.add_gap(connection, file.namespace_id(connection, NAMESPACE), Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,)))
     connection.close()

@@ -40,13 +40,20 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Ch
     Raises:
         PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: it is not certain; the metadata says between which times.
     """
+    now = max(now, at + 1)
+    if first is not None and not first.timed:
+        raise _uncertain(at, None, "the clock went back since, and nobody knows when exactly the next event happened")
     if last is not None:
-        proven = first is not None and first.before_known and first.previous == last.version
-        proven = proven or (first is None and head is not None and head.version == last.version)
+        if first is not None and first.before_known:
+            proven = _links(last, first.previous)
+            refuted = not proven
+        else:
+            proven = first is None and head is not None and head.version == last.version
+            refuted = first is None and head is not None and head.version > last.version
         gap = None if proven else _between(gaps, last.at, first.at if first is not None else now)
-        if gap is None:
+        if gap is None and not refuted:
             return Past(last.after, last.version)
-        raise _uncertain(at, gap)
+        raise _uncertain(at, gap, "an event is missing between those that it knows" if gap is None else "")
     if first is not None and first.before_known:
         gap = None if first.previous == ABSENT else _between(gaps, at, first.at)
         if gap is None:
@@ -58,6 +65,11 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Ch
     if gap is None and first is None and (head is None or head.document is None):
         return Past(None, ABSENT)
     raise _uncertain(at, gap)
+
+
+def _links(last: Entry, previous: Position) -> bool:
+    """Whether the next event met what the last one left; of a deletion that the log had forgotten by then, it met nothing."""
+    return previous == last.version or (previous == ABSENT and last.after is None)
 
 
 def of_version(entry: Entry | None, version: Position, head: Change | None) -> Past:
@@ -85,9 +97,9 @@ def _between(gaps: Sequence[Gap], start: int, end: int) -> Gap | None:
     return next((gap for gap in gaps if gap.until > start and (gap.since is None or gap.since < end)), None)
 
 
-def _uncertain(at: int, gap: Gap | None) -> PolicyError:
+def _uncertain(at: int, gap: Gap | None, why: str = "") -> PolicyError:
     metadata = {"as_of_ms": str(at)}
-    why = "it begins later"
+    why = why or "it begins later"
     if gap is not None:
         metadata |= {"gap_reason": gap.reason.name, "gap_end_ms": str(gap.until)}
         if gap.since is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -62,8 +63,8 @@ MOST_MS = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970: what a Timestamp can say."""
 _REMEMBERED, _FEW, _SHORT = 4_096, 8, 512
 """Texts that are remembered, and of how many paths and characters they are made at most."""
-STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN = 1, 2, 4, 8, 16
-"""The flags of a row."""
+STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED = 1, 2, 4, 8, 16, 32
+"""The flags of a row. UNTIMED: when it happened is not known, but for that it was before its time, and behind the entry before it."""
 
 _KINDS = {
     StampKind.UPDATE: Kind.UPDATE,
@@ -131,13 +132,24 @@ class Followed(NamedTuple):
     """In milliseconds since 1970."""
 
 
-class Marks(NamedTuple):
-    """How far the history of a namespace goes."""
+class SetBack(NamedTuple):
+    """The clock shows an earlier time than it did: what was recorded of a stream with a later one happened before now."""
+
+    stream: Stream
+    now: int
+    """In milliseconds since 1970."""
+
+
+@dataclass(slots=True)
+class Marks:
+    """How far the history of a namespace goes, counting what is still to be written."""
 
     followed_until: int | None
     """When its log was last followed, in milliseconds since 1970; None: it never was."""
     streams: dict[tuple[str, int], Stream]
     """By the log's identity and the partition."""
+    overrun: int | None = None
+    """The time of the last event before the history could take no more; None: it takes them."""
 
 
 def weight(noted: Noted) -> int:

@@ -3,12 +3,14 @@
 ::
 
     PRAGMA application_id = "TPHI"   whose file it is
-    PRAGMA user_version   = 2        the format
+    PRAGMA user_version   = 3        the format
     namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
     streams     id, namespace, log (its identity), partition, position and at of the last entry, the last position that was dropped
     entries     one row for each event; id grows in the order in which they were recorded, and none is given twice
     gaps        id, namespace, since (NULL: the beginning), until, reason
     holes       stream, position, gap: where gaps are in streams: events up to this position may be missing
+
+Each row has a checksum besides: one that is not as it was written is told, and nothing is answered from it.
 
 An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. Every question is answered by
 walking an index in that order: by topic or namespace, each with or without an actor, and each by scope (a question about both
@@ -25,15 +27,16 @@ import sqlite3
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from ..sqlite_file import FileError, Format, Problem, create_private
+from ..sqlite_file import Damaged, FileError, Format, Problem, checksum, create_private
 from ..sqlite_file import connect as _connect
 from ..sqlite_file import prepare as _prepare
-from .entries import Followed, Gap, Marks, Row, Stream
+from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
-FORMAT = 2
-"""The format that is written and read here."""
+FORMAT = 3
+"""The format that is written here, and the newest that can be read."""
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
     "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
@@ -79,6 +82,7 @@ def prepare(path: Path) -> sqlite3.Connection:
     create_private(path)
     try:
         connection = connect(path)
+        connection.create_function("checksum", -1, checksum, deterministic=True)
     except sqlite3.Error as error:
         raise FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.") from error
     try:
@@ -89,36 +93,92 @@ def prepare(path: Path) -> sqlite3.Connection:
     return connection
 
 
+_SEALED = {
+    "namespaces": "id, name, followed_until, trimmed_until",
+    "streams": "id, namespace, log, partition, position, at, dropped",
+    "gaps": "id, namespace, since, until, reason",
+    "holes": "rowid, stream, position, gap",
+}
+"""What the checksums of the other tables are made of."""
+
+
 def _create(connection: sqlite3.Connection) -> None:
     for table in _TABLES:
         connection.execute(table)
+    for name in (*_SEALED, "entries"):
+        connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
 
 
-FORM = Format("history", APPLICATION_ID, FORMAT, _create, {}, ("synchronous = NORMAL",))
+def _with_checksums(connection: sqlite3.Connection) -> None:
+    """Makes format 3 of format 2, which had no checksums."""
+    for name, columns in {**_SEALED, "entries": ", ".join(COLUMNS)}.items():
+        connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
+        connection.execute(f"UPDATE {name} SET checksum = checksum({columns})")  # noqa: S608 (only our names)
+
+
+FORM = Format("history", APPLICATION_ID, FORMAT, _create, {2: _with_checksums}, ("synchronous = NORMAL",))
+
+
+def _seal(connection: sqlite3.Connection, table: str, number: int | None) -> None:
+    """Gives a row that was added or changed its checksum."""
+    connection.execute(f"UPDATE {table} SET checksum = checksum({_SEALED[table]}) WHERE rowid = ?", (number,))  # noqa: S608 (only our names)
+
+
+def _update(connection: sqlite3.Connection, table: str, number: int, changes: str, values: Sequence[int | str]) -> None:
+    """Changes a row that is as it was written: damage must not get a checksum."""
+    sealed(connection, table, "WHERE rowid = ?", (number,))
+    connection.execute(f"UPDATE {table} SET {changes} WHERE rowid = ?", (*values, number))  # noqa: S608 (only our names)
+    _seal(connection, table, number)
+
+
+def sealed(connection: sqlite3.Connection, table: str, rest: str, values: Sequence[int | str]) -> list[tuple[Any, ...]]:
+    """Rows of a table, their columns as in the format's description.
+
+    Raises:
+        Damaged: one is not what was written.
+    """
+    rows = connection.execute(f"SELECT {_SEALED[table]}, checksum FROM {table} {rest}", values).fetchall()  # noqa: S608 (ours)
+    for row in rows:
+        if checksum(*row[:-1]) != row[-1]:
+            raise Damaged(f"row {row[0]} of its {table} is not what was written there")
+    return [row[:-1] for row in rows]
 
 
 def namespace_id(connection: sqlite3.Connection, name: str) -> int:
     """The id of a namespace, which is added if it is new."""
-    connection.execute("INSERT OR IGNORE INTO namespaces (name) VALUES (?)", (name,))
+    added = connection.execute("INSERT OR IGNORE INTO namespaces (name) VALUES (?)", (name,)).rowcount
     found: int = connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()[0]
+    if added:
+        _seal(connection, "namespaces", found)
     return found
 
 
 def stream_id(connection: sqlite3.Connection, namespace: int, stream: Stream) -> int:
     """The id of a stream, which is added if it is new."""
     key = (namespace, stream.log, stream.partition)
-    connection.execute("INSERT OR IGNORE INTO streams (namespace, log, partition, position, at) VALUES (?, ?, ?, '', 0)", key)
+    added = connection.execute("INSERT OR IGNORE INTO streams (namespace, log, partition, position, at) VALUES (?, ?, ?, '', 0)", key)
     found: int = connection.execute("SELECT id FROM streams WHERE namespace = ? AND log = ? AND partition = ?", key).fetchone()[0]
+    if added.rowcount:
+        _seal(connection, "streams", found)
     return found
 
 
-def marks(connection: sqlite3.Connection, name: str) -> Marks:
-    """How far the history of a namespace goes."""
-    known = connection.execute("SELECT id, followed_until FROM namespaces WHERE name = ?", (name,)).fetchone()
-    if known is None:
-        return Marks(None, {})
-    rows = connection.execute("SELECT log, partition, position, at FROM streams WHERE namespace = ?", (known[0],))
-    return Marks(known[1], {(log, partition): Stream(name, log, partition, position, at) for log, partition, position, at in rows})
+def marks(connection: sqlite3.Connection) -> dict[str, Marks]:
+    """How far the history of each namespace goes.
+
+    Raises:
+        Damaged: that is not what was written.
+    """
+    found: dict[str, Marks] = {}
+    names: dict[int, str] = {}
+    for number, name, followed_until, _ in sealed(connection, "namespaces", "", ()):
+        names[number], found[name] = name, Marks(followed_until, {})
+    for _, namespace, log, partition, position, at, _ in sealed(connection, "streams", "", ()):
+        if namespace not in names:
+            raise Damaged("one of its namespaces is missing")
+        name = names[namespace]
+        found[name].streams[log, partition] = Stream(name, log, partition, position, at)
+    return found
 
 
 ROWS = 64
@@ -128,34 +188,70 @@ ROWS = 64
 def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Adds up to ``ROWS`` entries; their number is rounded up with empty ones, so that few statements have to be prepared."""
     padded = 1 << (len(rows) - 1).bit_length()
-    values = [value for row in rows for value in row]
-    connection.execute(_insertion(padded), values + [None] * (len(COLUMNS) * (padded - len(rows))))
+    values = [value for row in rows for value in (*row, checksum(*row))]
+    connection.execute(_insertion(padded), values + [None] * ((len(COLUMNS) + 1) * (padded - len(rows))))
 
 
 @cache
 def _insertion(count: int) -> str:
-    row = f"({','.join('?' * len(COLUMNS))})"
+    row = f"({','.join('?' * (len(COLUMNS) + 1))})"
     rows = ",".join([row] * count)
-    return f"INSERT INTO entries ({','.join(COLUMNS)}) SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
+    return f"INSERT INTO entries ({','.join(COLUMNS)},checksum) SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
 
 
-def note_streams(connection: sqlite3.Connection, streams: Sequence[tuple[str, int, int]]) -> None:
-    """Sets how far streams are recorded: position, at, id."""
-    connection.executemany("UPDATE streams SET position = ?, at = ? WHERE id = ?", streams)
+def note_stream(connection: sqlite3.Connection, stream: int, position: str, at: int) -> None:
+    """Sets how far a stream is recorded."""
+    _update(connection, "streams", stream, "position = ?, at = ?", (position, at))
 
 
 def note_followed(connection: sqlite3.Connection, namespace: int, followed: Followed) -> None:
     """A namespace's log was followed until a time."""
-    connection.execute("UPDATE namespaces SET followed_until = ?2 WHERE id = ?1 AND followed_until < ?2", (namespace, followed.until))
+    _update(connection, "namespaces", namespace, "followed_until = max(followed_until, ?)", (followed.until,))
 
 
 def add_gap(connection: sqlite3.Connection, namespace: int, gap: Gap) -> None:
     """Adds a gap."""
     row = (namespace, gap.since, gap.until, gap.reason)
     number = connection.execute("INSERT INTO gaps (namespace, since, until, reason) VALUES (?, ?, ?, ?)", row).lastrowid
+    _seal(connection, "gaps", number)
     for stream, position in gap.holes:
         hole = (stream.id or stream_id(connection, namespace, stream), position, number)
-        connection.execute("INSERT INTO holes (stream, position, gap) VALUES (?, ?, ?)", hole)
+        _seal(connection, "holes", connection.execute("INSERT INTO holes (stream, position, gap) VALUES (?, ?, ?)", hole).lastrowid)
+
+
+CLOCK_MS = 1_000
+"""By so much a clock may go back without a word: times are no more exact than that."""
+
+
+def set_back(connection: sqlite3.Connection, namespace: int, stream: int, now: int) -> None:
+    """The clock went back to ``now`` (ms): what was recorded with a later time happened before that, and nobody knows when."""
+    columns = ", ".join(COLUMNS)
+    at, flags = COLUMNS.index("at"), COLUMNS.index("flags")
+    changed = []
+    query = f"SELECT id, checksum, {columns} FROM entries INDEXED BY by_position WHERE stream = ? ORDER BY position DESC"  # noqa: S608 (ours)
+    for number, sure, *row in connection.execute(query, (stream,)):
+        if row[at] <= now:
+            break
+        check_entry(number, sure, row)
+        row[flags] |= UNTIMED * (row[at] > now + CLOCK_MS)
+        row[at] = now
+        changed.append((now, row[flags], checksum(*row), number))
+    connection.executemany("UPDATE entries SET at = ?, flags = ?, checksum = ? WHERE id = ?", changed)
+    _update(connection, "streams", stream, "at = min(at, ?)", (now,))
+    earlier = "followed_until = min(followed_until, ?), trimmed_until = min(trimmed_until, ?)"
+    _update(connection, "namespaces", namespace, earlier, (now, now))
+    for number, *_ in sealed(connection, "gaps", "WHERE namespace = ? AND until > ?", (namespace, now)):
+        _update(connection, "gaps", number, "since = min(since, ?), until = ?", (now, now))
+
+
+def check_entry(number: int, sure: int, row: Sequence[Any]) -> None:
+    """Compares an entry, its ``COLUMNS``, with its checksum.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    if checksum(*row) != sure:
+        raise Damaged(f"the entry {number} is not what was written there")
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
@@ -197,7 +293,7 @@ def _drop(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, int, in
         until[namespace] = max(until.get(namespace, 0), at)
         dropped[stream] = max(dropped.get(stream, ""), position)
     for stream, position in dropped.items():
-        connection.execute("UPDATE streams SET dropped = ?2 WHERE id = ?1 AND dropped < ?2", (stream, position))
+        _update(connection, "streams", stream, "dropped = max(dropped, ?)", (position,))
     for namespace, at in until.items():
-        connection.execute("UPDATE namespaces SET trimmed_until = ?2 WHERE id = ?1 AND trimmed_until < ?2", (namespace, at))
+        _update(connection, "namespaces", namespace, "trimmed_until = max(trimmed_until, ?)", (at,))
     return len(rows)

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from ..core.policies.events import Position
+from ..sqlite_file import Damaged
 from .entries import Gap, GapReason
-from .questions import COLUMNS, MOST_BYTES, Entry
+from .file import sealed
+from .questions import COLUMNS, MOST_BYTES, Entry, read
 
 
 class Place(NamedTuple):
@@ -73,12 +75,9 @@ def stretch(connection: sqlite3.Connection, namespace: str, behind: Place, most:
     Raises:
         Elsewhere: the history knows no such log of the namespace, or one with another number of partitions.
     """
-    rows = connection.execute(
-        "SELECT streams.id, log, partition, position, dropped FROM streams JOIN namespaces ON namespaces.id = namespace"
-        " WHERE name = ? ORDER BY streams.id",
-        (namespace,),
-    )
-    streams = [_Stream(*row) for row in rows]
+    known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
+    rows = sealed(connection, "streams", "WHERE namespace = ? ORDER BY id", (known[0][0],)) if known else []
+    streams = [_Stream(number, log, partition, position, dropped) for number, _, log, partition, position, _, dropped in rows]
     logs = list(dict.fromkeys(stream.log for stream in streams))
     if not behind.log and logs:
         behind = Place(logs[0], ())
@@ -136,19 +135,28 @@ def _positions(behind: Place, here: dict[int, Position]) -> tuple[Position, ...]
 
 def _walk(connection: sqlite3.Connection, stream: _Stream, behind: Position, most: int) -> Iterator[Entry]:
     sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"  # noqa: S608 (ours)
-    return (Entry(*row) for row in connection.execute(sql, (stream.id, behind, most + 1)))
+    return (read(row) for row in connection.execute(sql, (stream.id, behind, most + 1)))
 
 
 def _holes(connection: sqlite3.Connection, namespace: str, stream: _Stream, behind: Position, *, begins: bool) -> list[_Hole]:
     """Where events may be missing behind a position, in order; with what is missing before the log if that begins here."""
-    rows = connection.execute(
-        "SELECT position, since, until, reason FROM holes JOIN gaps ON gaps.id = gap"
-        " WHERE stream = ? AND (position > ? OR (? AND position = '')) ORDER BY position, gap",
+    rows = sealed(
+        connection,
+        "holes",
+        "WHERE stream = ? AND (position > ? OR (? AND position = '')) ORDER BY position, gap",
         (stream.id, behind, begins),
     )
-    found = [_Hole(position, Gap(namespace, since, until, GapReason(reason))) for position, since, until, reason in rows]
+    found = [_Hole(position, _gap(connection, namespace, gap)) for _, _, position, gap in rows]
     if behind < stream.dropped:
         (until,) = connection.execute("SELECT trimmed_until FROM namespaces WHERE name = ?", (namespace,)).fetchone()
         found.insert(0, _Hole(stream.dropped, Gap(namespace, None, until, GapReason.TRIMMED)))
         found.sort(key=lambda hole: hole.position)
     return found
+
+
+def _gap(connection: sqlite3.Connection, namespace: str, number: int) -> Gap:
+    found = sealed(connection, "gaps", "WHERE id = ?", (number,))
+    if not found:
+        raise Damaged("one of its gaps is missing")
+    ((_, _, since, until, reason),) = found
+    return Gap(namespace, since, until, GapReason(reason))

@@ -17,13 +17,13 @@ from ..core.names import PolicyKey
 from ..core.reading.view import Change
 from ..core.reasons import Reason
 from ..file_lock import FileLock
-from ..sqlite_file import FileError, Problem
+from ..sqlite_file import Damaged, FileError, Problem
 from . import as_of, file, following, questions
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
 from .following import Place, Stretch
 from .questions import LAST, Page, Question
-from .scribe import Scribe
+from .scribe import Scribe, set_back
 from .writer import Bounds, Writer
 
 _T = TypeVar("_T")
@@ -46,11 +46,16 @@ class History:
     """A history that is open."""
 
     def __init__(self, path: Path, writer: Writer, lock: FileLock, now: Callable[[], int] = _wall_clock) -> None:
-        """``now``: milliseconds since 1970."""
+        """``now``: milliseconds since 1970.
+
+        Raises:
+            sqlite3.Error: the file can't be read, or is damaged.
+        """
         self._path = path
         self._writer = writer
         self._lock = lock
         self._now = now
+        self._marks = writer.marks
         self._scribes: WeakSet[Scribe] = WeakSet()
         self._listeners: dict[str, dict[Callable[[], None], None]] = {}
         """By namespace: who is told of new events."""
@@ -58,16 +63,14 @@ class History:
         self._readers = ThreadPoolExecutor(READERS, "history-reader")
         self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="history")
 
-    async def scribe(self, namespace: str) -> Scribe | None:
-        """Whoever writes down one opening of a namespace's log; None if the file can't be read now: what is missed then is a gap later."""
-        try:
-            marks: Marks = await self._ask(lambda connection: file.marks(connection, namespace))
-        except PolicyError as error:
-            _log.error("%s is not recorded: %s", namespace, error.message)
-            return None
-        scribe = Scribe(self._writer, namespace, marks, self._now, lambda: self._listeners.get(namespace, ()))
+    async def scribe(self, namespace: str) -> Scribe:
+        """Whoever writes down one opening of a namespace's log. Nothing is asked of the file, so no load waits for it."""
+        scribe = Scribe(self._writer, namespace, self._marks_of(namespace), self._now, lambda: self._listeners.get(namespace, ()))
         self._scribes.add(scribe)
         return scribe
+
+    def _marks_of(self, namespace: str) -> Marks:
+        return self._marks.setdefault(namespace, Marks(None, {}))
 
     def listen(self, namespace: str, wake: Callable[[], None]) -> None:
         """Has ``wake`` called when there are new events of a namespace, until ``unlisten``. It must return soon and must not raise."""
@@ -86,7 +89,10 @@ class History:
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written in time.
         """
-        return await self._ask(lambda connection: questions.page(connection, question))
+        unwritten = await self._settle(question.namespace)
+        page = await self._read(lambda connection: questions.page(connection, question))
+        gaps = [gap for gap in unwritten if gap.until >= question.start and (gap.since is None or gap.since < question.end)]
+        return page._replace(gaps=[*gaps, *page.gaps])
 
     async def stretch(self, namespace: str, behind: Place, most: int) -> Stretch:
         """What follows a place, up to what was folded when it was asked for (see ``following``).
@@ -95,7 +101,9 @@ class History:
             PolicyError: UNAVAILABLE, as above.
             Elsewhere: the place is in a log that this history does not know.
         """
-        return await self._ask(lambda connection: following.stretch(connection, namespace, behind, most))
+        if await self._settle(namespace):
+            raise _unavailable("it can't be written")
+        return await self._read(lambda connection: following.stretch(connection, namespace, behind, most))
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Change | None, *, at: int = 0, version: str = "", followed: bool = True
@@ -113,19 +121,17 @@ class History:
         Raises:
             PolicyError: OUT_OF_RANGE: the history does not tell for certain; UNAVAILABLE as above.
         """
+        unwritten = await self._settle(namespace)
         if version:
-            entry = await self._ask(lambda connection: questions.of_version(connection, key, version))
+            entry = await self._read(lambda connection: questions.of_version(connection, key, version))
             return as_of.of_version(entry, version, head)
-        marks, (last, first), gaps = await self._ask(
-            lambda connection: (
-                file.marks(connection, namespace),
-                questions.around(connection, key, at),
-                questions.gaps(connection, namespace, 0, LAST[0]),
-            )
+        (last, first), gaps = await self._read(
+            lambda connection: (questions.around(connection, key, at), questions.gaps(connection, namespace, 0, LAST[0]))
         )
         now = self._now()
+        gaps[:0] = unwritten
         if not followed:
-            gaps.insert(0, Gap(namespace, marks.followed_until, max(now, at) + 1, GapReason.COMPACTED))
+            gaps.insert(0, Gap(namespace, self._marks_of(namespace).followed_until, max(now, at) + 1, GapReason.COMPACTED))
         return as_of.of_time(at, now, last, first, head, gaps)
 
     async def close(self) -> None:
@@ -138,14 +144,30 @@ class History:
             connection.close()
         self._lock.release()
 
-    async def _ask(self, question: Callable[[sqlite3.Connection], _T]) -> _T:
+    async def _settle(self, namespace: str) -> list[Gap]:
+        """Waits until what was noted of a namespace is written, or can't be; what is not in the file then."""
+        marks, now = self._marks_of(namespace), self._now()
+        self._look_at_the_clock(marks, now)
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
-                await self._writer.flush()
+                unwritten = await self._writer.flush()
         except TimeoutError:
-            raise _unavailable("it is written more slowly than it grows, or can't be written") from None
+            raise _unavailable("it is written more slowly than it grows") from None
+        since = [each for each in (unwritten.get(namespace), marks.overrun) if each is not None]
+        return [Gap(namespace, min(since), now + 1, GapReason.OVERRUN)] if since else []
+
+    def _look_at_the_clock(self, marks: Marks, now: int) -> None:
+        for stream in marks.streams.values():
+            set_back(self._writer, stream, now)
+        if marks.followed_until is not None:
+            marks.followed_until = min(marks.followed_until, now)
+
+    async def _read(self, question: Callable[[sqlite3.Connection], _T]) -> _T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, self._answer, question)
+        except Damaged as error:
+            _log.error("the history %s is damaged: %s", self._path, error)
+            raise _unavailable("its file is damaged") from error
         except sqlite3.Error as error:
             _log.error("the history %s can't be read: %s", self._path, error)
             raise _unavailable("its file can't be read") from error
@@ -160,8 +182,14 @@ class History:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            for scribe in list(self._scribes):
-                scribe.tick()
+            try:
+                now = self._now()
+                for marks in list(self._marks.values()):
+                    self._look_at_the_clock(marks, now)
+                for scribe in list(self._scribes):
+                    scribe.tick()
+            except Exception:  # noqa: BLE001 - whatever it is, the next time comes
+                _log.exception("the history %s could not be kept up to date", self._path)
 
 
 def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_clock) -> History:

@@ -6,20 +6,21 @@ import heapq
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import Position
-from .entries import BEFORE_KNOWN, Gap, GapReason
+from .entries import BEFORE_KNOWN, UNTIMED, Gap, GapReason
+from .file import COLUMNS as ROW
+from .file import check_entry, sealed
 
 FIRST, LAST = (0, 0), (2**62, 2**62)
 MOST_GAPS = 100
 """Gaps that are told at once."""
 _UNREADABLE_SCOPE = 0
-COLUMNS = (
-    "id, topic, scope, at, published_at, kind, outcome, actor, standing, reason, request_id, mask, producer, version, previous, flags,"
-    " before, after, changed, problem, position, stream"
-)
+COLUMNS = f"checksum, id, {', '.join(ROW)}"
+"""What is read of an entry (``read``)."""
 
 
 class Place(NamedTuple):
@@ -50,6 +51,10 @@ class Question(NamedTuple):
     after: Place | None = None
     """Where the page before ended."""
     most: int = 100
+
+
+_STORED = {"kept_before": "before", "changed_json": "changed"}
+"""Columns that have another name in an entry."""
 
 
 class Entry(NamedTuple):
@@ -89,6 +94,11 @@ class Entry(NamedTuple):
         return bool(self.flags & BEFORE_KNOWN)
 
     @property
+    def timed(self) -> bool:
+        """Whether it happened at its time; if not, only that it happened before then."""
+        return not self.flags & UNTIMED
+
+    @property
     def before(self) -> bytes | None:
         """The document before, if it is known and there was one."""
         if not self.before_known:
@@ -112,6 +122,20 @@ class Entry(NamedTuple):
         """The mask."""
         found: list[str] = json.loads(self.mask)
         return found
+
+
+_CHOSEN = itemgetter(*(0 if name == "id" else 1 + ROW.index(_STORED.get(name, name)) for name in Entry._fields))
+
+
+def read(row: Sequence[Any]) -> Entry:
+    """An entry, of ``COLUMNS``.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    sure, *values = row
+    check_entry(values[0], sure, values[1:])
+    return Entry(*_CHOSEN(values))
 
 
 class Page(NamedTuple):
@@ -174,21 +198,22 @@ def _walk(connection: sqlite3.Connection, namespace: int, scope: int, question: 
         f"SELECT {COLUMNS} FROM entries INDEXED BY {index} WHERE {' AND '.join(terms)}"  # noqa: S608 (only our names)
         f" ORDER BY at {direction}, id {direction} LIMIT ?"
     )
-    return (Entry(*row) for row in connection.execute(sql, (*values, question.most + 1)))
+    return (read(row) for row in connection.execute(sql, (*values, question.most + 1)))
 
 
 def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -> list[Gap]:
     """The newest gaps of a namespace that touch a time, newest first."""
-    known = connection.execute("SELECT id, trimmed_until FROM namespaces WHERE name = ?", (namespace,)).fetchone()
-    if known is None:
+    known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
+    if not known:
         return []
-    number, trimmed = known
-    rows: Sequence[tuple[int | None, int, int]] = connection.execute(
-        "SELECT since, until, reason FROM gaps WHERE namespace = ? AND until >= ? AND (since IS NULL OR since < ?)"
-        " ORDER BY until DESC LIMIT ?",
+    ((number, _, _, trimmed),) = known
+    rows = sealed(
+        connection,
+        "gaps",
+        "WHERE namespace = ? AND until >= ? AND (since IS NULL OR since < ?) ORDER BY until DESC LIMIT ?",
         (number, start, end, MOST_GAPS),
-    ).fetchall()
-    found = [Gap(namespace, since, until, GapReason(reason)) for since, until, reason in rows]
+    )
+    found = [Gap(namespace, since, until, GapReason(reason)) for _, _, since, until, reason in rows]
     if trimmed and trimmed >= start:
         found.append(Gap(namespace, None, trimmed, GapReason.TRIMMED))
     return found
@@ -199,7 +224,7 @@ def around(connection: sqlite3.Connection, key: PolicyKey, at: int) -> tuple[Ent
     sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_topic WHERE topic = ? AND scope = ? AND"  # noqa: S608 (only our names)
     last = connection.execute(f"{sql} at <= ? ORDER BY at DESC, id DESC LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
     first = connection.execute(f"{sql} at > ? ORDER BY at, id LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
-    return Entry(*last) if last else None, Entry(*first) if first else None
+    return read(last) if last else None, read(first) if first else None
 
 
 def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position) -> Entry | None:
@@ -209,4 +234,4 @@ def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position
         " ORDER BY id LIMIT 1"
     )
     found = connection.execute(sql, (key.topic, int(key.scope), version)).fetchone()
-    return Entry(*found) if found else None
+    return read(found) if found else None

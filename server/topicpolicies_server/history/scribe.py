@@ -13,7 +13,7 @@ from typing import Protocol
 from ..core.fold.operation import Folded
 from ..core.policies.events import ABSENT, Placed, Position
 from ..core.reading.view import Change
-from .entries import Followed, Gap, GapReason, Marks, Noted, Stream
+from .entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream
 
 
 class Book(Protocol):
@@ -22,7 +22,7 @@ class Book(Protocol):
     def note(self, noted: Noted) -> bool:
         """Takes an event. Returns False if too much waits already."""
 
-    def tell(self, what: Gap | Followed) -> None:
+    def tell(self, what: Gap | Followed | SetBack) -> None:
         """Takes what is said rarely."""
 
 
@@ -92,7 +92,7 @@ class Scribe:
         Args:
             book: where it is written.
             namespace: ``tenant/namespace``.
-            marks: how far the history goes.
+            marks: how far the history goes; kept up to date here.
             now: milliseconds since 1970.
             listeners: who is told of new events.
         """
@@ -108,8 +108,10 @@ class Scribe:
         self._missing_until = 0
         self._missing: list[tuple[Stream, Position]] = []
         """Where: streams, and up to which position."""
-        self._overrun: int | None = None
-        """The time of the last event before the history could take no more; None: it takes them."""
+        self._known = {log for log, _ in marks.streams}
+        """The logs that were recorded before this opening."""
+        self._followed_until = marks.followed_until
+        """When the log was last followed before this opening."""
         self._refused: dict[int, tuple[Stream, Position]] = {}
         """By partition: the last event that it could not take."""
         self._following = False
@@ -141,7 +143,9 @@ class Scribe:
         stream = self._stream(placed.partition)
         if placed.position <= stream.position:
             return
-        at = max(stream.at, min(placed.published_at, self._now()))
+        now = self._now()
+        set_back(self._book, stream, now)
+        at = max(stream.at, min(placed.published_at, now))
         passage = self._passages.get(placed.partition)
         if passage is not None and passage.reads(placed.position):
             self._leave(placed.partition, at)
@@ -156,17 +160,14 @@ class Scribe:
             None if after is None else after.document,
             ABSENT if after is None else after.version,
         )
-        if self._overrun is not None:
-            since, self._overrun = self._overrun, None
-            if self._book.note(noted):
-                self._tell_overrun(since, at)
-            else:
-                self._overrun = since
-                self._refused[placed.partition] = stream, placed.position
-        elif not self._book.note(noted):
-            self._overrun = stream.at or at
+        if not self._book.note(noted):
+            if self._marks.overrun is None:
+                self._marks.overrun = stream.at or at
             self._refused[placed.partition] = stream, placed.position
+        elif self._marks.overrun is not None:
+            self._tell_overrun(at)
         stream.position, stream.at = placed.position, at
+        self._marks.streams.setdefault((stream.log, stream.partition), stream)
         for wake in self._listeners():
             wake()
 
@@ -181,7 +182,7 @@ class Scribe:
             reason, holes = GapReason.COMPACTED, self._missing
             if self._replaced():
                 reason, holes = GapReason.LOG_REPLACED, [(self._stream(0), ""), *holes]
-            self._book.tell(Gap(self._namespace, self._marks.followed_until, self._missing_until, reason, tuple(holes)))
+            self._book.tell(Gap(self._namespace, self._followed_until, self._missing_until, reason, tuple(holes)))
             self._missing_until, self._missing = 0, []
         self._following = True
         self.tick()
@@ -189,14 +190,15 @@ class Scribe:
     def tick(self) -> None:
         """Some time has passed; if the log is followed, the history says so."""
         if self._following:
-            self._book.tell(Followed(self._namespace, self._now()))
+            now = self._now()
+            self._marks.followed_until = now
+            self._book.tell(Followed(self._namespace, now))
 
     def closed(self) -> None:
         """The log is not followed any more."""
         self.tick()
-        if self._overrun is not None:
-            self._tell_overrun(self._overrun, self._now())
-            self._overrun = None
+        if self._marks.overrun is not None:
+            self._tell_overrun(self._now())
         self._following = False
 
     def _leave(self, partition: int, at: int) -> None:
@@ -206,14 +208,14 @@ class Scribe:
             self._missing_until = max(self._missing_until, at)
             self._missing.append((self._stream(partition), passage.last))
 
-    def _tell_overrun(self, since: int, until: int) -> None:
-        self._book.tell(Gap(self._namespace, since, until, GapReason.OVERRUN, tuple(self._refused.values())))
+    def _tell_overrun(self, until: int) -> None:
+        self._book.tell(Gap(self._namespace, self._marks.overrun, until, GapReason.OVERRUN, tuple(self._refused.values())))
+        self._marks.overrun = None
         self._refused.clear()
 
     def _replaced(self) -> bool:
         """Whether the history knows another log of this namespace, and not this one."""
-        known = {log for log, _ in self._marks.streams}
-        return bool(known) and self._identity not in known
+        return bool(self._known) and self._identity not in self._known
 
     def _stream(self, partition: int) -> Stream:
         log = self._log
@@ -227,3 +229,10 @@ class Scribe:
             known = self._marks.streams.get((identity, partition))
             stream = self._streams[partition] = known or Stream(self._namespace, identity, partition)
         return stream
+
+
+def set_back(book: Book, stream: Stream, now: int) -> None:
+    """Has what was recorded with a time of the future told for what it is, if the clock went back."""
+    if stream.at > now:
+        stream.at = now
+        book.tell(SetBack(stream, now))

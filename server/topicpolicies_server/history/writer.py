@@ -12,12 +12,13 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from ..sqlite_file import Damaged, FileError, Problem, close
 from . import file
-from .entries import Followed, Gap, GapReason, Noted, Row, row_of, weight
+from .entries import Followed, Gap, GapReason, Marks, Noted, Row, SetBack, row_of, weight
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +34,9 @@ _TRIM_ENTRIES = 1_000
 """Entries that are dropped at a time."""
 
 
-_TRY_AGAIN = (sqlite3.OperationalError, sqlite3.InternalError)
-"""What may pass: a disk that is full, a file that somebody has locked."""
+def _may_pass(error: Exception) -> bool:
+    """Whether it is the file's, and not the events': a disk that is full, a file that somebody has locked, damage."""
+    return isinstance(error, (sqlite3.OperationalError, sqlite3.InternalError, Damaged)) or type(error) is sqlite3.DatabaseError
 
 
 class Bounds(NamedTuple):
@@ -44,17 +46,21 @@ class Bounds(NamedTuple):
     bytes: int
 
 
+Unwritten: TypeAlias = Mapping[str, int]
+"""By namespace: the time (ms) of the earliest event that could not be written."""
+
+
 class _Flush(NamedTuple):
     """Somebody wants to know when all before this is written."""
 
-    done: asyncio.Future[None]
+    done: asyncio.Future[Unwritten]
 
 
 class _Stop(NamedTuple):
     """The end."""
 
 
-_Item: TypeAlias = Noted | Gap | Followed | _Flush | _Stop
+_Item: TypeAlias = Noted | Gap | Followed | SetBack | _Flush | _Stop
 
 
 class Writer:
@@ -64,17 +70,23 @@ class Writer:
         """Opens the file and starts the thread.
 
         Raises:
-            PolicyError: the file can't be used.
+            FileError: the file can't be used.
         """
         self._path = path
         self._bounds = bounds
         self._backlog = backlog_bytes
         self._pause = pause_seconds
         self._connection = file.prepare(path)
+        self.marks = self._read_marks()
+        """By namespace: how far the history goes. Whoever notes something keeps them up to date."""
         self._loop = asyncio.get_running_loop()
         self._items: deque[_Item] = deque()
         self._added = 0
         """Bytes that were ever noted; only the loop's thread writes it."""
+        self._batch: list[_Item] = []
+        """What is being written; only the writer's thread has it."""
+        self._asking: set[asyncio.Future[Unwritten]] = set()
+        """Who waits for what was noted to be written."""
         self._taken = 0
         """Bytes that were ever written; only the writer's thread writes it."""
         self._wake = threading.Event()
@@ -102,18 +114,20 @@ class Writer:
             self._wake.set()
         return True
 
-    def tell(self, what: Gap | Followed) -> None:
+    def tell(self, what: Gap | Followed | SetBack) -> None:
         """Takes what is said rarely, however much waits."""
         self._items.append(what)
         self._wake.set()
 
-    async def flush(self) -> None:
-        """Returns when everything that was noted before can be read."""
-        done: asyncio.Future[None] = self._loop.create_future()
+    async def flush(self) -> Unwritten:
+        """Waits until everything that was noted before can be read, or could not be written when that was tried; what was not."""
+        done: asyncio.Future[Unwritten] = self._loop.create_future()
+        self._asking.add(done)
+        done.add_done_callback(self._asking.discard)
         self._items.append(_Flush(done))
         self._hurry.set()
         self._wake.set()
-        await done
+        return await done
 
     async def stop(self, seconds: float) -> None:
         """Writes what waits, for so long, then ends."""
@@ -128,34 +142,48 @@ class Writer:
     # --- on the thread ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        ended = False
-        while not ended:
-            if not self._items:
-                self._wake.wait(_TRIM_SECONDS)
-            self._wake.clear()
-            if not self._hurry.is_set():
-                self._hurry.wait(self._pause)
-            self._hurry.clear()
-            ended = self._write_all()
-            self._trim()
+        while True:
+            try:
+                while not self._turn():
+                    pass
+                break
+            except Exception:  # noqa: BLE001 - whatever it is, what was noted is not given up
+                _log.exception("writing the history %s failed, and is begun anew", self._path)
+                self._hurry.wait(_RETRY_SECONDS)
+                if self._stopping:
+                    break
         try:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            self._connection.close()
         except sqlite3.Error as error:
-            _log.warning("the history %s was not closed in good order: %s", self._path, error)
+            _log.warning("the write-ahead log of the history %s could not be moved into its file: %s", self._path, error)
+        close(self._connection, file.FORM, self._path)
+
+    def _turn(self) -> bool:
+        """Waits until there is something to write, and writes it; whether it was the end."""
+        if not self._items and not self._batch:
+            self._wake.wait(_TRIM_SECONDS)
+        self._wake.clear()
+        if not self._hurry.is_set():
+            self._hurry.wait(self._pause)
+        self._hurry.clear()
+        ended = self._write_all()
+        self._trim()
+        return ended
 
     def _write_all(self) -> bool:
         """Writes what waits now; whether it was the end."""
         waiting = len(self._items)
-        while waiting:
-            batch = [self._items.popleft() for _ in range(min(waiting, BATCH))]
-            waiting -= len(batch)
-            if not self._settle(batch):
+        while waiting or self._batch:
+            if not self._batch:
+                self._batch = [self._items.popleft() for _ in range(min(waiting, BATCH))]
+                waiting -= len(self._batch)
+            if not self._settle(self._batch):
                 return True
+            batch, self._batch = self._batch, []
             self._taken += sum(weight(item) for item in batch if isinstance(item, Noted))
             for item in batch:
                 if isinstance(item, _Flush):
-                    self._tell_loop(item.done)
+                    self._tell_loop([item.done], {})
                 elif isinstance(item, _Stop):
                     return True
         return False
@@ -166,17 +194,14 @@ class Writer:
         An event that can never be written is left out, and a gap told in its place.
         """
         while True:
+            asking = list(self._asking)
             try:
                 self._transact(batch)
-            except _TRY_AGAIN as error:
-                if not self._failing:
-                    _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
-                self._failing = True
-                if self._stopping:
-                    return False
-                self._hurry.clear()
-                self._hurry.wait(_RETRY_SECONDS)
             except Exception as error:  # noqa: BLE001 - whatever an event has in it, the others are to be written
+                if _may_pass(error):
+                    if not self._pause_after(error, asking):
+                        return False
+                    continue
                 if len(batch) > 1:
                     return all(self._settle([item]) for item in batch)
                 _log.error("an event can't be written to the history %s: %s", self._path, error)
@@ -185,8 +210,27 @@ class Writer:
                     return True
                 batch = [Gap(item.stream.namespace, item.at, item.at, GapReason.OVERRUN, ((item.stream, item.placed.position),))]
             else:
+                if self._failing:
+                    _log.warning("the history %s can be written again", self._path)
                 self._failing = False
                 return True
+
+    def _pause_after(self, error: Exception, asking: Sequence[asyncio.Future[Unwritten]]) -> bool:
+        """Tells those who asked before it was tried what is not written, and rests; False if the writer was stopped meanwhile."""
+        if not self._failing:
+            _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
+        self._failing = True
+        if self._stopping:
+            return False
+        unwritten: dict[str, int] = {}
+        for item in (*self._batch, *list(self._items)):
+            if isinstance(item, Noted):
+                name = item.stream.namespace
+                unwritten[name] = min(item.at, unwritten.get(name, item.at))
+        self._tell_loop(asking, unwritten)
+        self._hurry.wait(_RETRY_SECONDS)
+        self._hurry.clear()
+        return True
 
     def _transact(self, batch: Sequence[_Item]) -> None:
         try:
@@ -196,7 +240,7 @@ class Writer:
         except BaseException:
             self._namespaces.clear()  # what was added with this transaction is not there
             for item in batch:
-                if isinstance(item, Noted):
+                if isinstance(item, (Noted, SetBack)):
                     item.stream.id = 0
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -205,7 +249,7 @@ class Writer:
     def _commit(self, batch: Sequence[_Item]) -> None:
         connection = self._connection
         rows: list[Row] = []
-        ends: dict[int, tuple[str, int, int]] = {}
+        ends: dict[int, tuple[str, int]] = {}
         for item in batch:
             if isinstance(item, Noted):
                 stream = item.stream
@@ -213,18 +257,20 @@ class Writer:
                 if stream.id == 0:
                     stream.id = file.stream_id(connection, namespace, stream)
                 rows.append(row_of(item, namespace))
-                ends[stream.id] = (item.placed.position, item.at, stream.id)
+                ends[stream.id] = (item.placed.position, item.at)
                 if len(rows) == file.ROWS:
                     file.insert(connection, rows)
-                    rows = []
+                    rows.clear()
             elif isinstance(item, Gap):
                 file.add_gap(connection, self._namespace(item.namespace), item)
+            elif isinstance(item, SetBack):
+                stream, namespace = item.stream, self._namespace(item.stream.namespace)
+                stream.id = stream.id or file.stream_id(connection, namespace, stream)
+                _flush_rows(connection, rows, ends)
+                file.set_back(connection, namespace, stream.id, item.now)
             elif isinstance(item, Followed):
                 file.note_followed(connection, self._namespace(item.namespace), item)
-        if rows:
-            file.insert(connection, rows)
-        if ends:
-            file.note_streams(connection, list(ends.values()))
+        _flush_rows(connection, rows, ends)
 
     def _namespace(self, name: str) -> int:
         number = self._namespaces.get(name)
@@ -243,11 +289,33 @@ class Writer:
         except sqlite3.Error as error:
             _log.warning("the history %s could not be trimmed: %s", self._path, error)
 
-    def _tell_loop(self, done: asyncio.Future[None]) -> None:
+    def _tell_loop(self, waiting: Sequence[asyncio.Future[Unwritten]], unwritten: Unwritten) -> None:
+        def tell() -> None:
+            for done in waiting:
+                if not done.done():
+                    done.set_result(unwritten)
+
         try:
-            self._loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(None))
+            self._loop.call_soon_threadsafe(tell)
         except RuntimeError:  # the loop was closed: nobody is left to hear it
             _log.debug("the history outlived its event loop")
+
+    def _read_marks(self) -> dict[str, Marks]:
+        try:
+            return file.marks(self._connection)
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise FileError(Problem.UNUSABLE, f"{self._path} can't be read: {error}.") from error
+
+
+def _flush_rows(connection: sqlite3.Connection, rows: list[Row], ends: dict[int, tuple[str, int]]) -> None:
+    """Writes what was gathered of a batch so far."""
+    if rows:
+        file.insert(connection, rows)
+        rows.clear()
+    for number, (position, at) in ends.items():
+        file.note_stream(connection, number, position, at)
+    ends.clear()
 
 
 def trim(connection: sqlite3.Connection, bounds: Bounds, now: int) -> None:

@@ -103,8 +103,8 @@ class Pass:
             self._readers.submit(connection.close)  # behind a read that may be under way
         doomed.reverse()
         if doomed:
-            raised(stands.all.floor)
-            await self._writer.run(partial(floors.raise_floor, namespace_id=namespace_id, kept=stands.all))
+            raised(events.row_at(cut))
+            await self._writer.run(partial(floors.raise_floor, namespace_id=namespace_id, compacted=events.row_at(cut), kept=stands.all))
         for chunk in _chunks(doomed, DELETED):
             await self._writer.run(partial(floors.delete, namespace_id=namespace_id, places=chunk))
             await asyncio.sleep(settings.pause_seconds)

@@ -6,8 +6,9 @@
     PRAGMA user_version   = 2        the format
     log         identity: names this file for good; base: rows up to there were given away in an earlier life (one row)
     schemas     id, definition, checksum: the Avro schemas that payloads were written with
-    namespaces  id, name, floor: rows up to the floor were given away, though they may have been deleted;
-                kept, sum: how many rows up to the floor stand there, and the sum of their checksums; checksum: of all these
+    namespaces  id, name, compacted: rows up to there were given away, though they may have been deleted;
+                floor, kept, sum: up to the floor row numbers may have gaps, so many rows stand there, and that is the sum of their
+                checksums; checksum: of all these
     events      place (the namespace's id and the row number), published_at, schema, checksum, key, properties (JSON),
                 payload (NULL: a tombstone)
 
@@ -41,8 +42,8 @@ JOURNAL_BYTES = 16 << 20
 _EVENTS = """CREATE TABLE events (place INTEGER PRIMARY KEY, published_at INTEGER NOT NULL, schema INTEGER NOT NULL,
     checksum INTEGER NOT NULL, key TEXT NOT NULL, properties TEXT NOT NULL, payload BLOB)"""
 _SCHEMAS = "CREATE TABLE schemas (id INTEGER PRIMARY KEY, definition TEXT NOT NULL UNIQUE, checksum INTEGER NOT NULL)"
-_NAMESPACES = """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, floor INTEGER NOT NULL,
-    kept INTEGER NOT NULL, sum INTEGER NOT NULL, checksum INTEGER NOT NULL)"""
+_NAMESPACES = """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, compacted INTEGER NOT NULL,
+    floor INTEGER NOT NULL, kept INTEGER NOT NULL, sum INTEGER NOT NULL, checksum INTEGER NOT NULL)"""
 
 
 class Life(NamedTuple):
@@ -76,7 +77,7 @@ def _with_checksums(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE log ADD COLUMN base INTEGER NOT NULL DEFAULT 0")
     for name, table, columns in (
         ("schemas", _SCHEMAS, "id, definition, checksum(id, definition)"),
-        ("namespaces", _NAMESPACES, "id, name, floor, 0, 0, 0"),
+        ("namespaces", _NAMESPACES, "id, name, floor, floor, 0, 0, 0"),
         (
             "events",
             _EVENTS,
@@ -88,7 +89,7 @@ def _with_checksums(connection: sqlite3.Connection) -> None:
         connection.execute(f"INSERT INTO {name} SELECT {columns} FROM former")  # noqa: S608 (only our names)
         connection.execute("DROP TABLE former")
     for number, floor in connection.execute("SELECT id, floor FROM namespaces").fetchall():
-        keep(connection, number, count(connection, number, floor))
+        keep(connection, number, floor, count(connection, number, floor))
 
 
 FORM = Format(
@@ -120,7 +121,7 @@ def begin_life(connection: sqlite3.Connection, base: int) -> Life:
     with transaction(connection):
         for row in namespaces(connection):
             check_kept(row.name, row.kept, count(connection, row.id, row.kept.floor))
-            keep(connection, row.id, count(connection, row.id, base))
+            keep(connection, row.id, row.compacted, count(connection, row.id, base))
         connection.execute("UPDATE log SET identity = ?, base = ?", begun)
     return begun
 

@@ -19,7 +19,7 @@ class Kept(NamedTuple):
     """What stands up to a namespace's floor."""
 
     floor: int
-    """The highest row number that a compaction may have deleted."""
+    """Up to there the row numbers may have gaps: because of compactions, or because an earlier life ended there."""
     rows: int
     """How many stand there."""
     sum: int
@@ -33,6 +33,8 @@ class NamespaceRow(NamedTuple):
     name: str
     last: int
     """The highest row number that was ever given away."""
+    compacted: int
+    """The highest row number that a compaction may have deleted."""
     kept: Kept
 
 
@@ -43,7 +45,7 @@ def namespaces(connection: sqlite3.Connection) -> list[NamespaceRow]:
         Damaged: they are not what was written.
     """
     rows = connection.execute(
-        "SELECT id, name, floor, kept, sum, checksum,"
+        "SELECT id, name, compacted, floor, kept, sum, checksum,"
         " (SELECT max(place) FROM events WHERE place > (id << ?1) AND place < ((id + 1) << ?1)) FROM namespaces ORDER BY id",
         (ROW_BITS,),
     ).fetchall()
@@ -53,10 +55,12 @@ def namespaces(connection: sqlite3.Connection) -> list[NamespaceRow]:
     return [_namespace(*row) for row in rows]
 
 
-def _namespace(number: int, name: str, floor: int, kept: int, total: int, sure: int, last: int | None = None) -> NamespaceRow:
-    if sure != checksum(number, name, floor, kept, total):
+def _namespace(
+    number: int, name: str, compacted: int, floor: int, kept: int, total: int, sure: int, last: int | None = None
+) -> NamespaceRow:
+    if sure != checksum(number, name, compacted, floor, kept, total):
         raise Damaged(f"the row of its namespace {number} is not what was written")
-    return NamespaceRow(number, name, max(floor, row_at(last or 0)), Kept(floor, kept, total))
+    return NamespaceRow(number, name, max(floor, row_at(last or 0)), compacted, Kept(floor, kept, total))
 
 
 def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow:
@@ -65,7 +69,9 @@ def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow
     Raises:
         Damaged: it is not what was written.
     """
-    row = connection.execute("SELECT id, name, floor, kept, sum, checksum FROM namespaces WHERE id = ?", (namespace_id,)).fetchone()
+    row = connection.execute(
+        "SELECT id, name, compacted, floor, kept, sum, checksum FROM namespaces WHERE id = ?", (namespace_id,)
+    ).fetchone()
     if row is None:
         raise Damaged(f"the row of its namespace {namespace_id} is missing")
     return _namespace(*row)
@@ -79,8 +85,8 @@ def add_namespace(connection: sqlite3.Connection, name: str, base: int) -> int:
     (number,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM namespaces").fetchone()
     if number > MAX_NAMESPACE_ID:
         raise OverflowError(f"a file holds {MAX_NAMESPACE_ID} namespaces at most")
-    row = (number, name, base, 0, 0)
-    connection.execute("INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+    row = (number, name, 0, base, 0, 0)
+    connection.execute("INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
     return int(number)
 
 
@@ -103,28 +109,28 @@ def check_kept(name: str, told: Kept, found: Kept) -> None:
         raise Damaged(f"of {name} {found.rows} events stand up to row {told.floor}, where {told.rows} others were kept")
 
 
-def keep(connection: sqlite3.Connection, namespace_id: int, kept: Kept) -> None:
-    """Remembers what stands up to a namespace's floor."""
+def keep(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept: Kept) -> None:
+    """Remembers what stands up to a namespace's floor, and how far compactions have come."""
     (name,) = connection.execute("SELECT name FROM namespaces WHERE id = ?", (namespace_id,)).fetchone()
     connection.execute(
-        "UPDATE namespaces SET floor = ?, kept = ?, sum = ?, checksum = ? WHERE id = ?",
-        (*kept, checksum(namespace_id, name, *kept), namespace_id),
+        "UPDATE namespaces SET compacted = ?, floor = ?, kept = ?, sum = ?, checksum = ? WHERE id = ?",
+        (compacted, *kept, checksum(namespace_id, name, compacted, *kept), namespace_id),
     )
 
 
-def raise_floor(connection: sqlite3.Connection, namespace_id: int, kept: Kept) -> None:
+def raise_floor(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept: Kept) -> None:
     """Remembers up to which row events may be deleted from now on, and what stands there before the first one is. Commits."""
     with transaction(connection):
-        if namespace(connection, namespace_id).kept.floor < kept.floor:
-            keep(connection, namespace_id, kept)
+        keep(connection, namespace_id, max(namespace(connection, namespace_id).compacted, compacted), kept)
 
 
 def delete(connection: sqlite3.Connection, namespace_id: int, places: Sequence[int]) -> None:
     """Deletes and commits events up to the floor, all of these or none."""
     chosen = f"FROM events WHERE place IN ({','.join('?' * len(places))})"
     with transaction(connection):
-        floor, rows, whole = namespace(connection, namespace_id).kept
+        known = namespace(connection, namespace_id)
+        floor, rows, whole = known.kept
         (total,) = connection.execute(f"SELECT sum(checksum) {chosen}", places).fetchone()
         if connection.execute(f"DELETE {chosen}", places).rowcount != len(places):
             raise Damaged("some of the events that were to be deleted are not there any more")
-        keep(connection, namespace_id, Kept(floor, rows - len(places), whole - total))
+        keep(connection, namespace_id, known.compacted, Kept(floor, rows - len(places), whole - total))

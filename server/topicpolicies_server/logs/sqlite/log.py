@@ -97,7 +97,7 @@ class SqliteLog:
             self._opened = opened = await asyncio.get_running_loop().run_in_executor(
                 self._readers, open_file, self.path, self._lock, self._connection_kind, self._codec
             )
-            self._namespaces = {row.name: Stored(Space(row.name, row.id, row.last), row.last, row.kept.floor) for row in opened.namespaces}
+            self._namespaces = {row.name: Stored(Space(row.name, row.id, row.last), row.last, row.compacted) for row in opened.namespaces}
             reopen = partial(file.connect, self.path, self._connection_kind)
             self._writer = Writer(opened.connection, opened.schema, self._now, Tail(opened.mark, opened.water), reopen, self)
             self._flight.doubt = None
@@ -114,7 +114,7 @@ class SqliteLog:
         if self._opened is None or self._writer is None:
             raise LogError(Reason.LOG_LOST, f"The change log's file {self.path} was lost again while it was opened.")
         life = self._opened.life
-        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, life.base), life.base, life.base))
+        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, life.base), life.base))
         if stored.log is not None:
             raise LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
         log = SqliteNamespaceLog(f"{life.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)

@@ -1,0 +1,333 @@
+"""A history whose disk, clock or thread is in trouble: nothing is told as certain that is not, and nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.history import History, file, following, open_history
+from topicpolicies_server.history.entries import GapReason
+from topicpolicies_server.history.following import Place as Behind
+from topicpolicies_server.history.questions import Entry, Question
+from topicpolicies_server.history.writer import Writer
+
+from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, topic, update
+
+KEY = PolicyKey(topic(), Scope.LOCAL)
+DAY = 86_400_000
+_FORMAT_2 = """
+    PRAGMA user_version = 2;
+    ALTER TABLE entries DROP COLUMN checksum;
+    ALTER TABLE namespaces DROP COLUMN checksum;
+    ALTER TABLE streams DROP COLUMN checksum;
+    ALTER TABLE gaps DROP COLUMN checksum;
+    ALTER TABLE holes DROP COLUMN checksum;
+"""
+
+
+def rows(entries: list[Entry]) -> list[int]:
+    return [int(entry.position) for entry in entries]
+
+
+@contextmanager
+def locked(history: History, path: Path) -> Iterator[None]:
+    """Somebody else writes to the file, and does not end."""
+    history._writer._connection.execute("PRAGMA busy_timeout = 20")
+    with closing(sqlite3.connect(path, isolation_level=None)) as blocker:
+        blocker.execute("BEGIN IMMEDIATE")
+        yield
+        blocker.execute("ROLLBACK")
+
+
+async def until_failing(history: History) -> None:
+    async with asyncio.timeout(20):
+        while not history._writer._failing:  # noqa: ASYNC110 (nobody could tell of it)
+            await asyncio.sleep(0.01)
+
+
+async def uncertain(history: History, reader: Reader, at: int) -> dict[str, str]:
+    """What whoever asks as of a time is told, who can't be told for certain."""
+    with pytest.raises(PolicyError) as refused:
+        await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=at)
+    assert refused.value.reason == "NOT_IN_HISTORY"
+    return refused.value.metadata
+
+
+async def test_an_opening_waits_for_no_writer_and_nothing_of_it_is_missing(history: History, path: Path) -> None:
+    first = await reader_of(history)
+    first.read(update(1, 1))
+    await history.page(Question(NAMESPACE))
+    with locked(history, path):
+        first.read(update(2, 2))
+        await until_failing(history)
+        first.scribe.caught_up()
+        first.scribe.closed()
+        async with asyncio.timeout(5):
+            second = await reader_of(history)
+        second.read(update(1, 1), update(2, 2), update(3, 3))
+        second.scribe.caught_up()
+        assert (await uncertain(history, second, BEGIN + 10_000))["gap_reason"] == "OVERRUN"
+    page = await history.page(Question(NAMESPACE))
+    assert (rows(page.entries), page.gaps) == ([3, 2, 1], [])
+    past = await history.past(NAMESPACE, KEY, second.view.head(KEY), at=BEGIN + 2_500)
+    assert past.version == position(2)
+
+
+async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(history: History) -> None:
+    reader = await reader_of(history)
+    reader.read(update(1, 1), update(2, 2))
+    await history.page(Question(NAMESPACE))
+    connection = history._writer._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    for row in range(3, 303):
+        reader.read(update(row, row, name=f"a-{row}"))
+    reader.read(update(303, 303))
+    await until_failing(history)
+    async with asyncio.timeout(10):  # whoever waited for the disk would wait twice as long
+        page = await history.page(Question(NAMESPACE))
+        assert set(rows(page.entries)) >= {1, 2}
+        (gap,) = page.gaps
+        assert gap.reason is GapReason.OVERRUN
+        assert gap.since is not None
+        assert BEGIN + 2_000 < gap.since <= BEGIN + 303_000 < gap.until
+        assert (await history.page(Question(NAMESPACE, end=BEGIN + 2_000))).gaps == []
+        assert (await uncertain(history, reader, BEGIN + 302_000))["gap_reason"] == "OVERRUN"
+        with pytest.raises(PolicyError, match="can't be written"):
+            await history.stretch(NAMESPACE, Behind("", ()), 10)
+        other = await history.page(Question("public/other"))
+        assert other.gaps == []
+    connection.execute("PRAGMA max_page_count = 1000000")
+    page = await history.page(Question(NAMESPACE, most=1_000))
+    assert (rows(page.entries), page.gaps) == (list(range(303, 0, -1)), [])
+
+
+async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
+    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    reader = await reader_of(history)
+    reader.read(update(1, 1))
+    await history.page(Question(NAMESPACE))
+    monkeypatch.setattr(history._writer, "_backlog", 0)
+    reader.read(update(2, 2))
+    page = await history.page(Question(NAMESPACE))
+    assert rows(page.entries) == [1]
+    assert [(gap.since, gap.reason) for gap in page.gaps] == [(BEGIN + 1_000, GapReason.OVERRUN)]
+    assert (await uncertain(history, reader, BEGIN + 2_500))["gap_reason"] == "OVERRUN"
+    monkeypatch.undo()
+    reader.read(update(3, 3))
+    page = await history.page(Question(NAMESPACE))
+    assert rows(page.entries) == [3, 1]
+    assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 1_000, BEGIN + 3_000)]
+
+
+async def test_a_clock_that_was_a_day_ahead_leaves_no_times_of_the_future_and_no_wrong_answer(history: History, now: list[int]) -> None:
+    reader = await reader_of(history)
+    now[0] = BEGIN + 5_000
+    reader.read(update(1, 1))
+    reader.scribe.caught_up()
+    now[0] += DAY
+    reader.read(update(2, 2, at=now[0]), update(3, 3, at=now[0]))
+    reader.scribe.tick()
+    await history.page(Question(NAMESPACE))
+    now[0] = BEGIN + 9_000
+    head = reader.view.head(KEY)
+    assert (await history.past(NAMESPACE, KEY, head, at=now[0])).version == position(3)
+    page = await history.page(Question(NAMESPACE))
+    assert [(int(entry.position), entry.at) for entry in page.entries] == [(3, BEGIN + 9_000), (2, BEGIN + 9_000), (1, BEGIN + 1_000)]
+    await uncertain(history, reader, BEGIN + 7_000)
+    assert (await history.past(NAMESPACE, KEY, head, at=BEGIN + 9_500)).version == position(3)
+    reader.read(update(4, 4, at=BEGIN + 10_000))
+    now[0] = BEGIN + 12_000
+    assert max(entry.at for entry in (await history.page(Question(NAMESPACE))).entries) <= now[0]
+    assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 9_000)).version in (position(3), position(4))
+
+
+async def test_a_clock_that_came_back_while_the_server_was_down_is_noticed_by_the_next(path: Path, now: list[int]) -> None:
+    for at, row in ((BEGIN + DAY, 1), (BEGIN + 5_000, 2)):
+        now[0] = at
+        history = open_history(path, BOUNDS, now=lambda: now[0])
+        reader = await reader_of(history)
+        reader.read(*(update(each, each, at=at) for each in range(1, row + 1)))
+        reader.scribe.caught_up()
+        page = await history.page(Question(NAMESPACE))
+        assert (rows(page.entries), page.gaps) == (list(range(row, 0, -1)), [])
+        assert {entry.at for entry in page.entries} == {at}
+        await history.close()
+
+
+async def test_a_clock_that_goes_back_a_little_makes_nothing_uncertain(history: History, now: list[int]) -> None:
+    reader = await reader_of(history)
+    now[0] = BEGIN + 60_000
+    reader.read(update(1, 1), update(2, 2, at=BEGIN + 60_000))
+    await history.page(Question(NAMESPACE))
+    now[0] -= 900
+    assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 30_000)).version == position(1)
+    assert (await history.page(Question(NAMESPACE))).entries[0].at == BEGIN + 59_100
+
+
+async def test_an_unforeseen_error_on_the_writers_thread_is_told_and_nothing_is_lost(
+    history: History, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = iter([RuntimeError("nobody foresaw this")])
+    write_all = Writer._write_all
+
+    def failing(self: Writer) -> bool:
+        for error in errors:
+            raise error
+        return write_all(self)
+
+    monkeypatch.setattr(Writer, "_write_all", failing)
+    reader = await reader_of(history)
+    reader.read(update(1, 1), update(2, 2))
+    assert rows((await history.page(Question(NAMESPACE))).entries) == [2, 1]
+    assert "nobody foresaw this" in caplog.text
+
+
+async def test_an_unforeseen_error_while_it_notes_that_it_is_up_to_date_is_told_and_the_next_time_comes(
+    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("topicpolicies_server.history.history.TICK_SECONDS", 0.01)
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    reader = await reader_of(history)
+    ticks: list[int] = []
+
+    def tick() -> None:
+        ticks.append(1)
+        raise RuntimeError("nobody foresaw this")
+
+    monkeypatch.setattr(reader.scribe, "tick", tick)
+    async with asyncio.timeout(20):
+        while len(ticks) < 3:  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
+    assert "nobody foresaw this" in caplog.text
+    await history.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "entries SET after = zeroblob(length(after)) WHERE position = (SELECT max(position) FROM entries)",
+        "entries SET at = at - 1",
+        "entries SET previous = '0'",
+        "gaps SET until = until - 500",
+        "namespaces SET trimmed_until = trimmed_until + 7",
+    ],
+)
+async def test_a_damaged_row_is_told_and_nothing_is_answered_from_it(
+    path: Path, now: list[int], caplog: pytest.LogCaptureFixture, change: str
+) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    reader = await reader_of(history, Log(complete=position(1)))
+    reader.read(update(3, 3), update(5, 5))
+    reader.scribe.caught_up()
+    await history.page(Question(NAMESPACE))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE {change}")
+        connection.commit()
+    for _ in range(2):  # what is written meanwhile makes it no better
+        with caplog.at_level(logging.ERROR), pytest.raises(PolicyError) as refused:
+            await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 4_000)
+        assert refused.value.reason == "HISTORY_UNAVAILABLE"
+        assert "is damaged" in caplog.text
+        caplog.clear()
+        reader.scribe.tick()
+
+
+async def test_a_history_that_does_not_know_how_far_it_goes_is_refused(path: Path, now: list[int]) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    (await reader_of(history)).read(update(1, 1))
+    await history.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE streams SET position = 'zz'")
+        connection.commit()
+    with pytest.raises(PolicyError, match="not what was written") as refused:
+        open_history(path, BOUNDS)
+    assert refused.value.reason == "HISTORY_FILE_UNUSABLE"
+
+
+async def test_a_history_of_the_former_format_is_brought_to_the_present_one(
+    path: Path, now: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    reader = await reader_of(history, Log(complete=position(1)))
+    reader.read(*(update(row, row) for row in range(2, 400)))
+    reader.scribe.caught_up()
+    before = await history.page(Question(NAMESPACE, most=1_000))
+    await history.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(_FORMAT_2)
+    for told in (True, False):
+        caplog.clear()
+        history = open_history(path, BOUNDS, now=lambda: now[0])
+        assert ("was brought from format 2 to 3" in caplog.text) is told
+        after = await history.page(Question(NAMESPACE, most=1_000))
+        assert after == before
+        assert after.gaps
+        assert len((await history.stretch(NAMESPACE, Behind("", ()), 1_000)).pieces) == 399
+        await history.close()
+
+
+async def test_of_many_flipped_bits_none_makes_a_wrong_document_certain(path: Path, now: list[int]) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    reader = await reader_of(history)
+    for row in range(1, 61):
+        reader.read(update(row, row, name=f"t-{row % 6}"))
+    reader.scribe.caught_up()
+    await history.page(Question(NAMESPACE))
+    await history.close()
+    content = path.read_bytes()  # noqa: ASYNC240 (a small file)
+    chance = random.Random(4711)
+    told = certain = 0
+    keys = [PolicyKey(topic(f"t-{number}"), Scope.LOCAL) for number in range(6)]
+    for turn in range(int(os.environ.get("FLIPS", "150"))):
+        damaged = bytearray(content)
+        damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        other = path.with_name(f"damaged-{turn}.db")
+        other.write_bytes(damaged)
+        try:
+            opened = open_history(other, BOUNDS, now=lambda: now[0])
+        except PolicyError:
+            told += 1
+            continue
+        try:
+            for number, key in enumerate(keys):
+                for second in (20, 40):
+                    row = max(row for row in range(1, second + 1) if row % 6 == number)
+                    past = await opened.past(NAMESPACE, key, reader.view.head(key), at=BEGIN + 1000 * second)
+                    assert past.version == position(row)
+                    certain += 1
+        except PolicyError:
+            told += 1
+        finally:
+            await opened.close()
+    assert told > 10
+    assert certain > 200
+
+
+async def test_who_goes_on_from_a_place_walks_an_index_whatever_other_namespaces_have(path: Path, history: History) -> None:
+    reader = await reader_of(history)
+    reader.read(update(1, 1), update(2, 2))
+    other = Reader(await history.scribe("public/other"), Log("elsewhere"))
+    other.read(*(update(row, row) for row in range(1, 500)))
+    await history.page(Question(NAMESPACE))
+    statements: list[str] = []
+    with closing(file.connect(path, read_only=True)) as connection:
+        connection.set_trace_callback(statements.append)
+        assert len(following.stretch(connection, NAMESPACE, Behind("", ()), 10).pieces) == 2
+        connection.set_trace_callback(None)
+        plans = [row[3] for statement in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+    assert len(plans) >= 4
+    assert sum(plan.startswith("SEARCH entries USING INDEX by_position") for plan in plans) == 1
+    assert not any(plan.startswith("SCAN") for plan in plans), plans
