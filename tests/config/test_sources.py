@@ -173,6 +173,11 @@ def test_a_log_without_a_name_is_a_sentence(name: str) -> None:
     assert "is a directory" in problems(flags={"data": Path(name)})[0]
 
 
+def test_a_log_with_a_name_that_no_file_can_have_is_a_sentence(tmp_path: Path) -> None:
+    said = problems(flags={"data": tmp_path / ("x" * 5000)})
+    assert [problem.rpartition(" can't be used ")[2] for problem in said] == ["(File name too long): name another file."] * 2
+
+
 def test_a_flag_chooses_another_log_than_the_environment_and_what_goes_with_that_is_set_aside(tmp_path: Path) -> None:
     brokers = {f"TOPICPOLICIES_{name.upper()}": value for name, value in BROKERS.items()} | {"TOPICPOLICIES_GUARD": "acme/*,beta/*"}
     assert made(environment=brokers).guard == ("acme/*", "beta/*")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from .files import misplaced
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryConfig:
@@ -21,11 +23,7 @@ class HistoryConfig:
 
     def problems(self) -> list[str]:
         """What is wrong with it."""
-        found = []
-        if self.path.is_dir():
-            found.append(f'The history "{self.path}" is a directory: name a file in it.')
-        elif not self.make_folder and not self.path.absolute().parent.is_dir():
-            found.append(f'The directory of the history "{self.path}" does not exist: create it first.')
+        found = misplaced("history", self.path, make_folder=self.make_folder)
         if not 60 <= self.max_age_seconds <= 100 * 366 * 86_400:
             found.append(f"The history must keep entries for a minute at least, a hundred years at most, not {self.max_age_seconds:g} s.")
         if not 1 << 20 <= self.max_bytes <= 1 << 44:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from topicpolicies.secrets import REDACTED
 
-from .files import unreadable
+from .files import misplaced, unreadable
 
 _PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
 _ADMIN_SCHEMES = ("http", "https")
@@ -31,16 +31,8 @@ class EmbeddedLogConfig:
 
     def problems(self) -> list[str]:
         """What is wrong with it."""
-        return self._path_problems() + (unreadable("cluster", self.cluster_file) if self.cluster_file is not None else [])
-
-    def _path_problems(self) -> list[str]:
-        if self.path is None:
-            return []
-        if self.path.is_dir():
-            return [f'The embedded log "{self.path}" is a directory: name a file in it.']
-        if not self.make_folder and not self.path.absolute().parent.is_dir():
-            return [f'The directory of the embedded log "{self.path}" does not exist: create it first.']
-        return []
+        found = [] if self.path is None else misplaced("embedded log", self.path, make_folder=self.make_folder)
+        return found + (unreadable("cluster", self.cluster_file) if self.cluster_file is not None else [])
 
 
 class Writer(enum.Enum):
