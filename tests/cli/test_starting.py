@@ -113,6 +113,19 @@ def test_a_server_that_can_not_start_says_why_in_a_sentence(tmp_path: Path, arra
     assert sentence.startswith("Error: the server could not start: ") and said in sentence
 
 
+def test_a_unix_socket_on_which_another_server_listens_is_left_to_it(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/socket"
+    with serving("--data", str(tmp_path / "a.db"), "--listen", address) as (listening, _):
+        assert listening == f"Listening on {address}"
+        ended = run("serve", "--data", str(tmp_path / "b.db"), "--listen", address)
+        assert ended.returncode == 9
+        said = f"{tmp_path}/socket can't be used (another program listens there): name another place."
+        assert ended.stderr.splitlines()[-1] == f"Error: the server could not start: {said}"
+        assert run("health", "--server", address).returncode == 0
+    with serving("--data", str(tmp_path / "b.db"), "--listen", address) as (listening, _):  # what the first left behind is in nobody's way
+        assert listening == f"Listening on {address}"
+
+
 def test_a_demo_that_can_not_start_says_why_in_a_sentence(tmp_path: Path) -> None:
     arguments, said = port_in_use(tmp_path)
     ended = run("demo", "--once", "--data", str(tmp_path), *arguments)

@@ -178,6 +178,12 @@ def test_a_log_with_a_name_that_no_file_can_have_is_a_sentence(tmp_path: Path) -
     assert [problem.rpartition(" can't be used ")[2] for problem in said] == ["(File name too long): name another file."] * 2
 
 
+def test_the_log_and_its_history_are_not_one_file(tmp_path: Path) -> None:
+    (tmp_path / "here").symlink_to(tmp_path)
+    said = problems(flags={"data": tmp_path / "p.db", "history": tmp_path / "here" / "p.db"})
+    assert [problem.rpartition(": ")[2] for problem in said] == ["each has a file of its own."]
+
+
 def test_a_flag_chooses_another_log_than_the_environment_and_what_goes_with_that_is_set_aside(tmp_path: Path) -> None:
     brokers = {f"TOPICPOLICIES_{name.upper()}": value for name, value in BROKERS.items()} | {"TOPICPOLICIES_GUARD": "acme/*,beta/*"}
     assert made(environment=brokers).guard == ("acme/*", "beta/*")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +87,8 @@ class ServerConfig:
         problems += self._advertise_problems()
         if self.history is not None:
             problems += self.history.problems()
+            if isinstance(self.log, EmbeddedLogConfig) and self.log.path is not None and _same(self.log.path, self.history.path):
+                problems.append(f'The change log and the history are both "{self.history.path}": each has a file of its own.')
         if not (self.listen.loopback or self.tls is not None or self.insecure_listen):
             problems.append(
                 f"{self.listen} can be reached from other machines, and whoever reaches it may change every policy:"
@@ -140,6 +143,11 @@ class GuardConfig:
             problems.append("Say which namespaces are to be guarded: tenant/namespace, with * for any characters.")
         if problems:
             raise ConfigError(tuple(problems))
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two names are one file, also if it is not there yet."""
+    return Path(os.path.realpath(one)) == Path(os.path.realpath(other))
 
 
 def _guard_problems(patterns: tuple[str, ...]) -> list[str]:

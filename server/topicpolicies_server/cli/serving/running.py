@@ -80,6 +80,24 @@ def _why(error: PolicyError | OSError | RuntimeError, addresses: list[Address]) 
     return "START", f"{error.strerror if isinstance(error, OSError) and error.strerror else error}."
 
 
+def refuse_taken_socket(address: Address) -> None:
+    """Looks whether somebody listens on a Unix socket: gRPC would put its own in the place of it without a word.
+
+    Raises:
+        OSError: somebody does.
+    """
+    if address.path:
+        with socket.socket(socket.AF_UNIX) as tried:
+            tried.settimeout(1)
+            try:
+                tried.connect(address.path)
+            except (BlockingIOError, TimeoutError):
+                pass  # more want to connect than are let in: somebody listens
+            except OSError:
+                return  # nobody listens; what else is wrong with it is said when it is listened on
+        raise OSError(errno.EADDRINUSE, "another program listens there", address.path)
+
+
 _HINTS = {
     errno.EADDRINUSE: "another program listens there; stop that one, or name another address",
     errno.EACCES: "this user may not; name a port above 1023",
