@@ -91,3 +91,20 @@ def test_it_is_known_when_a_reader_was_sent_everything() -> None:
         assert not brokers.all_sent(WHOLE, "another", Place(7, 4))
         waiting["waitingReadOp"] = False
         assert not brokers.all_sent(WHOLE, "mine", Place(7, 4))
+        waiting["waitingReadOp"] = True
+        broker.answers[f"{LOG}/stats"] = 403
+        assert not brokers.all_sent(WHOLE, "mine", Place(7, 4)), "what the broker does not tell is not known"
+
+
+@pytest.mark.parametrize("said", ["<html>A proxy's page</html>", [["acme/orders"]], {"partitions": "many"}], ids=["text", "lists", "words"])
+def test_an_answer_of_another_form_is_told_as_such(said: Any) -> None:
+    answers = {**ANSWERS, f"{LOG}/partitions": said, f"{LOG}/internalStats": {**STATS, "ledgers": said}, "namespaces/acme": said}
+    with (
+        admin_api(answers) as broker,
+        Brokers(_options(broker.url)) as brokers,
+        Brokers(_options(broker.url, namespaces="acme/orders")) as one,
+    ):
+        for ask in (brokers.namespaces, one.logs, lambda: brokers.ledgers(WHOLE)):
+            with pytest.raises(LogError, match=r"acme") as raised:
+                ask()
+            assert raised.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE

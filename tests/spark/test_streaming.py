@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from topicpolicies_spark.brokers import Place
 from topicpolicies_spark.offsets import DataLossError, offset_of
@@ -58,6 +59,19 @@ def test_a_log_that_is_not_found_when_a_batch_is_planned_is_not_passed_over(brok
     assert "acme/bills" not in str(raised.value)
     assert _planned(_stream(broker, failOnDataLoss="false").partitions(offset_of({}), end)) == [("acme/bills/0", END)]
     assert _planned(stream.partitions(offset_of({"acme/orders/0": END}), end)) == [("acme/bills/0", END)], "nothing of it is to be read"
+
+
+def test_a_log_that_is_gone_before_a_query_came_to_its_end_is_not_passed_over(broker: AdminApi) -> None:
+    careful, careless = _stream(broker), _stream(broker, failOnDataLoss="false")
+    for stream in (careful, careless):
+        stream.prepareForTriggerAvailableNow()
+    broker.answers[f"{ORDERS}/partitions"] = 404
+    start = {"acme/orders/0": Place(7, 2), "acme/bills/0": END}
+    with pytest.raises(DataLossError, match="acme/orders/0"):
+        careful.latestOffset(offset_of(start), ReadAllAvailable())
+    assert careless.latestOffset(offset_of(start), ReadAllAvailable()) == offset_of(start)
+    read = {**start, "acme/orders/0": END}
+    assert careful.latestOffset(offset_of(read), ReadAllAvailable()) == offset_of(read), "it was read to the end"
 
 
 def test_a_log_that_goes_between_two_questions_ends_where_it_was(broker: AdminApi) -> None:

@@ -6,18 +6,23 @@ Only logs that exist are asked about: questions about others can create them.
 from __future__ import annotations
 
 import asyncio
-import re
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from topicpolicies_server.core.names import CHANGE_EVENTS
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.ids import MessageId, entry_of
+from topicpolicies_server.logs.pulsar.topics import Layout, Topics
 
 from .options import OptionError, Options
 
 _SECONDS = 30.0
 """How long a question is repeated while brokers do not answer."""
-_PLACE = re.compile(r"(\d+):(-1|\d+)", re.ASCII)
+
+_T = TypeVar("_T")
 
 
 class Place(NamedTuple):
@@ -32,8 +37,8 @@ class Place(NamedTuple):
 
 def place_of(text: object) -> Place | None:
     """Reads ``ledger:entry``; None if it is nothing like that."""
-    match = _PLACE.fullmatch(str(text or ""))
-    return Place(int(match[1]), int(match[2])) if match else None
+    entry = entry_of(text)
+    return Place(entry.ledger, entry.entry) if entry is not None else None
 
 
 class Log(NamedTuple):
@@ -113,6 +118,7 @@ class Brokers:
             self._admin = Admin(options.admin_url, token=options.token_source(), tls=options.tls())
         except OSError as error:
             raise OptionError(f"tlsTrustCertsFile can't be used: {options.tls_trust_certs_file}: {error.strerror or error}") from error
+        self._topics = Topics(self._admin, CHANGE_EVENTS)
         self._runner = asyncio.Runner()
 
     def namespaces(self) -> list[str]:
@@ -124,8 +130,8 @@ class Brokers:
         options = self._options
         if options.namespaces:
             return sorted(name for name in options.namespaces if options.includes(name))
-        tenants = sorted(options.tenants) if options.tenants else self._get("tenants") or []
-        return [name for tenant in tenants for name in self._get("namespaces", tenant) or []]
+        tenants = sorted(options.tenants) if options.tenants else self._get(_names, "tenants") or []
+        return [name for tenant in tenants for name in self._get(_names, "namespaces", tenant) or []]
 
     def logs(self) -> list[Log]:
         """The change logs that are asked for and exist.
@@ -135,15 +141,10 @@ class Brokers:
         """
         found = []
         for namespace in self.namespaces():
-            answer = self._get("persistent", *namespace.split("/"), CHANGE_EVENTS, "partitions")
-            if answer is None:
-                continue
-            partitions = int(answer["partitions"])
-            if partitions:
-                topics = [f"persistent://{namespace}/{CHANGE_EVENTS}-partition-{number}" for number in range(partitions)]
-                found += [Log(namespace, number, topic) for number, topic in enumerate(topics)]
-            else:
-                found.append(Log(namespace, 0, f"persistent://{namespace}/{CHANGE_EVENTS}"))
+            partitions = self._get(_partitions, "persistent", *namespace.split("/"), CHANGE_EVENTS, "partitions")
+            if partitions is not None:
+                layout = Layout(namespace, CHANGE_EVENTS, partitions)
+                found += [Log(namespace, number, topic) for number, topic in enumerate(layout.full_names)]
         return found
 
     def ledgers(self, log: Log) -> Ledgers | None:
@@ -152,36 +153,18 @@ class Brokers:
         Raises:
             LogError: there is no answer.
         """
-        stats = self._of(log, "internalStats")
-        if stats is None:
-            return None
-        end = place_of(stats.get("lastConfirmedEntry")) or Place(-1, -1)
-        ledgers = [(int(each["ledgerId"]), int(each["entries"])) for each in stats.get("ledgers") or ()]
-        ledgers = [
-            (ledger, end.entry + 1 if ledger == end.ledger else max(entries, 0)) for ledger, entries in ledgers if ledger <= end.ledger
-        ]
-        if end.entry < 0 and (filled := [each for each in ledgers if each[1] > 0]):
-            end = Place(filled[-1][0], filled[-1][1] - 1)
-        compacted = int((stats.get("compactedLedger") or {}).get("ledgerId", -1)) != -1
-        horizon = place_of(((stats.get("cursors") or {}).get("__compaction") or {}).get("markDeletePosition"))
-        return Ledgers(end, ledgers, compacted, horizon)
+        return self._get(_ledgers, "persistent", *log.namespace.split("/"), log.local, "internalStats")
 
     def all_sent(self, log: Log, reader: str, end: Place) -> bool:
-        """Whether a reader, by its name, was sent everything up to a place and waits for more.
+        """Whether a reader, by its name, is known to have been sent everything up to a place, and waits for more.
 
         A client is not always told that what it waits for was removed by compaction; the broker knows.
-
-        Raises:
-            LogError: there is no answer.
         """
-        stats = self._of(log, "stats") or {}
-        cursors = (self._of(log, "internalStats") or {}).get("cursors") or {}
-        for name, subscription in (stats.get("subscriptions") or {}).items():
-            if any(consumer.get("consumerName") == reader for consumer in subscription.get("consumers") or ()):
-                cursor = cursors.get(name) or {}
-                at = place_of(cursor.get("readPosition"))
-                return at is not None and at > end and bool(cursor.get("waitingReadOp"))
-        return False
+        asked = self._topics.dispatched(log.namespace, log.local, reader, MessageId(end.ledger, end.entry))
+        try:
+            return self._runner.run(asked)
+        except LogError:
+            return False
 
     def schema(self, namespace: str, version: int) -> str | None:
         """The Avro schema of a log with a number; None if there is none.
@@ -189,8 +172,7 @@ class Brokers:
         Raises:
             LogError: there is no answer.
         """
-        answer = self._get("schemas", *namespace.split("/"), CHANGE_EVENTS, "schema", str(version))
-        return None if answer is None or answer.get("type") != "AVRO" else str(answer["data"])
+        return self._get(_avro, "schemas", *namespace.split("/"), CHANGE_EVENTS, "schema", str(version))
 
     def close(self) -> None:
         """Closes the connections."""
@@ -205,8 +187,36 @@ class Brokers:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _of(self, log: Log, question: str) -> Any:
-        return self._get("persistent", *log.namespace.split("/"), log.local, question)
+    def _get(self, read: Callable[[Any], _T], *path: str) -> _T | None:
+        """What an answer says; None: it is "not found"."""
+        answer = self._runner.run(self._admin.get(*path, seconds=self._seconds))
+        try:
+            return None if answer is None else read(answer)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            problem = f"The admin API of Pulsar answers GET {'/'.join(path)} in a form that is not known: {type(error).__name__} {error}."
+            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, problem) from error
 
-    def _get(self, *path: str) -> Any:
-        return self._runner.run(self._admin.get(*path, seconds=self._seconds))
+
+def _names(answer: Any) -> list[str]:
+    if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):
+        raise TypeError("no list of names")
+    return answer
+
+
+def _partitions(answer: Any) -> int:
+    return int(answer["partitions"])
+
+
+def _ledgers(stats: Any) -> Ledgers:
+    end = place_of(stats.get("lastConfirmedEntry")) or Place(-1, -1)
+    ledgers = [(int(each["ledgerId"]), int(each["entries"])) for each in stats.get("ledgers") or ()]
+    ledgers = [(ledger, end.entry + 1 if ledger == end.ledger else max(entries, 0)) for ledger, entries in ledgers if ledger <= end.ledger]
+    if end.entry < 0 and (filled := [each for each in ledgers if each[1] > 0]):
+        end = Place(filled[-1][0], filled[-1][1] - 1)
+    compacted = int((stats.get("compactedLedger") or {}).get("ledgerId", -1)) != -1
+    horizon = place_of(((stats.get("cursors") or {}).get("__compaction") or {}).get("markDeletePosition"))
+    return Ledgers(end, ledgers, compacted, horizon)
+
+
+def _avro(answer: Any) -> str | None:
+    return str(answer["data"]) if answer.get("type") == "AVRO" else None

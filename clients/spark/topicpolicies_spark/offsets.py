@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from .brokers import Log, Place, place_of
@@ -49,9 +49,8 @@ def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
     return {name: place for name, place in places.items() if place is not None}
 
 
-def missing(logs: Iterable[Log], start: Mapping[str, Place], end: Mapping[str, Place]) -> list[str]:
-    """The names of the logs of which something lies between two offsets, and which are not among these."""
-    there = {log.name for log in logs}
+def missing(there: Container[str], start: Mapping[str, Place], end: Mapping[str, Place]) -> list[str]:
+    """The names of the logs of which something lies between two offsets, and which are not there."""
     return [name for name, last in end.items() if name not in there and (name not in start or start[name] < last)]
 
 

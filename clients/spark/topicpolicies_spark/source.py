@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -140,10 +140,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self.options.most_rows is None else ReadMaxRows(self.options.most_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the next batch ends."""
+        """Where the next batch ends.
+
+        Raises:
+            DataLossError: a log is not there any more that was to be read up to the query's end.
+        """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         logs, target = self._ledgers(), self._target
         if target is not None:
+            self._fail_if_missing(logs, places_of(start), target)
             logs = {name: each._replace(end=min(each.end, target[name])) for name, each in logs.items() if name in target}
         return offset_of(admit(places_of(start), logs, most))
 
@@ -162,14 +167,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         with Brokers(self.options) as brokers:
             logs = brokers.logs()
-        gone = missing(logs, first, last)
-        if gone and self.options.fail_on_data_loss:
-            raise DataLossError(gone)
+        self._fail_if_missing({log.name for log in logs}, first, last)
         return [Part(part) for part in ranges(logs, first, last)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one range."""
         return _read(self.options, partition)
+
+    def _fail_if_missing(self, there: Container[str], start: Mapping[str, Place], end: Mapping[str, Place]) -> None:
+        """Fails if a log is not there of which something lies between two places, unless that is to be passed over."""
+        if self.options.fail_on_data_loss and (gone := missing(there, start, end)):
+            raise DataLossError(gone)
 
     def _ledgers(self) -> dict[str, Ledgers]:
         return {log.name: ledgers for log, ledgers in _held(self.options).items()}

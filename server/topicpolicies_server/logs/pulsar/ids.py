@@ -15,6 +15,7 @@ from ...core.policies.events import Position
 MAX_NUMBER = 2**63 - 1
 """The highest ledger, entry or index."""
 _NO_BATCH = -1
+_ENTRY = re.compile(r"(\d+):(-1|\d+)", re.ASCII)
 _FORM = re.compile(r"([a-s])(\d+)([a-s])(\d+)(?:([a-s])(\d+))?", re.ASCII)
 
 
@@ -29,6 +30,12 @@ class MessageId(NamedTuple):
 
 NOWHERE = MessageId(-1, -1)
 """Before the first message."""
+
+
+def entry_of(text: object) -> MessageId | None:
+    """Reads ``ledger:entry``, as the admin API writes it, where entry -1 is before the first; None if it is nothing like that."""
+    match = _ENTRY.fullmatch(str(text or ""))
+    return MessageId(int(match[1]), int(match[2])) if match else None
 
 
 def position_of(message: MessageId) -> Position:

@@ -8,7 +8,6 @@ are, and the others are for a log that exists.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -16,14 +15,13 @@ from ...core.errors import Kind
 from ...core.reasons import Reason
 from ..change_log import LogError
 from .admin import Admin
-from .ids import MessageId
+from .ids import MessageId, entry_of
 
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
 """How many entries are looked at for a message among them."""
 _MARKER = "X-Pulsar-marker-type"
 """The header with which an entry is shown that is a marker of the brokers'."""
-_PLACE = re.compile(r"(\d+):(-1|\d+)", re.ASCII)
 
 
 class Layout(NamedTuple):
@@ -126,7 +124,7 @@ class Topics:
             LogError: there is no answer.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
-        last = _message_id(stats.get("lastConfirmedEntry"))
+        last = entry_of(stats.get("lastConfirmedEntry"))
         if last is None:
             return End(None)
         if last.entry >= 0 or _compaction(stats).ledger != -1:
@@ -198,7 +196,7 @@ class Topics:
         for name, subscription in (stats.get("subscriptions") or {}).items():
             if any(consumer.get("consumerName") == reader for consumer in subscription.get("consumers") or ()):
                 cursor = cursors.get(name) or {}
-                next_read = _message_id(cursor.get("readPosition"))
+                next_read = entry_of(cursor.get("readPosition"))
                 return bool(cursor.get("waitingReadOp")) and next_read is not None and next_read > last
         return False
 
@@ -246,10 +244,4 @@ def _entries_between(ledgers: Iterable[Any], after: MessageId, before: MessageId
 
 def _compaction(stats: Any) -> Compaction:
     cursor = (stats.get("cursors") or {}).get("__compaction") or {}
-    return Compaction((stats.get("compactedLedger") or {}).get("ledgerId", -1), _message_id(cursor.get("markDeletePosition")))
-
-
-def _message_id(text: Any) -> MessageId | None:
-    """Reads ``ledger:entry``, where entry -1 is before the first; None if it is nothing like that."""
-    match = _PLACE.fullmatch(str(text or ""))
-    return MessageId(int(match[1]), int(match[2])) if match else None
+    return Compaction((stats.get("compactedLedger") or {}).get("ledgerId", -1), entry_of(cursor.get("markDeletePosition")))
