@@ -19,6 +19,7 @@ from .v1 import errors_pb2
 
 DOMAIN = "topicpolicies"
 """The domain of the service's own reasons."""
+_REASON_PREFIX = "ERROR_REASON_"
 _DETAILS_KEY = "grpc-status-details-bin"
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 _NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed", "connections to all backends failing", "empty address list")
@@ -191,7 +192,18 @@ def reason_name(number: int) -> str:
     if not number:
         return ""
     value = errors_pb2.ErrorReason.DESCRIPTOR.values_by_number.get(number)
-    return str(number) if value is None else value.name.removeprefix("ERROR_REASON_")
+    return str(number) if value is None else value.name.removeprefix(_REASON_PREFIX)
+
+
+def reason_number(name: str) -> errors_pb2.ErrorReason.ValueType:
+    """The number of a reason, by what ``reason_name`` makes of it.
+
+    Raises:
+        ValueError: no reason has that name.
+    """
+    if name.isdigit():
+        return errors_pb2.ErrorReason.ValueType(int(name))
+    return errors_pb2.ErrorReason.Value(f"{_REASON_PREFIX}{name or 'UNSPECIFIED'}")
 
 
 def stream_ended() -> Unavailable:

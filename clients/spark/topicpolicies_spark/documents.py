@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from pyspark.sql import types
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.values import map_value
 
 _SCALARS = {
     FieldDescriptor.CPPTYPE_INT32: (types.IntegerType(), pa.int32()),
@@ -28,20 +29,12 @@ def _types(message: Descriptor) -> tuple[types.StructType, pa.DataType]:
 
 
 def _type(field: FieldDescriptor) -> tuple[types.DataType, pa.DataType]:
-    if _is_map(field):
-        value_spark, value_arrow = _type(_value_field(field))
+    entries = map_value(field)
+    if entries is not None:
+        value_spark, value_arrow = _type(entries)
         return types.MapType(types.StringType(), value_spark), pa.map_(pa.string(), value_arrow)
     single = _types(field.message_type) if field.message_type is not None else _SCALARS[field.cpp_type]
     return (types.ArrayType(single[0]), pa.list_(single[1])) if field.is_repeated else single
-
-
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
-
-
-def _value_field(field: FieldDescriptor) -> FieldDescriptor:
-    assert field.message_type is not None, "a map's entries are messages"
-    return field.message_type.fields_by_name["value"]
 
 
 SPARK_TYPE, ARROW_TYPE = _types(TopicPolicies.DESCRIPTOR)
@@ -52,9 +45,9 @@ def value_of(message: Message) -> dict[str, Any]:
     """A message as Arrow takes it: only what is set."""
     value: dict[str, Any] = {}
     for field, found in message.ListFields():
-        if _is_map(field):
-            nested = _value_field(field).message_type is not None
-            value[field.name] = [(name, value_of(found[name]) if nested else found[name]) for name in sorted(found)]
+        entries = map_value(field)
+        if entries is not None:
+            value[field.name] = [(name, _single(entries, found[name])) for name in sorted(found)]
         elif field.is_repeated:
             value[field.name] = [_single(field, each) for each in found]
         else:

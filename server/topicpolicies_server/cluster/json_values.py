@@ -10,6 +10,8 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from topicpolicies.values import map_value
+
 
 def fill(message: Message, members: Mapping[str, Any]) -> None:
     """Puts an object's members into a message; what is null or unknown is left out."""
@@ -29,7 +31,7 @@ def enum_number(enum: EnumDescriptor, symbol: str) -> int:
 
 def _put(message: Message, field: FieldDescriptor, value: Any) -> None:
     place = getattr(message, field.name)
-    if isinstance(value, Mapping) and field.message_type is not None and field.message_type.GetOptions().map_entry:
+    if isinstance(value, Mapping) and map_value(field) is not None:
         place.update({str(key): str(each) for key, each in value.items() if each is not None})
     elif isinstance(value, Mapping):
         place.SetInParent()

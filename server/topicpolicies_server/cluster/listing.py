@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from ..core.errors import PolicyError
+from ..core.names import PERSISTENT
 from .source import TopicFacts
 
 _LOG = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ _TRY_AGAIN_SECONDS = 60.0
 _KEPT = 8
 """Namespaces whose lists are kept; each can be long."""
 _PLAIN, _MISSING = TopicFacts(True, {}), TopicFacts(False, {})
-_LISTED = "persistent://"
+_LISTED = PERSISTENT
 """The lists have topics of this domain only."""
 
 

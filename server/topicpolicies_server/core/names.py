@@ -18,6 +18,8 @@ _MOST_PARTITIONS = 2**31
 _PART = re.compile(r"[-=:.\w]+", re.ASCII)
 """What Pulsar allows in tenants and namespaces (``NamedEntity``)."""
 _DOMAINS = ("persistent", "non-persistent")
+PERSISTENT = "persistent://"
+"""What full names of persistent topics begin with."""
 MAX_NAME_LENGTH = 1024
 """Characters of a topic's full name that are accepted."""
 CHANGE_EVENTS = "__change_events"

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from google.protobuf.message import Message
 
+from topicpolicies import errors
 from topicpolicies.v1 import errors_pb2, events_pb2, policies_pb2, service_pb2
 
 from ..core.chains.sequencer import Outcome, Request, Result
@@ -139,7 +140,7 @@ def reset(namespace: str, reason: Reason, message: str) -> bytes:
 
 def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
     """A reason as its enum has it."""
-    return errors_pb2.ERROR_REASON_UNSPECIFIED if reason is None else errors_pb2.ErrorReason.Value(f"ERROR_REASON_{reason.value}")
+    return errors.reason_number("" if reason is None else reason.value)
 
 
 def change_record(namespace: str, change: Change, wire: Wire, *, with_before: bool) -> bytes:

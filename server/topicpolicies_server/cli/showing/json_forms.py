@@ -34,8 +34,9 @@ from topicpolicies import (
     WatchEvent,
     WatchToken,
 )
+from topicpolicies.errors import reason_number
 from topicpolicies.history import timestamp
-from topicpolicies.v1 import errors_pb2, policies_pb2, service_pb2
+from topicpolicies.v1 import policies_pb2, service_pb2
 
 from ..exits import error_json
 
@@ -190,10 +191,10 @@ def _content(event: Changed | Entry | Gap | Synced | Bookmark | Status | Reset) 
             return {"bookmark": of_message(service_pb2.Bookmark(kind=kind, token=event.token.message(), confirmed_time=confirmed))}
         case Status():
             state = service_pb2.NamespaceState.ValueType(event.state)
-            status = service_pb2.NamespaceStatus(state=state, reason=_reason(event.reason), message=event.message)
+            status = service_pb2.NamespaceStatus(state=state, reason=reason_number(event.reason), message=event.message)
             return {"status": of_message(status)}
         case Reset():
-            return {"reset": of_message(service_pb2.WatchReset(reason=_reason(event.reason), message=event.message))}
+            return {"reset": of_message(service_pb2.WatchReset(reason=reason_number(event.reason), message=event.message))}
 
 
 def _change(event: Changed) -> Json:
@@ -238,10 +239,3 @@ def _origin(origin: Origin) -> Json:
         message.publish_time.CopyFrom(timestamp(origin.publish_time))
     told = of_message(message)
     return told if origin.update_mask is None else told | {"update_mask": list(origin.update_mask)}
-
-
-def _reason(name: str) -> errors_pb2.ErrorReason.ValueType:
-    """A reason's number: of its name as clients have it, which is a number where they do not know it."""
-    if name.isdigit():
-        return errors_pb2.ErrorReason.ValueType(int(name))
-    return errors_pb2.ErrorReason.Value(f"ERROR_REASON_{name or 'UNSPECIFIED'}")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import PolicyError
-from ..names import parse_topic
+from ..names import PERSISTENT, parse_topic
 from .judging import Judged, blamed
 from .values import Check, Problem
 
 _FIELD = "shadow_topics"
-_PERSISTENT = "persistent://"
 
 
 def local_only(field: str) -> Check:
@@ -25,7 +24,7 @@ def local_only(field: str) -> Check:
 
 def source_persistent(judged: Judged) -> Iterator[Problem]:
     """Only persistent topics have shadows."""
-    if judged.policies.shadow_topics and not judged.key.topic.startswith(_PERSISTENT):
+    if judged.policies.shadow_topics and not judged.key.topic.startswith(PERSISTENT):
         yield blamed(_FIELD), "A topic that is not persistent can't have shadow topics: clear the list."
 
 
@@ -40,7 +39,7 @@ def shadows_persistent(judged: Judged) -> Iterator[Problem]:
     """Shadow topics are persistent."""
     for name in judged.policies.shadow_topics:
         full = full_name(name)
-        if full is not None and not full.startswith(_PERSISTENT):
+        if full is not None and not full.startswith(PERSISTENT):
             yield blamed(_FIELD), f'The shadow topic "{name}" is not persistent: give one that is.'
 
 
@@ -49,7 +48,7 @@ def shadows_exist(judged: Judged) -> Iterator[Problem]:
     if judged.facts.missing_topics:
         for name in judged.policies.shadow_topics:
             full = full_name(name)
-            if full in judged.facts.missing_topics and str(full).startswith(_PERSISTENT):
+            if full in judged.facts.missing_topics and str(full).startswith(PERSISTENT):
                 yield blamed(_FIELD), f'The shadow topic "{name}" does not exist: create it first.'
 
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from topicpolicies.values import map_value
+
 from . import extras
 from .names import avro_name, number_of
 from .schema import AvroType, AvroValue, Piece, Schema, kind
@@ -155,7 +157,7 @@ def _leaf(schema: Schema, field: FieldDescriptor, part: AvroType) -> Leaf | None
     name = field.name
     avro = schema.present(part["type"])
     absent = schema.absent(part)
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+    if map_value(field) is not None:
         # The only such leaf is offload's extra configuration, strings by string. Brokers call methods of the map: never null.
         if kind(avro) != "map" or kind(schema.present(avro["values"])) != "string":
             return None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ...core.errors import Kind
+from ...core.names import PERSISTENT
 from ...core.reasons import Reason
 from ..change_log import LogError
 from .admin import Admin
@@ -40,7 +41,7 @@ class Layout(NamedTuple):
     @property
     def full_names(self) -> list[str]:
         """The same, as clients name them."""
-        return [f"persistent://{self.namespace}/{topic}" for topic in self.topics]
+        return [f"{PERSISTENT}{self.namespace}/{topic}" for topic in self.topics]
 
 
 class Compaction(NamedTuple):
