@@ -18,6 +18,7 @@ from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import Codec, Encoded
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies_spark import reading
 from topicpolicies_spark.brokers import Brokers, Log, Place
 from topicpolicies_spark.offsets import DataLossError, Range
 from topicpolicies_spark.options import OptionError, Options, read_options
@@ -201,6 +202,19 @@ def test_the_authorities_are_the_systems_where_none_are_named(monkeypatch: pytes
 def test_a_file_of_authorities_that_is_not_there_is_named(broker: AdminApi) -> None:
     with pytest.raises(OptionError, match=r"tlsTrustCertsFile.*/nowhere/authorities\.pem"):
         Brokers(_options(broker, tlsTrustCertsFile="/nowhere/authorities.pem"))
+
+
+def test_a_broker_that_keeps_back_what_it_says_it_has_fails_the_task(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+    class Endless(Reader):
+        def has_message_available(self) -> bool:
+            return True
+
+    library = Library([])
+    monkeypatch.setattr(library, "create_reader", lambda *_, **__: Endless([_message(4, -1, 2)]))
+    monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 0.2)
+    broker.answers[f"{STATS.removesuffix('internalStats')}stats"] = 403  # the broker does not tell where the reader stands either
+    with pytest.raises(reading.ReadStalled, match=r"up to 7:4; what follows up to 7:9 does not come"):
+        _read(monkeypatch, broker, library, Range(LOG, Place(7, 3), Place(7, 9)))
 
 
 @pytest.mark.parametrize("gone", [404, _stats(end="9:3", first=9)], ids=["deleted", "replaced by another one"])

@@ -11,6 +11,7 @@ Ids don't tell how many messages a batch has: it ends where the library has no m
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -29,8 +30,8 @@ from .options import Options
 from .rows import Change, change_of
 
 _WAIT_MS = 500
-_QUIET_WAITS = 60
-"""So often nothing may come although there should be something."""
+_PATIENCE_SECONDS = 60.0
+"""For so long nothing may come although there should be something."""
 _ASK_AFTER = 2
 """After so many of these waits the broker is asked whether it has sent everything."""
 _QUEUE = 2_000
@@ -142,14 +143,16 @@ def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted
         is_read_compacted=compacted,
     )
     try:
-        last, quiet, sent = NOWHERE, 0, False
+        last, quiet, sent, since = NOWHERE, 0, False, 0.0
         while _entry(last) < part.end or last.batch_index >= 0:
             message = _next(pulsar, reader) if quiet or reader.has_message_available() else None
             if message is None:
                 if sent or not reader.has_message_available():
                     return
+                if not quiet:  # whoever takes the rows may have taken their time before
+                    since = time.monotonic()
                 quiet += 1
-                if quiet > _QUIET_WAITS:
+                if time.monotonic() - since > _PATIENCE_SECONDS:
                     raise ReadStalled(f"{part.log.topic} was read up to {_entry(last)}; what follows up to {part.end} does not come")
                 # What was on its way while the question was answered comes in the wait after it.
                 sent = quiet >= _ASK_AFTER and brokers.all_sent(part.log, name, part.end)
