@@ -28,7 +28,7 @@ def test_javas_own_tests_pass(tmp_path: Path) -> None:
     authority.identity("client")
     server = "\n".join([sys.executable, "-m", "topicpolicies_server", "serve", "--log-level", "warning"])
     paths = os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])
-    environment = {"TOPICPOLICIES_SERVE": server, "TOPICPOLICIES_CERTIFICATES": str(tmp_path), "PYTHONPATH": paths}
+    environment = {"JAVA_TESTS_SERVER": server, "JAVA_TESTS_CERTIFICATES": str(tmp_path), "PYTHONPATH": paths}
     said = maven("--projects=stubs,client,broker-plugin", "test", environment=environment)
     assert sum(map(int, _COUNT.findall(said))) > 350, said[-4000:]
 

@@ -256,7 +256,7 @@ final class LeadersTest extends ClosedAfterwards {
 
     @Test
     void theLeaderIsCalledWithTheSameTls() throws Exception {
-        Path certificates = Path.of(System.getenv("TOPICPOLICIES_CERTIFICATES"));
+        Path certificates = Path.of(System.getenv("JAVA_TESTS_CERTIFICATES"));
         ServerCredentials mutual = TlsServerCredentials.newBuilder()
                 .keyManager(certificates.resolve("server.pem").toFile(), certificates.resolve("server-key.pem").toFile())
                 .trustManager(certificates.resolve("authority.pem").toFile())

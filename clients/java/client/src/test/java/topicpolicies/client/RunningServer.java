@@ -17,7 +17,7 @@ import java.util.concurrent.ThreadLocalRandom;
  * skipped.
  */
 final class RunningServer implements AutoCloseable {
-    static final String COMMAND = "TOPICPOLICIES_SERVE";
+    static final String COMMAND = "JAVA_TESTS_SERVER";
     private static final Duration PATIENCE = Duration.ofSeconds(30);
 
     private final List<String> command = new ArrayList<>();
@@ -42,7 +42,9 @@ final class RunningServer implements AutoCloseable {
     }
 
     void start() throws IOException, InterruptedException {
-        process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(output.toFile())).start();
+        ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
+        builder.environment().keySet().removeIf(name -> name.startsWith("TOPICPOLICIES_")); // the server's own options
+        process = builder.redirectOutput(ProcessBuilder.Redirect.appendTo(output.toFile())).start();
         long deadline = System.nanoTime() + PATIENCE.toNanos();
         while (!listens()) {
             if (!process.isAlive() || System.nanoTime() > deadline) {

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A server that lets in only clients with a certificate. The certificates lie in the directory that {@value #CERTIFICATES} names. */
 @Timeout(60)
 final class TlsTest {
-    private static final String CERTIFICATES = "TOPICPOLICIES_CERTIFICATES";
+    private static final String CERTIFICATES = "JAVA_TESTS_CERTIFICATES";
     private static final String TOPIC = "persistent://public/default/tls";
 
     @TempDir
