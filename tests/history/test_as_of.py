@@ -49,6 +49,7 @@ UNTIMED_SECOND = SECOND._replace(flags=SECOND.flags | UNTIMED)
         pytest.param(250, DELETED, ANEW, None, [], Past(None, "v2"), id="a deletion that the log had forgotten by the next event"),
         pytest.param(250, UNTIMED_SECOND, THIRD, None, [], Past(b"two", "v2"), id="after an event that happened some time before"),
         pytest.param(400, THIRD, None, head("v2", 200, {"x": b"two"}), [], Past(b"three", "v3"), id="an older head"),
+        pytest.param(400, DELETED, None, head("v9", 300, None), [], Past(None, "v2"), id="a head that is as absent, by a later tombstone"),
         pytest.param(50, None, FIRST, None, [], Past(None, "0"), id="before the first event ever"),
         pytest.param(50, None, FIRST, None, [gap(None, 90)], Past(None, "0"), id="before the first event ever, beside a gap"),
         pytest.param(150, None, SECOND, None, [gap(None, 120)], Past(b"one", "v1"), id="before the first that is kept"),

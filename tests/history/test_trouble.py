@@ -215,6 +215,16 @@ async def test_an_unforeseen_error_while_it_notes_that_it_is_up_to_date_is_told_
     await history.close()
 
 
+async def test_namespaces_that_were_asked_for_and_have_no_log_are_forgotten(history: History) -> None:
+    for number in range(100):
+        await history.scribe(f"no/such-{number}")
+        await history.page(Question(f"nor/this-{number}"))
+    reader = await reader_of(history)
+    reader.read(update(1, 1))
+    history._keep_up()
+    assert list(history._marks) == [NAMESPACE]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -41,15 +41,18 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Ch
         PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: it is not certain; the metadata says between which times.
     """
     now = max(now, at + 1)
+    # Versions tell whether an event stands between two documents; absences may have any number of them, because compaction forgets them.
     if first is not None and not first.timed:
         raise _uncertain(at, None, "the clock went back since, and nobody knows when exactly the next event happened")
     if last is not None:
         if first is not None and first.before_known:
-            proven = _links(last, first.previous)
+            proven = last.version == first.previous or (last.after is None and first.before is None)
             refuted = not proven
         else:
             proven = first is None and head is not None and head.version == last.version
-            refuted = first is None and head is not None and head.version > last.version
+            refuted = (
+                first is None and head is not None and head.version > last.version and not (head.document is None and last.after is None)
+            )
         gap = None if proven else _between(gaps, last.at, first.at if first is not None else now)
         if gap is None and not refuted:
             return Past(last.after, last.version)
@@ -65,11 +68,6 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Ch
     if gap is None and first is None and (head is None or head.document is None):
         return Past(None, ABSENT)
     raise _uncertain(at, gap)
-
-
-def _links(last: Entry, previous: Position) -> bool:
-    """Whether the next event met what the last one left; of a deletion that the log had forgotten by then, it met nothing."""
-    return previous == last.version or (previous == ABSENT and last.after is None)
 
 
 def of_version(entry: Entry | None, version: Position, head: Change | None) -> Past:

@@ -151,6 +151,11 @@ class Marks:
     overrun: int | None = None
     """The time of the last event before the history could take no more; None: it takes them."""
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known of the namespace."""
+        return self.followed_until is None and not self.streams and self.overrun is None
+
 
 def weight(noted: Noted) -> int:
     """How much memory a noted event may hold until it is written, roughly, in bytes."""

@@ -65,12 +65,13 @@ class History:
 
     async def scribe(self, namespace: str) -> Scribe:
         """Whoever writes down one opening of a namespace's log. Nothing is asked of the file, so no load waits for it."""
-        scribe = Scribe(self._writer, namespace, self._marks_of(namespace), self._now, lambda: self._listeners.get(namespace, ()))
+        marks = self._marks.setdefault(namespace, Marks(None, {}))
+        scribe = Scribe(self._writer, namespace, marks, self._now, lambda: self._listeners.get(namespace, ()))
         self._scribes.add(scribe)
         return scribe
 
     def _marks_of(self, namespace: str) -> Marks:
-        return self._marks.setdefault(namespace, Marks(None, {}))
+        return self._marks.get(namespace) or Marks(None, {})
 
     def listen(self, namespace: str, wake: Callable[[], None]) -> None:
         """Has ``wake`` called when there are new events of a namespace, until ``unlisten``. It must return soon and must not raise."""
@@ -179,15 +180,21 @@ class History:
         finally:
             self._connections.append(connection)
 
+    def _keep_up(self) -> None:
+        now = self._now()
+        followed = {scribe.namespace for scribe in self._scribes}
+        for name, marks in list(self._marks.items()):
+            if marks.empty and name not in followed:
+                del self._marks[name]  # somebody asked for a namespace that has no log
+            self._look_at_the_clock(marks, now)
+        for scribe in list(self._scribes):
+            scribe.tick()
+
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             try:
-                now = self._now()
-                for marks in list(self._marks.values()):
-                    self._look_at_the_clock(marks, now)
-                for scribe in list(self._scribes):
-                    scribe.tick()
+                self._keep_up()
             except Exception:  # noqa: BLE001 - whatever it is, the next time comes
                 _log.exception("the history %s could not be kept up to date", self._path)
 

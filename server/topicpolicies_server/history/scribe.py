@@ -97,7 +97,7 @@ class Scribe:
             listeners: who is told of new events.
         """
         self._book = book
-        self._namespace = namespace
+        self.namespace = namespace
         self._marks = marks
         self._now = now
         self._listeners = listeners
@@ -182,7 +182,7 @@ class Scribe:
             reason, holes = GapReason.COMPACTED, self._missing
             if self._replaced():
                 reason, holes = GapReason.LOG_REPLACED, [(self._stream(0), ""), *holes]
-            self._book.tell(Gap(self._namespace, self._followed_until, self._missing_until, reason, tuple(holes)))
+            self._book.tell(Gap(self.namespace, self._followed_until, self._missing_until, reason, tuple(holes)))
             self._missing_until, self._missing = 0, []
         self._following = True
         self.tick()
@@ -192,7 +192,7 @@ class Scribe:
         if self._following:
             now = self._now()
             self._marks.followed_until = now
-            self._book.tell(Followed(self._namespace, now))
+            self._book.tell(Followed(self.namespace, now))
 
     def closed(self) -> None:
         """The log is not followed any more."""
@@ -209,7 +209,7 @@ class Scribe:
             self._missing.append((self._stream(partition), passage.last))
 
     def _tell_overrun(self, until: int) -> None:
-        self._book.tell(Gap(self._namespace, self._marks.overrun, until, GapReason.OVERRUN, tuple(self._refused.values())))
+        self._book.tell(Gap(self.namespace, self._marks.overrun, until, GapReason.OVERRUN, tuple(self._refused.values())))
         self._marks.overrun = None
         self._refused.clear()
 
@@ -227,7 +227,7 @@ class Scribe:
         stream = self._streams.get(partition)
         if stream is None:
             known = self._marks.streams.get((identity, partition))
-            stream = self._streams[partition] = known or Stream(self._namespace, identity, partition)
+            stream = self._streams[partition] = known or Stream(self.namespace, identity, partition)
         return stream
 
 
