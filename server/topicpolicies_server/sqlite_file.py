@@ -49,6 +49,10 @@ class Damaged(sqlite3.DatabaseError):
     """Something in a file is not what was written there."""
 
 
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What using a damaged file raises: SQLite's words about it can carry what no decoder takes."""
+
+
 class Format(NamedTuple):
     """What a file of ours is."""
 
@@ -85,7 +89,7 @@ def connect(
     """A connection to a file that is there, without transactions of its own making, which several threads may use in turn.
 
     Raises:
-        sqlite3.Error: there is none.
+        sqlite3.Error: there is none, or it can't be read.
     """
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
@@ -100,6 +104,9 @@ def connect(
         connection.execute("PRAGMA cell_size_check = ON")  # a damaged page is an error sooner
         for pragma in form.pragmas:
             connection.execute(f"PRAGMA {pragma}")
+    except UnicodeDecodeError as error:
+        connection.close()
+        raise Damaged(f"its tables can't be read ({error})") from error
     except BaseException:
         connection.close()
         raise
@@ -135,7 +142,7 @@ def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> int:
         if 0 < found < form.version:
             _rewrite(connection, form, *(form.migrations[version] for version in range(found, form.version)))
             _log.warning("%s %s was brought from format %d to %d", form.what, path, found, form.version)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.") from error
     return int(found)
 

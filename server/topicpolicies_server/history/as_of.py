@@ -17,6 +17,8 @@ from ..core.reasons import Reason
 from .entries import Gap
 from .questions import Entry
 
+_MISSING = "an event is missing between those that it knows"
+
 
 class Past(NamedTuple):
     """A document as it was."""
@@ -56,12 +58,15 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Ch
         gap = None if proven else _between(gaps, last.at, first.at if first is not None else now)
         if gap is None and not refuted:
             return Past(last.after, last.version)
-        raise _uncertain(at, gap, "an event is missing between those that it knows" if gap is None else "")
+        raise _uncertain(at, gap, _MISSING if gap is None else "")
     if first is not None and first.before_known:
-        gap = None if first.previous == ABSENT else _between(gaps, at, first.at)
-        if gap is None:
+        if first.previous == ABSENT:
             return Past(first.before, first.previous)
-        raise _uncertain(at, gap)
+        gap = _between(gaps, at, first.at)
+        # The event that made what it met has no entry, so it must have been in a gap, and that must be over.
+        if gap is None and any(each.until <= at for each in gaps):
+            return Past(first.before, first.previous)
+        raise _uncertain(at, gap, _MISSING if gap is None else "")
     if first is None and head is not None and head.placed is not None and head.placed.published_at <= at:
         return Past(secrets.wire(head.document) if head.document is not None else None, head.version)
     gap = _between(gaps, at, first.at if first is not None else now)

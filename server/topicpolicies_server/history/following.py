@@ -15,7 +15,7 @@ from ..core.policies.events import Position
 from ..sqlite_file import Damaged
 from .entries import Gap, GapReason
 from .file import sealed
-from .questions import COLUMNS, MOST_BYTES, Entry, read
+from .questions import COLUMNS, MOST_BYTES, Entry, found
 
 
 class Place(NamedTuple):
@@ -135,7 +135,10 @@ def _positions(behind: Place, here: dict[int, Position]) -> tuple[Position, ...]
 
 def _walk(connection: sqlite3.Connection, stream: _Stream, behind: Position, most: int) -> Iterator[Entry]:
     sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"  # noqa: S608 (ours)
-    return (read(row) for row in connection.execute(sql, (stream.id, behind, most + 1)))
+    return (
+        found(row, lambda entry: entry.stream == stream.id and entry.position > behind)
+        for row in connection.execute(sql, (stream.id, behind, most + 1))
+    )
 
 
 def _holes(connection: sqlite3.Connection, namespace: str, stream: _Stream, behind: Position, *, begins: bool) -> list[_Hole]:

@@ -17,7 +17,7 @@ from ..core.names import PolicyKey
 from ..core.reading.view import Change
 from ..core.reasons import Reason
 from ..file_lock import FileLock
-from ..sqlite_file import Damaged, FileError, Problem
+from ..sqlite_file import ERRORS, Damaged, FileError, Problem
 from . import as_of, file, following, questions
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
@@ -169,7 +169,7 @@ class History:
         except Damaged as error:
             _log.error("the history %s is damaged: %s", self._path, error)
             raise _unavailable("its file is damaged") from error
-        except sqlite3.Error as error:
+        except ERRORS as error:
             _log.error("the history %s can't be read: %s", self._path, error)
             raise _unavailable("its file can't be read") from error
 
@@ -213,6 +213,9 @@ def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_c
         lock.release()
         reason = Reason.LOG_FILE_IN_USE if error.problem is Problem.IN_USE else Reason.HISTORY_FILE_UNUSABLE
         raise PolicyError(Kind.FAILED_PRECONDITION, reason, f"The history can't be used: {error}") from error
+    except ERRORS as error:
+        lock.release()
+        raise PolicyError(Kind.FAILED_PRECONDITION, Reason.HISTORY_FILE_UNUSABLE, f"The history {path} can't be read: {error}.") from error
     except BaseException:
         lock.release()
         raise

@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import Position
+from ..sqlite_file import Damaged
 from .entries import BEFORE_KNOWN, UNTIMED, Gap, GapReason
 from .file import COLUMNS as ROW
 from .file import check_entry, sealed
@@ -198,7 +199,12 @@ def _walk(connection: sqlite3.Connection, namespace: int, scope: int, question: 
         f"SELECT {COLUMNS} FROM entries INDEXED BY {index} WHERE {' AND '.join(terms)}"  # noqa: S608 (only our names)
         f" ORDER BY at {direction}, id {direction} LIMIT ?"
     )
-    return (read(row) for row in connection.execute(sql, (*values, question.most + 1)))
+
+    def fits(entry: Entry) -> bool:
+        wanted = entry.scope == scope and start <= entry.at < end and question.actor in (None, entry.actor)
+        return wanted and (not question.topic or entry.topic == question.topic)
+
+    return (found(row, fits) for row in connection.execute(sql, (*values, question.most + 1)))
 
 
 def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -> list[Gap]:
@@ -224,7 +230,25 @@ def around(connection: sqlite3.Connection, key: PolicyKey, at: int) -> tuple[Ent
     sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_topic WHERE topic = ? AND scope = ? AND"  # noqa: S608 (only our names)
     last = connection.execute(f"{sql} at <= ? ORDER BY at DESC, id DESC LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
     first = connection.execute(f"{sql} at > ? ORDER BY at, id LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
-    return read(last) if last else None, read(first) if first else None
+    before = found(last, lambda entry: is_of(entry, key) and entry.at <= at) if last else None
+    return before, found(first, lambda entry: is_of(entry, key) and entry.at > at) if first else None
+
+
+def found(row: Sequence[Any], fits: Callable[[Entry], bool]) -> Entry:
+    """An entry to which an index led: whether it is what was looked for is seen from itself.
+
+    Raises:
+        Damaged: it is not, or not what was written.
+    """
+    entry = read(row)
+    if not fits(entry):
+        raise Damaged(f"one of its indexes leads to the entry {entry.id}, which does not belong there")
+    return entry
+
+
+def is_of(entry: Entry, key: PolicyKey) -> bool:
+    """Whether it is of a policy key."""
+    return entry.topic == key.topic and entry.scope == int(key.scope)
 
 
 def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position) -> Entry | None:
@@ -233,5 +257,5 @@ def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position
         f"SELECT {COLUMNS} FROM entries INDEXED BY by_version WHERE topic = ? AND scope = ? AND version = ?"  # noqa: S608 (only our names)
         " ORDER BY id LIMIT 1"
     )
-    found = connection.execute(sql, (key.topic, int(key.scope), version)).fetchone()
-    return read(found) if found else None
+    row = connection.execute(sql, (key.topic, int(key.scope), version)).fetchone()
+    return found(row, lambda entry: is_of(entry, key) and entry.version == version) if row else None

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ..sqlite_file import Damaged, FileError, Problem, close
+from ..sqlite_file import ERRORS, Damaged, FileError, Problem, close
 from . import file
 from .entries import Followed, Gap, GapReason, Marks, Noted, Row, SetBack, row_of, weight
 
@@ -34,9 +34,12 @@ _TRIM_ENTRIES = 1_000
 """Entries that are dropped at a time."""
 
 
+_FILE_ERRORS = (sqlite3.OperationalError, sqlite3.InternalError, Damaged, UnicodeDecodeError)
+
+
 def _may_pass(error: Exception) -> bool:
     """Whether it is the file's, and not the events': a disk that is full, a file that somebody has locked, damage."""
-    return isinstance(error, (sqlite3.OperationalError, sqlite3.InternalError, Damaged)) or type(error) is sqlite3.DatabaseError
+    return isinstance(error, _FILE_ERRORS) or type(error) is sqlite3.DatabaseError
 
 
 class Bounds(NamedTuple):
@@ -303,7 +306,7 @@ class Writer:
     def _read_marks(self) -> dict[str, Marks]:
         try:
             return file.marks(self._connection)
-        except sqlite3.Error as error:
+        except ERRORS as error:
             self._connection.close()
             raise FileError(Problem.UNUSABLE, f"{self._path} can't be read: {error}.") from error
 

@@ -16,7 +16,7 @@ from ...core.errors import Kind
 from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
-from ...sqlite_file import Damaged
+from ...sqlite_file import ERRORS, Damaged
 from .. import rows
 from ..avro import Codec
 from ..change_log import ANYBODY, Leadership, LogError, LogSink
@@ -224,7 +224,7 @@ class SqliteNamespaceLog:
             if loading is not None:
                 with suppress(RuntimeError):  # the readers were shut down: the connection goes with its object
                     readers.submit(loading.close)
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, ERRORS):
                 raise LogError(Reason.LOG_FILE_UNUSABLE, f"The change log's file can't be read: {error}.") from error
             raise
         self._floor = self._stored.floor  # whatever was deleted before reading began stood below

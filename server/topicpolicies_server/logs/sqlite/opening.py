@@ -11,7 +11,7 @@ from pathlib import Path
 from ...core.errors import Kind
 from ...core.reasons import Reason
 from ...file_lock import FileLock
-from ...sqlite_file import Damaged, FileError, Problem, check_pages, checkpoint, create_private
+from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, checkpoint, create_private
 from ..avro import Codec
 from ..change_log import LogError
 from . import events, file, floors
@@ -70,7 +70,7 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
             raise _log_error(error) from error
         if isinstance(error, Damaged):
             raise damaged(path, error) from error
-        if isinstance(error, (sqlite3.Error, OSError)):
+        if isinstance(error, (*ERRORS, OSError)):
             raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be opened: {error}.") from error
         raise
 
