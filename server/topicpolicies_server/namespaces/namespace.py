@@ -310,16 +310,19 @@ class Namespace:
         return self._life.state
 
     async def _come_up_to(self, request: Request) -> None:
-        """Waits until the view has come to the version that a request demands: another sidecar may have given it.
+        """A leader waits until its view has come to the version that a request demands: its successor may have given it.
 
-        Requests of a stream don't wait: others would overtake them.
+        On a log that others write too nobody waits here: a conflict is confirmed, so a version that is in the log is met, and one that is
+        not, because it is another log's, is a conflict at once. Requests of a stream don't wait: others would overtake them.
 
         Raises:
             PolicyError: it does not come that far in time; whether there is a conflict, nobody can tell here.
         """
         try:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
-                await self._reached((await self._ready()).follower, request.key, request.etag)
+                serving = await self._ready()
+                if not self._updates.shared():
+                    await self._reached(serving.follower, request.key, request.etag)
         except TimeoutError:
             raise not_in_time(request) from None
 

@@ -1,0 +1,44 @@
+"""An etag that the view has not come to: given by another sidecar, or of another log."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from topicpolicies_server.core.chains.sequencer import Outcome
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.reasons import Reason
+
+from .bench import error_of
+from .test_ends import Pair, pair
+
+
+@pytest.mark.parametrize("etag", ["~", "zzzz-of-another-log", "11111111111111111111"])
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_etag_of_another_log_is_a_conflict_at_once(etag: str, exists: bool) -> None:
+    async def scenario(both: Pair) -> None:
+        version = (await both.mine.set(1)).version if exists else "0"
+        began = both.mine.loop.time()
+        error = await error_of(both.mine.set(2, etag=etag))
+        assert (error.kind, error.reason) == (Kind.ABORTED, Reason.ETAG_MISMATCH)
+        assert error.metadata["version"] == version
+        assert both.mine.loop.time() - began < 1, "nobody waits for a version that the log does not have"
+        assert not both.mine.namespace.busy
+
+    pair(scenario)
+
+
+def test_an_etag_that_another_sidecar_has_given_is_waited_for() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        version = (await both.theirs.set(2)).version
+        waiting = both.mine.setting(3, etag=version)
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        both.release()
+        result = await waiting
+        assert (result.outcome, result.previous) == (Outcome.APPLIED, version)
+
+    pair(scenario)
