@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import re
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -88,22 +89,26 @@ def test_the_data_folder_is_where_each_system_has_it() -> None:
     assert str(data_folder({"LOCALAPPDATA": r"D:\mine"}, "win32")) == r"D:\mine\topicpolicies"
 
 
-def raised(text: str) -> list[str]:
-    """The texts of the errors that a module raises because something is full, each with the pieces between its values put together."""
-    found = []
-    for call in ast.walk(ast.parse(text)):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("PolicyError", "LogError"):
-            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-            if any(ast.unparse(argument).endswith("RESOURCE_EXHAUSTED") for argument in arguments):
-                pieces = (each.value for argument in arguments for each in ast.walk(argument) if isinstance(each, ast.Constant))
-                found.append(" ".join(str(piece) for piece in pieces))
-    return found
+def told(marks: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """The texts of the functions that make an error so marked: by one of its arguments, such as ``Kind.RESOURCE_EXHAUSTED``."""
+    for path, text in sources().items():
+        for function in ast.walk(ast.parse(text)):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(map(marks, _arguments(function))):
+                constants = (each.value for each in ast.walk(function) if isinstance(each, ast.Constant))
+                yield f"{path}: {function.name}", " ".join(each for each in constants if isinstance(each, str))
+
+
+def _arguments(function: ast.AST) -> Iterator[str]:
+    """What is handed to the errors that a function makes."""
+    for call in ast.walk(function):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] in ("PolicyError", "LogError", "unavailable", "add"):
+            yield from map(ast.unparse, [*call.args, *(keyword.value for keyword in call.keywords)])
 
 
 def test_every_error_about_a_limit_names_the_option() -> None:
-    said = [(path, error) for path, text in sources().items() for error in raised(text)]
+    said = list(told(lambda argument: argument.endswith("Kind.RESOURCE_EXHAUSTED")))
     assert len(said) >= 4
-    assert [(path, error) for path, error in said if not any(re.search(rf"\b{name}\b", error) for name in options())] == []
+    assert [where for where, error in said if not any(re.search(rf"\b{name}\b", error) for name in options())] == []
 
 
 def test_no_error_says_to_raise_something_without_a_name() -> None:
@@ -112,19 +117,21 @@ def test_no_error_says_to_raise_something_without_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "name"),
+    ("reason", "names"),
     [
-        ("TOO_MANY_NAMESPACES", "max_loaded_namespaces"),
-        ("TOO_MANY_WATCHES", "max_watches"),
-        ("TOO_MANY_SELECTORS", "max_selectors_per_watch"),
-        ("TOO_MANY_UPDATES", "max_waiting_per_key"),
-        ("LOG_BUSY", "max_in_flight_per_namespace"),
-        ("LOAD_TIMEOUT", "load_timeout_seconds"),
+        ("TOO_MANY_NAMESPACES", ("max_loaded_namespaces", "max_loaded_keys")),
+        ("TOO_MANY_WATCHES", ("max_watches",)),
+        ("TOO_MANY_SELECTORS", ("max_selectors_per_watch",)),
+        ("TOO_MANY_UPDATES", ("max_waiting_per_key",)),
+        ("MESSAGE_TOO_LARGE", ("max_message_bytes",)),
+        ("LOG_BUSY", ("max_in_flight_per_namespace",)),
+        ("LOAD_TIMEOUT", ("load_timeout_seconds",)),
     ],
 )
-def test_the_limit_behind_a_reason_is_named_wherever_the_reason_is_given(reason: str, name: str) -> None:
-    given = [path for path, text in sources().items() if f"Reason.{reason}," in text]
-    assert given and [path for path in given if f"raise {name}" not in (text := sources()[path]) and f"than {name}" not in text] == []
+def test_the_limit_behind_a_reason_is_named_wherever_the_reason_is_given(reason: str, names: tuple[str, ...]) -> None:
+    said = list(told(lambda argument: argument == f"Reason.{reason}"))
+    assert said
+    assert [where for where, error in said if not any(re.search(rf"\b{name}\b", error) for name in names)] == []
 
 
 def test_a_configuration_needs_nothing_but_its_log() -> None:
