@@ -30,4 +30,5 @@ ENTRYPOINT ["topicpolicies"]
 # To be reached from elsewhere the server wants TLS, or to be told that something in front of it protects it:
 #   docker run -e TOPICPOLICIES_LISTEN=0.0.0.0:6680 -e TOPICPOLICIES_INSECURE_LISTEN=true \
 #       -e TOPICPOLICIES_PULSAR=pulsar://broker:6650 -e TOPICPOLICIES_ADMIN_URL=http://broker:8080 ...
+# The health check asks localhost:6680; where that is not it, say TOPICPOLICIES_SERVER too.
 CMD ["serve"]

@@ -109,7 +109,7 @@ def test_a_server_that_can_not_start_says_why_in_a_sentence(tmp_path: Path, arra
     ended = run("serve", "--data", str(tmp_path / "p.db"), *arguments)
     assert ended.returncode == 9, ended.stderr
     assert "Traceback" not in ended.stderr
-    sentence = ended.stderr.splitlines()[-1]
+    (sentence,) = ended.stderr.splitlines()
     assert sentence.startswith("Error: the server could not start: ") and said in sentence
 
 
@@ -119,11 +119,16 @@ def test_a_unix_socket_on_which_another_server_listens_is_left_to_it(tmp_path: P
         assert listening == f"Listening on {address}"
         ended = run("serve", "--data", str(tmp_path / "b.db"), "--listen", address)
         assert ended.returncode == 9
-        said = f"{tmp_path}/socket can't be used (another program listens there): name another place."
-        assert ended.stderr.splitlines()[-1] == f"Error: the server could not start: {said}"
+        said = f"nothing can listen on {address}: another program listens there; stop that one, or name another address."
+        assert ended.stderr == f"Error: the server could not start: {said}\n"
         assert run("health", "--server", address).returncode == 0
     with serving("--data", str(tmp_path / "b.db"), "--listen", address) as (listening, _):  # what the first left behind is in nobody's way
         assert listening == f"Listening on {address}"
+
+
+def test_a_host_of_several_addresses_is_listened_on_where_that_is_possible(tmp_path: Path) -> None:
+    with serving("--data", str(tmp_path / "p.db"), "--listen", "localhost:0") as (listening, _):
+        assert listening.startswith("Listening on localhost:")
 
 
 def test_a_demo_that_can_not_start_says_why_in_a_sentence(tmp_path: Path) -> None:

@@ -178,6 +178,14 @@ def test_a_log_with_a_name_that_no_file_can_have_is_a_sentence(tmp_path: Path) -
     assert [problem.rpartition(" can't be used ")[2] for problem in said] == ["(File name too long): name another file."] * 2
 
 
+def test_calls_and_metrics_have_an_address_each() -> None:
+    one = "127.0.0.1:7000"
+    assert problems(flags={"listen": one, "metrics_listen": one}) == (
+        f"Calls and metrics are both to be taken on {one}: each has an address of its own.",
+    )
+    made({"listen": "127.0.0.1:0", "metrics_listen": "127.0.0.1:0"})
+
+
 def test_the_log_and_its_history_are_not_one_file(tmp_path: Path) -> None:
     (tmp_path / "here").symlink_to(tmp_path)
     said = problems(flags={"data": tmp_path / "p.db", "history": tmp_path / "here" / "p.db"})

@@ -134,6 +134,16 @@ def test_the_limit_behind_a_reason_is_named_wherever_the_reason_is_given(reason:
     assert [where for where, error in said if not any(re.search(rf"\b{name}\b", error) for name in names)] == []
 
 
+def test_the_image_keeps_the_log_that_nobody_named_on_its_volume() -> None:
+    image = (Path(__file__).parents[2] / "Dockerfile").read_text()
+    around = dict(re.findall(r"\b([A-Z_]+)=(\S+)", re.findall(r"(?m)^ENV (.*)$", image)[0]))
+    (volume,) = re.findall(r"(?m)^VOLUME (.*)$", image)
+    assert str(data_folder(around, "linux")) == volume
+    assert 'CMD ["serve"]' in image
+    named = set(re.findall(r"-e (TOPICPOLICIES_\w+)", image))
+    assert named and named <= {option.variable for option in options().values()}
+
+
 def test_a_configuration_needs_nothing_but_its_log() -> None:
     required = [each.name for each in dataclasses.fields(ServerConfig) if each.default is each.default_factory is dataclasses.MISSING]
     assert required == ["log"]

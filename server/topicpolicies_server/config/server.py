@@ -82,6 +82,8 @@ class ServerConfig:
             problems.append("Only namespaces of a Pulsar cluster can be guarded: nobody else writes the embedded log.")
         elif self.guard and isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE:
             problems.append("Namespaces are guarded beside brokers that write them: --guard goes with --writer shared.")
+        if self.metrics_listen == self.listen and self.listen.port:
+            problems.append(f"Calls and metrics are both to be taken on {self.listen}: each has an address of its own.")
         if self.tls is not None:
             problems += self.tls.problems()
         problems += self._advertise_problems()

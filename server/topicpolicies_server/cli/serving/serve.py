@@ -12,7 +12,7 @@ from ...config.option import ReadBy
 from ...config.sources import Gathered
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
-from .running import log_to_standard_error, refuse_taken_socket, starting, telling_problems
+from .running import log_to_standard_error, starting, telling_problems
 
 
 @configured(ReadBy.SERVE)
@@ -74,7 +74,6 @@ def run(config: ServerConfig, output: Output) -> None:
             typer.echo(f"The change log is {config.log.path}", err=True)
 
     with starting("the server", output, config.listen, config.metrics_listen) as started:
-        refuse_taken_socket(config.listen)
         for folder in config.folders_to_make():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         serve_until_told(config, listening)
