@@ -250,7 +250,14 @@ async def test_a_failed_compaction_says_so_and_acknowledged_events_stay(disk: Di
     disk.fail(code, sql="DELETE")
     with pytest.raises(LogError, match="could not be compacted"):
         await disk.change_log.compact(NAMESPACE)
-    append_all(log, recorder, "newest")
+    async with asyncio.timeout(20):
+        while True:
+            await disk.change_log._writer.run(lambda _: None)  # type: ignore[union-attr]
+            try:
+                append_all(log, recorder, "newest")
+                break
+            except LogError as error:  # the file is being opened anew
+                assert error.reason == "APPEND_FAILED"
     await recorder.until_settled(3)
     assert recorder.losses == []
     await recorder.close(log)
@@ -308,6 +315,21 @@ async def test_an_error_that_nobody_foresaw_loses_the_log_instead_of_hanging(tmp
     await recorder.until(lambda: bool(recorder.losses))
     assert failures(recorder) == [("two", True)]
     await change_log.close()
+
+
+async def test_an_error_that_nobody_foresaw_after_the_reading_loses_the_log_instead_of_hiding_what_comes(disk: Disk) -> None:
+    recorder = Recorder()
+
+    def fail(report: str) -> None:
+        if report == "caught_up":
+            raise RuntimeError("nobody foresaw this")
+
+    recorder.then = fail
+    await disk.change_log.open(NAMESPACE, recorder)
+    await recorder.until(lambda: bool(recorder.losses))
+    assert "nobody foresaw this" in recorder.losses[0].message
+    _, again = await disk.open()
+    assert again.entries == []
 
 
 async def test_closing_is_bounded_when_the_disk_hangs_and_the_lock_is_kept(tmp_path: Path) -> None:

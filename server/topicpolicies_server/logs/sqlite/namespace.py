@@ -85,7 +85,7 @@ class SqliteNamespaceLog:
         self._floor = 0
         self._ended: LogError | None = None
         self._drained: asyncio.Event = asyncio.Event()
-        self._waiting: list[Placed] | None = []
+        self._waiting: deque[Placed] | None = deque()
         """What was committed while older entries are still being read; None when those are through."""
         self._loading: asyncio.Task[None] | None = None
         stored.log = self
@@ -231,27 +231,30 @@ class SqliteNamespaceLog:
         self._loading = asyncio.create_task(self._load(loading, readers))
 
     async def _load(self, loading: Loading | None, readers: Executor) -> None:
+        name = self._stored.space.name
+        try:
+            await self._read_all(loading, readers)
+        except Damaged as error:
+            _log.error("the change log of %s is damaged: %s", name, error)
+            why = f"The change log of {name} is damaged: {error}. Restore it from a backup."
+            self.lose(len(self._pending), LogError(Reason.LOG_FILE_UNUSABLE, why))
+        except Exception as error:  # noqa: BLE001 (whatever it is: nobody must wait for this namespace for ever)
+            _log.exception("the change log of %s can't be read", name)
+            self.lose(len(self._pending), LogError(Reason.LOG_LOST, f"The change log's file can't be read: {error!r}."))
+
+    async def _read_all(self, loading: Loading | None, readers: Executor) -> None:
         loop = asyncio.get_running_loop()
         if loading is not None:
             try:
                 while page := await loop.run_in_executor(readers, loading.next_page):
                     self._stored.rows += len(page)
                     self._sink.read(page)
-            except Damaged as error:
-                _log.error("the change log of %s is damaged: %s", self._stored.space.name, error)
-                why = f"The change log of {self._stored.space.name} is damaged: {error}. Restore it from a backup."
-                self.lose(len(self._pending), LogError(Reason.LOG_FILE_UNUSABLE, why))
-                return
-            except Exception as error:  # noqa: BLE001 (whatever it is: nobody must wait for this namespace for ever)
-                _log.exception("the change log of %s can't be read", self._stored.space.name)
-                self.lose(len(self._pending), LogError(Reason.LOG_LOST, f"The change log's file can't be read: {error!r}."))
-                return
             finally:
                 readers.submit(loading.close)  # behind a page that may be being read
         self._sink.caught_up()
         while self._waiting:
-            some, self._waiting = self._waiting[:PAGE], self._waiting[PAGE:]
-            self._sink.read(some)
+            waiting = self._waiting
+            self._sink.read([waiting.popleft() for _ in range(min(PAGE, len(waiting)))])
             await asyncio.sleep(0)
         self._waiting = None
 
