@@ -37,7 +37,8 @@ def test_each_option_is_shown_with_where_its_value_came_from(home: Path, file: P
     shown = run(home, "--config", str(file), "--drain-seconds", "3", TOPICPOLICIES_MAX_CONCURRENT_CALLS="71")
     assert shown.exit_code == 0, shown.output
     rows = {cells[0]: cells[1:] for line in shown.stdout.splitlines() if len(cells := line.replace("│", " ").split()) >= 2}
-    assert rows["max_watches"] == ["7", str(file)]
+    assert shown.stdout.splitlines()[0] == f"file: {file}"
+    assert rows["max_watches"] == ["7", "file"]
     assert rows["max_concurrent_calls"] == ["71", "environment"]
     assert rows["drain_seconds"] == ["3", "flag"]
     assert rows["load_timeout_seconds"] == ["120", "default"]
@@ -100,6 +101,8 @@ def test_a_terminal_of_80_columns_folds_and_cuts_nothing(home: Path, monkeypatch
     from topicpolicies_server.cli.serving import config as config_module  # noqa: PLC0415
 
     monkeypatch.setattr(config_module, "console", lambda: Console(width=80, highlight=False, markup=False, emoji=False))
+    shown = run(home, "--data", "p.db", "--history", "h.db", TOPICPOLICIES_PULSAR="pulsar://b:1")
+    assert max(map(len, shown.stdout.splitlines())) <= 80 and all(f" {name} " in shown.stdout for name in options())
     shown = run(home)
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert "…" not in shown.stdout

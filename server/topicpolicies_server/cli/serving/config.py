@@ -8,13 +8,13 @@ from itertools import groupby
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ...config import Address, ConfigError
 from ...config.making import server_config
 from ...config.option import Kind, ReadBy
-from ...config.sources import Gathered, Setting, Source
+from ...config.sources import Gathered, Setting
 from ...config.telling import reference, sample, written_value
 from ..exits import ExitCode
 from ..settings import settings
@@ -60,7 +60,9 @@ def config(context: typer.Context, found: Gathered, *, sample_file: Sample = Fal
 
 
 def _show(found: Gathered) -> None:
-    table = Table("option", "value", "from")
+    if found.file is not None:
+        typer.echo(f"file: {printable(str(found.file))}")
+    table = Table(Column("option", no_wrap=True), "value", "from")
     for _, group in groupby(found.settings.values(), lambda setting: setting.option.section):
         for setting in group:
             told = written_value(setting.value)
@@ -72,9 +74,7 @@ def _show(found: Gathered) -> None:
 
 
 def _origin(setting: Setting) -> str:
-    """Where a value came from, as short as the name of the option lets it be."""
-    if setting.source is Source.FILE:
-        return setting.where
+    """Where a value came from. There is one file, and the name of the option tells the variable and the flag."""
     return setting.source.name.lower() if setting.given else f"default{f' ({setting.where})' if setting.where else ''}"
 
 
