@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from topicpolicies import AsyncClient, WatchMode
 from topicpolicies.events import Changed, Reset, Synced
-from topicpolicies_server.logs.pulsar.origins import leader_of
+from topicpolicies_server.logs.producer_names import leader_of
 
 
 class Witness:

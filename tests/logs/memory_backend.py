@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.logs.backend import Backend
+from tests.memory_log import IN_FLIGHT, Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import NamespaceLog
-from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
-from topicpolicies_server.logs.memory.log import IN_FLIGHT
 
 
 class SwitchedFaults(Faults):

@@ -19,7 +19,7 @@ from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.client import Result, close_handle
-from topicpolicies_server.logs.pulsar.writer import PartitionWriter
+from topicpolicies_server.logs.pulsar.writing.partition import PartitionWriter
 
 
 class PulsarBackend(Backend):
@@ -41,7 +41,7 @@ class PulsarBackend(Backend):
         return self._namespaces[name]
 
     async def start(self, *, in_flight_limit: int | None = None) -> PulsarLog:
-        limits = PulsarLimits(recalled=0)  # the suite is about what compaction leaves; the rest is in tests/logs/pulsar/test_recall.py
+        limits = PulsarLimits(recalled=0)  # the suite is about what compaction leaves; the rest is in tests/logs/pulsar/test_uncompacted.py
         if in_flight_limit is not None:
             limits = dataclasses.replace(limits, in_flight=in_flight_limit)
         return PulsarLog(self.broker.service_url, self.broker.admin_url, limits=limits)

@@ -11,14 +11,13 @@ import pytest
 
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
+from tests.memory_log import Fate, Faults, Line, MemoryLog, MemoryStorage, Outcome
+from tests.memory_log.led import WAIT_SECONDS, LedMemoryLog, LedNamespaceLog
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
-from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryStorage, Outcome
-from topicpolicies_server.logs.memory.led import WAIT_SECONDS, LedMemoryLog, LedNamespaceLog
-from topicpolicies_server.logs.memory.line import Line
 
 NAMESPACE = "acme/orders"
 KEY = a_key(NAMESPACE)

@@ -8,10 +8,10 @@ import pytest
 
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_tombstone, an_update
+from tests.memory_log import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
 
 NAMESPACE = "acme/orders"
 KEY = a_key(NAMESPACE)

@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.memory_log import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import Limits
@@ -18,7 +19,6 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, split
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.change_log import LogError, LogSink
-from topicpolicies_server.logs.memory import Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.registry import Registry
 

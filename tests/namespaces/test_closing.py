@@ -8,11 +8,11 @@ import time
 
 import pytest
 
+from tests.memory_log import MemoryStorage
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.memory import MemoryStorage
 from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage
 from topicpolicies_server.core.chains.sequencer import Outcome, Request
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink
-from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog, MemoryStorage
 from topicpolicies_server.namespaces import ends
 
 from .bench import KEY, NAMESPACE, OTHER, VANISHED, Bench, error_of, simulate

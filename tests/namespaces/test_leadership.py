@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage, StoredNamespace
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader
-from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog, MemoryStorage, StoredNamespace
 
 from .bench import NAMESPACE, Bench, error_of, simulate
 

@@ -7,9 +7,9 @@ import itertools
 
 import pytest
 
+from tests.memory_log.storage import StoredNamespace
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.reading.watch import Mode, Selection, Token
-from topicpolicies_server.logs.memory.storage import StoredNamespace
 
 from .bench import KEY, NAMESPACE, Bench, simulate
 

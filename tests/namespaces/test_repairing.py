@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.memory_log import MemoryNamespaceLog
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.fold.fold import repair_due
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.memory import MemoryNamespaceLog
 from topicpolicies_server.namespaces.activity import Activity, Repair
 from topicpolicies_server.namespaces.namespace import Phase
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 
+from tests.memory_log import Line
 from tests.validators.records import Foreign, Key, Read
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.memory.line import Line
 
 from .traffic import Draft, message_of
 from .world import NAMESPACE, World, document_of, policy_key, record_key

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 
+from tests.memory_log import Append
 from tests.validators.records import Answer
-from topicpolicies_server.logs.memory.log import Append
 
 from .world import NAMESPACE, WINDOW_MS, World, policy_key, record_key
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from topicpolicies_server.logs.memory.line import Line
+from tests.memory_log import Line
 
 from .broker import Broker
 from .compaction import Compaction

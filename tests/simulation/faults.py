@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+from tests.memory_log import Fate, Faults, Outcome
 from topicpolicies_server.core.policies.events import Event, Placed, StampKind
-from topicpolicies_server.logs.memory import Fate, Faults, Outcome
 
 from .profile import Profile
 

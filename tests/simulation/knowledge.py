@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
+from tests.memory_log import StoredNamespace
 from tests.validators.documents import Document
 from tests.validators.records import Broken, History, Key, Read
 from tests.validators.timeline import Timeline
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position, StampKind
-from topicpolicies_server.logs.memory import StoredNamespace
 
 
 def repaired_late(stored: StoredNamespace, misleading: AbstractSet[tuple[int, Position]], window_ms: int) -> bool:

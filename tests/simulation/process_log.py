@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from tests.memory_log import MemoryLog, MemoryNamespaceLog
+from tests.memory_log.led import LedMemoryLog
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink
-from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
-from topicpolicies_server.logs.memory.led import LedMemoryLog
 
 from .faults import SimulatedFaults
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from typing import Any, TypeVar
 
 from tests.guard.told import Told
+from tests.memory_log import MemoryStorage
+from tests.memory_log.led import LedNamespaceLog
 from tests.validators.documents import Document
 from tests.validators.records import Failure, Key
 from topicpolicies.v1 import policies_pb2, service_pb2
@@ -16,8 +18,6 @@ from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.guard import Guard
-from topicpolicies_server.logs.memory import MemoryStorage
-from topicpolicies_server.logs.memory.led import LedNamespaceLog
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.servicer import Servicer

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.memory_log import StoredNamespace
 from tests.validators.documents import Document
 from tests.validators.records import Failure, Head, History, Key, Read
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
-from topicpolicies_server.logs.memory import StoredNamespace
 
 from .knowledge import Divided, Forgotten, acknowledged_is_there, all_agree, leave_out_orphans, repaired_late
 from .world import WINDOW_MS

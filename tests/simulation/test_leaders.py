@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.memory_log import Append, Line, MemoryNamespaceLog
+from tests.memory_log.led import LedNamespaceLog
 from tests.validators import updates
 from tests.validators.links import Link, chain
 from tests.validators.records import Answer, Broken, Change, Key
@@ -22,10 +24,7 @@ from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
-from topicpolicies_server.logs.memory.led import LedNamespaceLog
-from topicpolicies_server.logs.memory.line import Line
-from topicpolicies_server.logs.memory.log import Append, MemoryNamespaceLog
-from topicpolicies_server.logs.pulsar.leadership import Candidate
+from topicpolicies_server.logs.leadership import Candidate
 
 from . import terms
 from .calls import Refused
@@ -49,11 +48,11 @@ def leaders_that_read_nothing_first(patch: pytest.MonkeyPatch) -> None:
     """A leader writes as soon as it has announced itself, whatever it has not read yet."""
     original = Candidate.__init__
 
-    def planted(self: Candidate, *arguments: Any) -> None:
+    def planted(self: Candidate[Any], *arguments: Any) -> None:
         original(self, *arguments)
         self._read = ["~"] * len(self._read)
 
-    def deaf(self: Candidate, partition: int, position: Position) -> None:
+    def deaf(self: Candidate[Any], partition: int, position: Position) -> None:
         del self, partition, position
 
     patch.setattr(Candidate, "__init__", planted)
@@ -64,11 +63,11 @@ def leaders_that_do_not_wait_for_a_partition(patch: pytest.MonkeyPatch) -> None:
     """A leader waits for what stands in partition 0 only."""
     original = Candidate.__init__
 
-    def planted(self: Candidate, *arguments: Any) -> None:
+    def planted(self: Candidate[Any], *arguments: Any) -> None:
         original(self, *arguments)
         self._read[1:] = ["~"] * (len(self._read) - 1)
 
-    def half_deaf(self: Candidate, partition: int, position: Position) -> None:
+    def half_deaf(self: Candidate[Any], partition: int, position: Position) -> None:
         if partition == 0:
             self._read[0] = position
             self._came.set()

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 
+from tests.memory_log import MemoryStorage
 from tests.validators.documents import Document
 from tests.validators.records import Broken, Head, History, Key
 from topicpolicies_server.config import Limits
@@ -15,8 +16,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.memory import MemoryStorage
-from topicpolicies_server.logs.pulsar.origins import leader_of
+from topicpolicies_server.logs.producer_names import leader_of
 from topicpolicies_server.logs.routing import partition_of
 
 from .faults import SimulatedFaults

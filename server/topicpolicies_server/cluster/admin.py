@@ -11,7 +11,7 @@ from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
-from ..logs.pulsar.facts import learn
+from ..logs.pulsar.admin.facts import learn
 from .brokers import Configuration, broker_facts
 from .levels import namespace_level
 from .listing import Lists, TopicQuestions

@@ -11,7 +11,7 @@ import pulsar
 from tests.broker.admin import CHANGE_EVENTS, Admin, AdminError
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
-from topicpolicies_server.logs.pulsar.client_logs import client_log_path
+from topicpolicies_server.logs.pulsar.client.log_lines import client_log_path
 from topicpolicies_server.logs.routing import java_hash
 
 
@@ -39,18 +39,19 @@ class ForeignWriter:
     def write(self, namespace: str, event: Event, *, schema: str = PULSAR_4_2_4) -> str:
         """Writes an event; the message's id."""
         encoded = Codec(schema).encode(event)
-        producer = self._producer(namespace, encoded.key, schema)
+        producer = self.producer(namespace, encoded.key, schema)
         clusters = None if encoded.replication_clusters is None else list(encoded.replication_clusters)
         return str(producer.send(encoded.payload, encoded.properties, partition_key=encoded.key, replication_clusters=clusters))
 
     def write_raw(self, namespace: str, key: str, payload: bytes, *, schema: str = PULSAR_4_2_4) -> None:
         """Writes bytes, whatever they are."""
-        self._producer(namespace, key, schema).send(payload, partition_key=key)
+        self.producer(namespace, key, schema).send(payload, partition_key=key)
 
     def close(self) -> None:
         self._client.close()
 
-    def _producer(self, namespace: str, key: str, schema: str) -> Any:
+    def producer(self, namespace: str, key: str, schema: str = PULSAR_4_2_4) -> Any:
+        """The producer of the partition that a message key belongs to."""
         try:
             partitions = self._admin.call("GET", f"persistent/{namespace}/{CHANGE_EVENTS}/partitions")["partitions"]
         except AdminError:

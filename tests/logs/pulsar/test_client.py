@@ -24,7 +24,7 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, PulsarClientError, message_of
-from topicpolicies_server.logs.pulsar.client_logs import client_log_path, legible
+from topicpolicies_server.logs.pulsar.client.log_lines import client_log_path, legible
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -13,10 +13,10 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.facts import ClusterFacts, dialect_of, learn
+from topicpolicies_server.logs.pulsar.admin.facts import ClusterFacts, dialect_of, learn
+from topicpolicies_server.logs.pulsar.admin.schemas import NOT_REGISTERED, Schemas
+from topicpolicies_server.logs.pulsar.admin.topics import End, Layout, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId
-from topicpolicies_server.logs.pulsar.schemas import NOT_REGISTERED, Schemas
-from topicpolicies_server.logs.pulsar.topics import End, Layout, Topics
 
 REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "superusers only")
 TOPIC = "persistent/public/default/__change_events"

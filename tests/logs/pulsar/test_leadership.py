@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 import pytest
 
 from tests.logs.pulsar.conftest import eventually
 from tests.logs.pulsar.fakes import FakeProducer
 from topicpolicies_server.core.policies.events import Position
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import Leadership, LogError
-from topicpolicies_server.logs.pulsar.client import EXCLUSIVE, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result
-from topicpolicies_server.logs.pulsar.leadership import Candidate
-from topicpolicies_server.logs.pulsar.origins import leader_name, leader_of, origin_of
-from topicpolicies_server.logs.pulsar.writer import OpenProducer
+from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
+from topicpolicies_server.logs.producer_names import leader_name, leader_of, origin_of
+from topicpolicies_server.logs.pulsar.writing.partition import OpenProducer
 
-TAKEN = PulsarClientError(Result.ProducerFenced)
-NOT_YET = PulsarClientError(Result.Timeout)
+TAKEN = ProducerTaken()
+NOT_YET = StillWaiting()
+EXCLUSIVE, WAIT_FOR_EXCLUSIVE = False, True
 OURS, THEIRS = "ours:1", "theirs:2"
 
 
@@ -28,17 +28,17 @@ class Office:
 
     def __init__(self, partitions: int = 1) -> None:
         self.answers: list[Exception] = []
-        self.asked: list[tuple[int, Any]] = []
+        self.asked: list[tuple[int, bool]] = []
         self.names: list[str] = []
         self.opened: list[FakeProducer] = []
         self.announced: list[int] = []
         self.told: list[str] = []
         self.producers: Sequence[OpenProducer] = ()
         self.failing: Exception | None = None
-        self.candidate = Candidate(self, "a/b", partitions, "standalone", OURS)
+        self.candidate: Candidate[OpenProducer] = Candidate(self, "a/b", partitions, "standalone", OURS)
 
-    async def open_exclusively(self, partition: int, access: Any, name: str) -> OpenProducer:
-        self.asked.append((partition, access))
+    async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
+        self.asked.append((partition, wait))
         self.names.append(name)
         await asyncio.sleep(0)
         if self.answers:
@@ -107,7 +107,7 @@ async def test_one_that_is_taken_is_waited_for_again_and_again_while_its_leader_
     await eventually(lambda: "led" in office.told)
     assert office.candidate.leadership == Leadership(False, THEIRS)
     await office.lead()
-    assert [access for _, access in office.asked] == [EXCLUSIVE, *[WAIT_FOR_EXCLUSIVE] * 4]
+    assert [wait for _, wait in office.asked] == [EXCLUSIVE, *[WAIT_FOR_EXCLUSIVE] * 4]
     assert len(set(office.names)) == 5, "a name is not used twice"
 
 
@@ -137,10 +137,10 @@ async def test_the_other_partitions_follow_the_lock_under_the_same_name() -> Non
 async def test_whoever_loses_one_connection_closes_all_producers_at_once_and_begins_from_the_beginning(lost: int) -> None:
     office = Office(partitions=3)
     await office.lead(3)
-    office.candidate.glance()
+    office.candidate.check_connection()
     assert office.told == ["elected"]
     office.opened[lost].connected = False
-    office.candidate.glance()
+    office.candidate.check_connection()
     assert office.told == ["elected", "deposed LOG_FENCED"]
     assert all(producer.closed for producer in office.opened)
     assert office.candidate.leadership == Leadership(False)
@@ -153,7 +153,7 @@ async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt
     office.candidate.contend()
     await eventually(lambda: office.announced)
     office.opened[0].connected = False
-    office.candidate.glance()
+    office.candidate.check_connection()
     office.candidate.came_to(0, "5")
     await eventually(lambda: len(office.opened) == 2)
     assert office.opened[0].closed
@@ -161,7 +161,7 @@ async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt
 
 
 async def test_what_keeps_it_from_leading_is_told_and_tried_again(office: Office) -> None:
-    office.answers = [PulsarClientError(Result.AuthorizationError)]
+    office.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar may not do that")]
     office.candidate.contend()
     await eventually(lambda: office.candidate.leadership.problem)
     assert "may not do that" in office.candidate.leadership.problem
@@ -170,7 +170,7 @@ async def test_what_keeps_it_from_leading_is_told_and_tried_again(office: Office
 
 
 async def test_an_announcement_that_is_not_stored_ends_the_term_and_closes_the_producer(office: Office) -> None:
-    office.failing = PulsarClientError(Result.ProducerFenced)
+    office.failing = LogError(Reason.LOG_FENCED, "somebody else has it")
     office.candidate.contend()
     await eventually(lambda: office.candidate.leadership.problem)
     assert office.opened[0].closed

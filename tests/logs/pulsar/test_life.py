@@ -163,7 +163,7 @@ async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_reloadi
             recorder.append(log, an_update(a_key(namespace, n), event_id=f"{turn}-{n}"))
         await recorder.until_settled(4 * turn + 4)
         await asyncio.to_thread(following.admin.compact_change_events, namespace)
-        await log.look_after()
+        await log.check()
         await following.ask("PUT", f"persistent/{namespace}/{CHANGE_EVENTS}/unload")
     recorder.append(log, an_update(a_key(namespace), event_id="last"))
     await recorder.until_settled(13)

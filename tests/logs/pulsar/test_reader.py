@@ -15,15 +15,15 @@ from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar import reader
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import Result
-from topicpolicies_server.logs.pulsar.continuity import Continuity
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
-from topicpolicies_server.logs.pulsar.reader import Goal, PartitionReader
-from topicpolicies_server.logs.pulsar.receiving import Received
-from topicpolicies_server.logs.pulsar.schemas import Schemas
-from topicpolicies_server.logs.pulsar.topics import Compaction
+from topicpolicies_server.logs.pulsar.reading import partition as reader
+from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
+from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
+from topicpolicies_server.logs.pulsar.reading.receiving import Received
 
 NAMESPACE = "public/default"
 KEY = a_key(NAMESPACE)

@@ -107,7 +107,7 @@ async def test_a_tenants_administrator_may_do_all_that_a_log_does(secured: Secur
         recorder.append(opened, an_update(a_key("acme/orders", n)))
     await recorder.until_settled(2)
     assert recorder.failures == []
-    await opened.look_after()
+    await opened.check()
     assert recorder.losses == []
     await log.close()
 

@@ -17,7 +17,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.client import PulsarClientError, Result
-from topicpolicies_server.logs.pulsar.writer import OpenProducer, PartitionWriter
+from topicpolicies_server.logs.pulsar.writing.partition import OpenProducer, PartitionWriter
 
 NAMESPACE = "public/default"
 
@@ -286,13 +286,13 @@ async def test_a_producer_rests_only_when_nothing_is_in_flight() -> None:
     writing = Writing()
     writing.append("first")
     producer = await writing.until_sent("first")
-    writing.writer.rest(0.0)
+    writing.writer.close_if_idle(0.0)
     assert not producer.closed
     producer.acknowledge()
     await writing.until(lambda: writing.outcomes)
-    writing.writer.rest(60.0)
+    writing.writer.close_if_idle(60.0)
     assert not producer.closed
-    writing.writer.rest(0.0)
+    writing.writer.close_if_idle(0.0)
     assert writing.opened[0].closed
     writing.append("second")
     await writing.until_sent("second", by=1)

@@ -15,9 +15,7 @@ from ...core.reasons import Reason
 from .. import rows
 from ..change_log import ANYBODY, Leadership, LogError, LogSink
 from ..routing import partition_of
-from .faults import NO_FAULTS, Fate, Faults, Outcome
 from .line import Line
-from .seats import Producer
 from .storage import MemoryStorage, StoredNamespace
 
 IN_FLIGHT = 65_536
@@ -32,9 +30,6 @@ class Append:
 
     event: Event
     partition: int
-    fate: Fate
-    producer: Producer | None = None
-    """The exclusive one that it was handed to; None: that of a process which is one writer of many."""
     place: Placed | None = None
     error: LogError | None = None
 
@@ -57,19 +52,19 @@ class MemoryNamespaceLog:
         self._settled.set()
         span = range(stored.partitions)
         self.appends: list[Line[Message]] = [Line(self._loop, self._arrive) for _ in span]
-        """Towards the storage, by partition; tests hold them."""
+        """Towards the storage, by partition."""
         self.answers: list[Line[Message]] = [Line(self._loop, self._answer) for _ in span]
-        """Outcomes on their way back, by partition; tests hold them."""
+        """Outcomes on their way back, by partition."""
         self.reads: list[Line[Placed | None]] = [Line(self._loop, self._read) for _ in span]
-        """Entries on their way here, by partition; None is where the log ended at opening. Tests hold them."""
+        """Entries on their way here, by partition; None is where the log ended at opening."""
         self.questions: list[Line[Callable[[], None]]] = [Line(self._loop, _do_all) for _ in span]
-        """Questions on their way to the storage, by partition; tests hold them."""
+        """Questions on their way to the storage, by partition."""
         self._asked: dict[asyncio.Future[Position], None] = {}
         self._behind = stored.partitions
         self._complete_after = tuple(stored.compacted)
         for line, entries in zip(self.reads, stored.entries, strict=True):
             for placed in entries:
-                line.push(placed, owner.faults.read_delay(stored.name, placed))
+                self.show(placed)
             line.push(None)
         stored.followers.append(self)
 
@@ -115,10 +110,8 @@ class MemoryNamespaceLog:
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
         answer: asyncio.Future[Position] = self._loop.create_future()
-        delay = self._owner.faults.question_delay(self._stored.name)
-        if delay is not None:
-            self.questions[partition].push(partial(self._tell_end, partition, delay, answer), delay)
         self._asked[answer] = None
+        self._ask_end(partition, answer)
         try:
             return await answer
         finally:
@@ -150,7 +143,7 @@ class MemoryNamespaceLog:
         append = self._addressed(event)
         self._in_flight[append] = None
         self._settled.clear()
-        self.appends[append.partition].push(append, append.fate.delay)
+        self._hand_in(append)
 
     async def close(self) -> None:
         """Waits for outstanding outcomes, at most as long as the log was told to; what is left fails with an unknown outcome."""
@@ -180,7 +173,7 @@ class MemoryNamespaceLog:
 
     def show(self, placed: Placed) -> None:
         """Takes an entry that was stored, for reading."""
-        self.reads[placed.partition].push(placed, self._owner.faults.read_delay(self._stored.name, placed))
+        self.reads[placed.partition].push(placed)
 
     def _lose(self, error: LogError) -> None:
         if self not in self._stored.followers:
@@ -213,7 +206,13 @@ class MemoryNamespaceLog:
             self._sink.append_failed(append.event, error)
 
     def _addressed(self, event: Event) -> Append:
-        return Append(event, self.partition_of(event.key), self._owner.faults.fate(self._stored.name, event))
+        return Append(event, self.partition_of(event.key))
+
+    def _hand_in(self, append: Append) -> None:
+        self.appends[append.partition].push(append)
+
+    def _ask_end(self, partition: int, answer: asyncio.Future[Position]) -> None:
+        self.questions[partition].push(partial(self._tell_end, partition, answer))
 
     # What happens at the storage
 
@@ -221,31 +220,19 @@ class MemoryNamespaceLog:
         for message in messages:
             if isinstance(message, Append):
                 self._store(message)
-                self.answers[message.partition].push(message, message.fate.answer_delay)
+                self._send_back(message)
             else:
                 message()
 
     def _store(self, append: Append) -> None:
-        """Makes of an append what its fate says, if the storage takes anything from its producer."""
-        fate = append.fate
-        if self._stored.seats[append.partition].holder is not append.producer:
-            append.error = LogError(
-                Reason.LOG_FENCED,
-                "Opening the change log for writing failed, somebody else holds the exclusive producer.",
-                kind=Kind.FAILED_PRECONDITION,
-            )
-        elif fate.outcome in (Outcome.STORED, Outcome.UNACKNOWLEDGED):
-            for _ in range(fate.copies):
-                name = append.producer.name if append.producer is not None else self._owner.producer
-                placed = self._stored.store(append.partition, append.event, self._owner.storage.now(), name)
-                append.place = append.place or placed
-        if append.error is None and fate.outcome is not Outcome.STORED:
-            unknown = fate.outcome is not Outcome.REFUSED
-            append.error = LogError(Reason.APPEND_FAILED, "The change log did not acknowledge the event.", outcome_unknown=unknown)
+        append.place = self._stored.store(append.partition, append.event, self._owner.storage.now(), self._owner.producer)
 
-    def _tell_end(self, partition: int, delay: float, answer: asyncio.Future[Position]) -> None:
-        end = self._stored.ends[partition]
-        self._loop.call_later(delay, lambda: None if answer.done() else answer.set_result(end))
+    def _send_back(self, append: Append) -> None:
+        self.answers[append.partition].push(append)
+
+    def _tell_end(self, partition: int, answer: asyncio.Future[Position]) -> None:
+        if not answer.done():
+            answer.set_result(self._stored.ends[partition])
 
     # What happens here
 
@@ -303,14 +290,12 @@ class MemoryLog:
         self,
         storage: MemoryStorage | None = None,
         *,
-        faults: Faults = NO_FAULTS,
         producer: str = "memory",
         in_flight_limit: int = IN_FLIGHT,
         close_seconds: float = CLOSE_SECONDS,
     ) -> None:
         """Opens logs of a storage, of a new one with one partition if none is given; ``producer`` is our name in its entries."""
         self.storage = storage or MemoryStorage()
-        self.faults = faults
         self.producer = producer
         self.in_flight_limit = in_flight_limit
         self.close_seconds = close_seconds
@@ -328,7 +313,7 @@ class MemoryLog:
         return MemoryNamespaceLog(self, stored, sink)
 
     def opened(self, namespace: str) -> MemoryNamespaceLog:
-        """The opened log of a namespace, for tests that hold its lines."""
+        """The opened log of a namespace."""
         return self._open[namespace]
 
     async def close(self) -> None:

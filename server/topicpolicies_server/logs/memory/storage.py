@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from ...core.errors import Kind
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from .. import rows
 from ..change_log import LogError
 from ..routing import partition_of
-from .seats import Seat
 
 
 class Follower(Protocol):
@@ -34,8 +32,6 @@ class StoredNamespace:
         self.identity = identity
         self.entries: list[list[Placed]] = [[] for _ in range(partitions)]
         self.followers: list[Follower] = []
-        self.seats = [Seat() for _ in range(partitions)]
-        """By partition: who writes it, if one process does."""
         self.compacted: list[Position] = [""] * partitions
         """Up to where compaction went, by partition: behind it nothing is missing."""
         self.ends: list[Position] = [""] * partitions
@@ -89,7 +85,6 @@ class MemoryStorage:
         self._partitions = partitions
         self._name = name
         self._generations: dict[str, int] = {}
-        self._terms = 0
         self._namespaces: dict[str, StoredNamespace] = {}
 
     def namespace(self, name: str) -> StoredNamespace:
@@ -97,30 +92,21 @@ class MemoryStorage:
         stored = self._namespaces.get(name)
         if stored is None:
             generation = self._generations.setdefault(name, 1)
-            stored = StoredNamespace(name, self._partitions, f"{self._name}/{name}/{generation}")
+            stored = self._made(name, self._partitions, f"{self._name}/{name}/{generation}")
             self._namespaces[name] = stored
         return stored
+
+    def _made(self, name: str, partitions: int, identity: str) -> StoredNamespace:
+        return StoredNamespace(name, partitions, identity)
 
     def namespaces(self) -> list[str]:
         """The namespaces that were used, in order."""
         return sorted(self._namespaces)
 
-    def leader_name(self, cluster: str, address: str) -> str:
-        """A new name for the producers of a term, as ``pulsar/origins`` reads it."""
-        self._terms += 1
-        return f"topicpolicies/{cluster}/{self._terms:x}/{address}"
-
     def write(self, namespace: str, event: Event, *, producer: str = "broker") -> Placed:
-        """Stores an event of somebody else's.
-
-        Raises:
-            LogError: a process is the log's one writer.
-        """
+        """Stores an event of somebody else's."""
         stored = self.namespace(namespace)
-        partition = partition_of(event.key, stored.partitions)
-        if stored.seats[partition].holder is not None:
-            raise LogError(Reason.LOG_FENCED, "Somebody else holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
-        return stored.store(partition, event, self.now(), producer)
+        return stored.store(partition_of(event.key, stored.partitions), event, self.now(), producer)
 
     def write_unreadable(self, namespace: str, *, partition: int = 0, problem: str = "not an event") -> Placed:
         """Stores an entry that nobody can read."""

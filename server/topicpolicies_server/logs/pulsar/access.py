@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .admin import Admin
+from .admin.facts import ClusterFacts
+from .admin.topics import Topics
 from .client import PulsarClient
-from .facts import ClusterFacts
 from .limits import PulsarLimits
-from .topics import Topics
 
 
 class Access(NamedTuple):

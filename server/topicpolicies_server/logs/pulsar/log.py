@@ -12,15 +12,15 @@ from ...core.reasons import Reason
 from ..change_log import LogError, LogSink
 from .access import Access
 from .admin import Admin
+from .admin.facts import ClusterFacts, learn
+from .admin.topics import Topics
 from .client import PulsarClient
 from .credentials import TlsOptions, TokenSource
-from .facts import ClusterFacts, learn
+from .health_checks import HealthChecks
 from .limits import PulsarLimits
 from .namespace_log import PulsarNamespaceLog
-from .rounds import Rounds
-from .topics import Topics
 
-_ROUND_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 
 class PulsarLog:
@@ -67,7 +67,7 @@ class PulsarLog:
         self._facts_until = 0.0
         self._asking = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
-        self._rounds: Rounds | None = None
+        self._checks: HealthChecks | None = None
         self._closed = False
 
     async def open(self, namespace: str, sink: LogSink) -> PulsarNamespaceLog:
@@ -86,8 +86,8 @@ class PulsarLog:
     async def close(self) -> None:
         """Closes what is open, in bounded time."""
         self._closed = True
-        if self._rounds is not None:
-            await self._rounds.stop()
+        if self._checks is not None:
+            await self._checks.stop()
         await asyncio.gather(*(log.close() for log in self._open_logs()))
         if self._client is not None:
             await self._client.close(self._limits.close_seconds)
@@ -121,8 +121,8 @@ class PulsarLog:
                         Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
                     ) from error
                 self._client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
-                self._rounds = Rounds(self._open_logs, every_seconds=min(_ROUND_SECONDS, self._limits.creation_seconds))
-                self._rounds.start()
+                self._checks = HealthChecks(self._open_logs, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
+                self._checks.start()
             if self._facts is None or time.monotonic() > self._facts_until:
                 self._facts = await learn(self._admin, self._service_url, cluster=self._cluster)
                 self._facts_until = time.monotonic() + self._limits.facts_seconds

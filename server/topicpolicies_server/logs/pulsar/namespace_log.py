@@ -1,14 +1,15 @@
 """One namespace's change log on Pulsar, opened: its readers, its writers, and whether it is there at all.
 
-**A log that does not exist** is an empty one. It comes into being with the first event that is appended here, or somewhere else; the latter
-is looked for from time to time (``rounds``). Until then it has the identity of a log that does not exist, and the number of partitions that
-brokers would give it.
+**A log that does not exist** is an empty one. It comes into being with the first event that is appended here, or somewhere else; the
+latter is looked for from time to time (``health_checks``). Until then it has the identity of a log that does not exist, and the number of
+partitions that brokers would give it.
 
-**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``leadership``). It stands for
-that when it is asked to, and by itself where the log tells that somebody has led before: so a lost leader's log is taken over by whoever
-has it open, and reading alone locks nobody out of a log that others write.
+**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``logs/leadership``). It
+stands for that when it is asked to, and by itself where the log tells that somebody has led before: so a lost leader's log is taken over
+by whoever has it open, and reading alone locks nobody out of a log that others write.
 
-**A log that was deleted** is lost (``presence``). Its identity holds the time of its creation, so the next one of that name is another.
+**A log that was deleted** is lost (``reading/existence``). Its identity holds the time of its creation, so the next one of that name is
+another.
 """
 
 from __future__ import annotations
@@ -26,21 +27,24 @@ from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..avro import Dialect, Encoded
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader
+from ..leadership import Candidate, ProducerTaken, StillWaiting
 from ..routing import GLOBAL_PREFIX, java_hash
 from ..stamps import ANNOUNCEMENT
 from .access import Access
-from .client import SHARED, close_quietly, message_of, send
-from .ending import Ending
-from .following import Following
+from .admin.schemas import NOT_REGISTERED, Schemas
+from .admin.topics import Layout
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly, message_of, send
+from .client.refusals import refusal
 from .ids import MessageId, directly_follows, message_id_of, position_of
-from .leadership import Candidate
-from .presence import Presence
-from .schemas import NOT_REGISTERED, Schemas
-from .topics import Layout
-from .writer import OpenProducer, PartitionWriter
+from .reading.ends import Ends
+from .reading.existence import Existence
+from .reading.following import Following
+from .writing.partition import OpenProducer, PartitionWriter
 
 _log = logging.getLogger(__name__)
 
+_TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
+"""How a broker refuses an exclusive producer because of another."""
 _PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
 """Reasons that tell of a producer that takes nothing more."""
 
@@ -63,8 +67,8 @@ class PulsarNamespaceLog:
         self._forget = forget
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
         self._following: Following | None = None
-        self._presence: Presence | None = None
-        self._ending: Ending | None = None
+        self._existence: Existence | None = None
+        self._ends: Ends | None = None
         self._creating = asyncio.Lock()
         self._ended: LogError | None = None
         self._over = False
@@ -74,7 +78,7 @@ class PulsarNamespaceLog:
         self._closing: asyncio.Task[None] | None = None
         self._looked = time.monotonic()
         self._complete_after: tuple[Position | None, ...] = ("",) * self.partitions
-        self._candidate: Candidate | None = None
+        self._candidate: Candidate[OpenProducer] | None = None
         """Set if the log has one writer at a time."""
         if access.advertised is not None:
             self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
@@ -146,7 +150,7 @@ class PulsarNamespaceLog:
             raise LogError(self._ended.reason, self._ended.message, kind=self._ended.kind)
         if self._following is None:
             await self._ensure_followed(create=False)
-        return "" if self._ending is None else await self._ending.end(partition)
+        return "" if self._ends is None else await self._ends.end(partition)
 
     @property
     def in_place(self) -> bool:
@@ -189,35 +193,35 @@ class PulsarNamespaceLog:
         if self._closing is not None:
             await asyncio.wait([self._closing])
 
-    # What is to be done from time to time (``rounds.LookedAfter``)
+    # What is to be done from time to time (``health_checks.Checked``)
 
-    def glance(self) -> None:
+    def check_connection(self) -> None:
         """Looks whether the connection is there."""
-        if self._presence is not None:
-            self._presence.glance()
+        if self._existence is not None:
+            self._existence.check_connection()
         if self._candidate is not None:
-            self._candidate.glance()
+            self._candidate.check_connection()
 
-    def rest(self) -> None:
+    def close_idle(self) -> None:
         """Closes what was not used for a while, and gives up a connection that does not come back."""
         if self._candidate is None:
             for writer in self._writers:
-                writer.rest(self._access.limits.idle_producer_seconds)
-        if self._presence is not None and (error := self._presence.given_up(time.monotonic())) is not None:
+                writer.close_if_idle(self._access.limits.idle_producer_seconds)
+        if self._existence is not None and (error := self._existence.given_up(time.monotonic())) is not None:
             self.lost(error)
 
     def due(self, now: float) -> bool:
         """Whether it is time to look after the log."""
         if self._ended is not None:
             return False
-        if self._presence is not None:
-            return self._presence.due(now)
+        if self._existence is not None:
+            return self._existence.due(now)
         return now - self._looked >= self._access.limits.creation_seconds
 
-    async def look_after(self) -> None:
+    async def check(self) -> None:
         """Finds out whether the log came into being, or whether it is still the one that was opened."""
         try:
-            error = await (self._presence.trouble() if self._presence is not None else self._look_for_creation())
+            error = await (self._existence.trouble() if self._existence is not None else self._look_for_creation())
         except LogError as failure:
             _log.info("Looking after the change log of %s: %s", self.namespace, failure.message)
             return
@@ -263,18 +267,28 @@ class PulsarNamespaceLog:
             self._end(error)
             self._sink.lost(error)
 
-    # What a candidate asks and tells (``leadership.Office``)
+    # What a candidate asks and tells (``logs/leadership.Office``)
 
-    async def open_exclusively(self, partition: int, access: Any, name: str) -> OpenProducer:
+    async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
         """Opens a producer that is the only one of its partition."""
-        return await self._open_producer(partition, access, name)
+        try:
+            return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
+        except PulsarClientError as error:
+            if error.result in _TAKEN:
+                raise ProducerTaken from error
+            if wait and error.result == Result.Timeout:
+                raise StillWaiting from error
+            raise refusal("Opening it for writing", error.result, error.message) from error
 
     async def announce(self, partition: int, producer: OpenProducer) -> Position:
         """Writes an event of no kind, which brokers pass over, under the name of the log itself, so that compaction keeps the newest."""
         del partition
         cluster, name = self._access.facts.name, f"persistent://{self.namespace}/{self._layout.local}"
         announcement = Encoded(name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (cluster,))
-        ident = await send(producer.handle, message_of(announcement))
+        try:
+            ident = await send(producer.handle, message_of(announcement))
+        except PulsarClientError as error:
+            raise refusal("Announcing its leader", error.result, error.message) from error
         return position_of(MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()))
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
@@ -295,7 +309,7 @@ class PulsarNamespaceLog:
         """Hands on that another process leads."""
         self._sink.led()
 
-    def _heed(self, candidate: Candidate, events: Sequence[Placed]) -> None:
+    def _heed(self, candidate: Candidate[OpenProducer], events: Sequence[Placed]) -> None:
         for placed in events:
             if placed.partition == 0:
                 candidate.heard(placed.producer)
@@ -330,8 +344,8 @@ class PulsarNamespaceLog:
             raise LogError(Reason.LOG_CLOSED, f"The change log of {self.namespace} is closed.")
         self._layout = layout
         self._following = following
-        self._presence = Presence(self._access, following)
-        self._ending = Ending(following, self._presence, self.lost)
+        self._existence = Existence(self._access, following)
+        self._ends = Ends(following, self._existence, self.lost)
         following.start(self)
         return following
 

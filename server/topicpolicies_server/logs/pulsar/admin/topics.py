@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ...core.errors import Kind
-from ...core.names import PERSISTENT
-from ...core.reasons import Reason
-from ..change_log import LogError
-from .admin import Admin
-from .ids import MessageId, entry_of
+from ....core.errors import Kind
+from ....core.names import PERSISTENT
+from ....core.reasons import Reason
+from ...change_log import LogError
+from ..ids import MessageId, entry_of
+from .api import Admin
 
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from ...core.policies.events import Event, Placed
+from topicpolicies_server.core.policies.events import Event, Placed
 
 
 class Outcome(enum.Enum):

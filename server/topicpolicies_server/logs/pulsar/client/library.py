@@ -19,23 +19,22 @@ import logging
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import _pulsar
 
-from ...core.names import SYSTEM_READER
-from ...core.reasons import Reason
-from ..avro import Encoded
-from ..change_log import LogError
-from .client_logs import client_log_path
-from .credentials import TlsOptions, TokenSource
-from .ids import MessageId
+from ....core.names import SYSTEM_READER
+from ....core.reasons import Reason
+from ...avro import Encoded
+from ...change_log import LogError
+from ..credentials import TlsOptions, TokenSource
+from ..ids import MessageId
+from .inbox import Inbox
+from .log_lines import client_log_path
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 _OPERATION_SECONDS = 15
 _CONNECT_SECONDS = 5
@@ -60,33 +59,6 @@ class PulsarClientError(Exception):
         super().__init__(f"{result.name}: {message}" if message else result.name)
         self.result = result
         self.message = message
-
-
-class Inbox(Generic[T]):
-    """Items from any thread for the event loop, which is woken once however many come meanwhile.
-
-    Attributes:
-        items: what has come and was not taken out yet, oldest first.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
-        """``wake`` is called on the loop when there may be items."""
-        self.items: deque[T] = deque()
-        self._loop = loop
-        self._wake = wake
-        self._woken = False
-
-    def put(self, item: T) -> None:
-        """Adds an item. Never raises and never waits; after the loop was closed nobody is woken."""
-        self.items.append(item)
-        if not self._woken:
-            self._woken = True
-            with suppress(RuntimeError):  # the loop is closed, and nobody is left to tell
-                self._loop.call_soon_threadsafe(self._come)
-
-    def _come(self) -> None:
-        self._woken = False  # before the items are looked at: what comes from here on is either seen, or wakes the loop again
-        self._wake()
 
 
 def next_at_once(reader: Any) -> Any:

@@ -16,9 +16,9 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
 
-from ...core.reasons import Reason
-from ..change_log import LogError
-from .credentials import TlsOptions, TokenSource
+from ....core.reasons import Reason
+from ...change_log import LogError
+from ..credentials import TlsOptions, TokenSource
 
 _ATTEMPT_SECONDS = 5.0
 _TOTAL_SECONDS = 15.0

@@ -9,19 +9,19 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from ...core.policies.events import Placed, Position
-from ...core.reasons import Reason
-from ..change_log import LogError
-from .access import Access
-from .client import PulsarClientError, close_handle, close_quietly
+from ....core.policies.events import Placed, Position
+from ....core.reasons import Reason
+from ...change_log import LogError
+from ..access import Access
+from ..admin.schemas import Schemas
+from ..admin.topics import End, Layout
+from ..client import PulsarClientError, close_handle, close_quietly
+from ..client.refusals import refusal
+from ..ids import MessageId
 from .continuity import Continuity
-from .ids import MessageId
-from .reader import Goal, PartitionReader
-from .recall import Recall
+from .partition import Goal, PartitionReader
 from .receiving import Received
-from .refusals import refusal
-from .schemas import Schemas
-from .topics import End, Layout
+from .uncompacted import Uncompacted
 
 _log = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
     compaction = await ask()  # before connecting, because from then on the reader receives
     name = f"topicpolicies-{uuid.uuid4().hex}"
     handle = await access.client.create_reader(layout.full_names[partition], name, queue_size=access.limits.received)
-    recall = Recall(access, layout.namespace, topic, layout.full_names[partition])
+    recall = Uncompacted(access, layout.namespace, topic, layout.full_names[partition])
     recalled: Sequence[Received] = ()
     try:
         end = await access.topics.end(layout.namespace, topic)

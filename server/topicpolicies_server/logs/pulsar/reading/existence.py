@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 
-from ...core.reasons import Reason
-from ..change_log import LogError
-from .access import Access
+from ....core.reasons import Reason
+from ...change_log import LogError
+from ..access import Access
 from .following import Following
 
 
-class Presence:
+class Existence:
     """Watches over one log that is followed."""
 
     def __init__(self, access: Access, following: Following) -> None:
@@ -27,7 +27,7 @@ class Presence:
         self._ledgers = following.ledgers
         self._interrupted = False
 
-    def glance(self) -> None:
+    def check_connection(self) -> None:
         """Looks at the connection; called often enough to see it interrupted for a tenth of a second."""
         self._interrupted = self._interrupted or not self._following.connected
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ...core.policies.events import Position
-from ...core.reasons import Reason
-from ..change_log import LogError
+from ....core.policies.events import Position
+from ....core.reasons import Reason
+from ...change_log import LogError
+from .existence import Existence
 from .following import Following
-from .presence import Presence
 
 
-class Ending:
+class Ends:
     """Asks for the ends of one log that is followed."""
 
-    def __init__(self, following: Following, presence: Presence, lost: Callable[[LogError], None]) -> None:
+    def __init__(self, following: Following, presence: Existence, lost: Callable[[LogError], None]) -> None:
         """``lost`` is told, from the loop, if the log turns out not to be there any more."""
         self._following = following
         self._presence = presence

@@ -11,11 +11,11 @@ from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.ending import Ending
-from topicpolicies_server.logs.pulsar.following import Following
+from topicpolicies_server.logs.pulsar.admin.topics import Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
-from topicpolicies_server.logs.pulsar.presence import Presence
-from topicpolicies_server.logs.pulsar.topics import Topics
+from topicpolicies_server.logs.pulsar.reading.ends import Ends
+from topicpolicies_server.logs.pulsar.reading.existence import Existence
+from topicpolicies_server.logs.pulsar.reading.following import Following
 
 TOPIC = "persistent/public/default/__change_events"
 GONE = LogError(Reason.LOG_DELETED, "It was deleted.")
@@ -40,7 +40,7 @@ class FakeFollowing:
         return border_of(last)
 
 
-class FakePresence:
+class FakeExistence:
     """Knows whether the log is there."""
 
     def __init__(self, trouble: LogError | None) -> None:
@@ -52,22 +52,22 @@ class FakePresence:
         return self.answer
 
 
-def ending(last: MessageId | LogError, trouble: LogError | None = None) -> tuple[Ending, FakePresence, list[LogError]]:
+def ending(last: MessageId | LogError, trouble: LogError | None = None) -> tuple[Ends, FakeExistence, list[LogError]]:
     losses: list[LogError] = []
-    presence = FakePresence(trouble)
-    return Ending(cast("Following", FakeFollowing(last)), cast("Presence", presence), losses.append), presence, losses
+    existence = FakeExistence(trouble)
+    return Ends(cast("Following", FakeFollowing(last)), cast("Existence", existence), losses.append), existence, losses
 
 
 async def test_an_end_in_a_ledger_that_was_read_is_the_same_logs() -> None:
-    asking, presence, _ = ending(MessageId(7, 3), GONE)
+    asking, existence, _ = ending(MessageId(7, 3), GONE)
     assert await asking.end(0) == border_of(MessageId(7, 3))
-    assert presence.asked == 0
+    assert existence.asked == 0
 
 
 async def test_for_a_ledger_that_was_not_read_it_is_asked_once_whether_the_log_is_still_there() -> None:
-    asking, presence, losses = ending(MessageId(9, -1))
+    asking, existence, losses = ending(MessageId(9, -1))
     assert [await asking.end(0) for _ in range(3)] == [border_of(MessageId(9, -1))] * 3
-    assert (presence.asked, losses) == (1, [])
+    assert (existence.asked, losses) == (1, [])
 
 
 @pytest.mark.parametrize("last", [MessageId(9, 0), LogError(Reason.LOG_NOT_SERVED, "nobody has it")])
@@ -80,17 +80,17 @@ async def test_the_end_of_another_log_is_not_told_and_the_one_that_was_opened_is
 
 
 async def test_a_log_that_is_only_on_its_way_to_another_broker_is_not_lost() -> None:
-    asking, presence, losses = ending(LogError(Reason.LOG_NOT_SERVED, "nobody has it"))
+    asking, existence, losses = ending(LogError(Reason.LOG_NOT_SERVED, "nobody has it"))
     with pytest.raises(LogError, match="nobody has it"):
         await asking.end(0)
-    assert (presence.asked, losses) == (1, [])
+    assert (existence.asked, losses) == (1, [])
 
 
 async def test_where_no_broker_answers_there_is_no_end_and_nothing_is_lost() -> None:
-    asking, presence, losses = ending(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer"))
+    asking, existence, losses = ending(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer"))
     with pytest.raises(LogError, match="no answer"):
         await asking.end(0)
-    assert (presence.asked, losses) == (0, [])
+    assert (existence.asked, losses) == (0, [])
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ...core.policies.events import Position
-from ...core.reasons import Reason
-from ..change_log import LogError
-from .ids import NOWHERE, MessageId, border_of
-from .topics import Compaction
+from ....core.policies.events import Position
+from ....core.reasons import Reason
+from ...change_log import LogError
+from ..admin.topics import Compaction
+from ..ids import NOWHERE, MessageId, border_of
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The memory log with one writer at a time (PIP-68).
 
-Who stands for leadership, and how a term begins and ends, is the Pulsar log's own code (``pulsar/leadership``): what tests and the
+Who stands for leadership, and how a term begins and ends, is the Pulsar log's own code (``logs/leadership``): what tests and the
 simulation find out about it holds there. What is here instead of brokers and their client library: producers that take the storage's seats
 (``seats``), messages that take their time on the way there and back, and connections that break (``cut``).
 
@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ...core.policies.events import Event, Placed, Position
-from ...core.reasons import Reason
-from ..avro import Codec
-from ..change_log import Leadership, LogError, LogSink, NotLeader
-from ..pulsar.client import EXCLUSIVE, PulsarClientError, Result
-from ..pulsar.leadership import Candidate
-from ..pulsar.refusals import refusal
-from ..pulsar.writer import OpenProducer
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.policies.events import Event, Placed, Position
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs import memory
+from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader
+from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
+from topicpolicies_server.logs.memory import log
+
 from .faults import NO_FAULTS, Faults, Outcome
 from .log import Append, MemoryLog, MemoryNamespaceLog
 from .seats import Producer
@@ -31,12 +31,11 @@ from .storage import MemoryStorage, StoredNamespace
 
 CLUSTER = "memory"
 """In the names of leaders."""
-GLANCE_SECONDS = 0.08
-"""How soon a process that could know sees that its producer has no connection, as on Pulsar (``pulsar/rounds``)."""
+CONNECTION_CHECK_SECONDS = 0.08
+"""How soon a process that could know sees that its producer has no connection, as on Pulsar (``pulsar/health_checks``)."""
 WAIT_SECONDS = 2.0
 """How long a seat is waited for at a time."""
 _PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
-_CODEC = Codec()
 
 
 class Handle(Producer):
@@ -49,21 +48,17 @@ class Handle(Producer):
         self._connected = True
         self._close = close
 
-    def is_connected(self) -> bool:
+    @property
+    def connected(self) -> bool:
         """Whether it has its connection, as far as the process knows."""
         return self._connected and not self.closed
-
-    def producer_name(self) -> str:
-        """Its name."""
-        return self.name
 
     def disconnected(self) -> None:
         """The process could know now."""
         self._connected = False
 
-    def close_async(self, done: Callable[[Any], None]) -> None:
+    def close(self) -> None:
         """Closes it; a second call does nothing."""
-        del done
         if not self.closed:
             self.closed = True
             self._close(self)
@@ -74,7 +69,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
 
     def __init__(self, owner: LedMemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
         super().__init__(owner, stored, sink)
-        self.candidate = Candidate(self, stored.name, stored.partitions, CLUSTER, owner.address)
+        self.candidate: Candidate[Handle] = Candidate(self, stored.name, stored.partitions, CLUSTER, owner.address)
         self._address = owner.address
         self._handles: dict[Handle, None] = {}
         """Producers that the storage may know, and those that are being opened."""
@@ -134,29 +129,29 @@ class LedNamespaceLog(MemoryNamespaceLog):
 
     # What a candidate asks and tells (``Office``)
 
-    async def open_exclusively(self, partition: int, access: Any, name: str) -> OpenProducer:
+    async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> Handle:
         """Opens a producer that is the only one of its partition."""
         if name != self._named[0]:
             self._named = name, self._owner.storage.leader_name(CLUSTER, self._address)
         handle = Handle(self._named[1], partition, self._send_close)
-        answer: asyncio.Future[OpenProducer] = self._loop.create_future()
+        answer: asyncio.Future[Handle] = self._loop.create_future()
         self._handles[handle] = None
-        self.appends[partition].push(partial(self._seat, handle, access, answer))
+        self.appends[partition].push(partial(self._seat, handle, wait, answer))
         try:
             return await answer
         except BaseException:
-            handle.close_async(_ignore)
+            handle.close()
             raise
 
-    async def announce(self, partition: int, producer: OpenProducer) -> Position:
+    async def announce(self, partition: int, producer: Handle) -> Position:
         """Writes an entry without an event."""
         answer: asyncio.Future[Position] = self._loop.create_future()
-        self.appends[partition].push(partial(self._announce, producer.handle, answer))
+        self.appends[partition].push(partial(self._announce, producer, answer))
         return await answer
 
-    def elected(self, producers: Sequence[OpenProducer]) -> None:
+    def elected(self, producers: Sequence[Handle]) -> None:
         """This process may append."""
-        self._term = [producer.handle for producer in producers]
+        self._term = producers
         self._sink.led()
 
     def deposed(self, error: LogError) -> None:
@@ -180,32 +175,33 @@ class LedNamespaceLog(MemoryNamespaceLog):
         append.producer = self._term[append.partition]
         return append
 
-    def _store(self, append: Append) -> None:
+    def _store(self, append: log.Append) -> None:
+        assert isinstance(append, Append)
         producer, outcome = append.producer, append.fate.outcome
         if self._stored.seats[append.partition].holder is not producer:
-            append.error = refusal("Appending to the change log", Result.ProducerFenced, outcome_unknown=True)
+            append.error = _fenced("Appending to the change log", outcome_unknown=True)
             return
         super()._store(append)
         if outcome in (Outcome.VANISHED, Outcome.UNACKNOWLEDGED) and isinstance(producer, Handle):
-            append.error = refusal("Appending to the change log", Result.Timeout, outcome_unknown=True)
+            append.error = LogError(Reason.LOG_UNREACHABLE, "Appending to the change log failed, no answer in time.", outcome_unknown=True)
             self._disconnect(producer)  # nothing that was sent behind it is stored
 
-    def _seat(self, handle: Handle, access: Any, answer: asyncio.Future[OpenProducer]) -> None:
+    def _seat(self, handle: Handle, wait: bool, answer: asyncio.Future[Handle]) -> None:
         seat = self._stored.seats[handle.partition]
-        if access == EXCLUSIVE:
+        if not wait:
             taken = not seat.take(handle)
-            self._reply(handle, answer, PulsarClientError(Result.ProducerFenced) if taken else OpenProducer(handle, _CODEC, 0))
+            self._reply(handle, answer, ProducerTaken() if taken else handle)
             return
 
         def give_up() -> None:
             seat.leave(handle)
-            self._reply(handle, answer, PulsarClientError(Result.Timeout))
+            self._reply(handle, answer, StillWaiting())
 
         patience = self._loop.call_later(WAIT_SECONDS, give_up)
 
         def seated() -> None:
             patience.cancel()
-            self._reply(handle, answer, OpenProducer(handle, _CODEC, 0))
+            self._reply(handle, answer, handle)
 
         answer.add_done_callback(lambda _: patience.cancel())
         seat.wait(handle, seated)
@@ -215,7 +211,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
             placed = self._stored.store(handle.partition, None, self._owner.storage.now(), handle.name)
             self._reply(handle, answer, placed.position)
         else:
-            self._reply(handle, answer, PulsarClientError(Result.ProducerFenced))
+            self._reply(handle, answer, _fenced("Announcing its leader"))
 
     def _disconnect(self, handle: Handle) -> None:
         if self._stored.seats[handle.partition].leave(handle):
@@ -243,12 +239,12 @@ class LedNamespaceLog(MemoryNamespaceLog):
 
     def _lose_connection(self, handle: Handle) -> None:
         handle.disconnected()
-        self._loop.call_later(GLANCE_SECONDS, self._glance, handle)
+        self._loop.call_later(CONNECTION_CHECK_SECONDS, self._check_connection, handle)
 
-    def _glance(self, handle: Handle) -> None:
+    def _check_connection(self, handle: Handle) -> None:
         if not handle.closed:  # or somebody has seen it before
-            self.candidate.glance()
-            self._loop.call_later(GLANCE_SECONDS, self._glance, handle)
+            self.candidate.check_connection()
+            self._loop.call_later(CONNECTION_CHECK_SECONDS, self._check_connection, handle)
 
     def _fail(self, event: Event, error: LogError) -> None:
         if error.outcome_unknown or error.reason in _PRODUCER_FAILED:
@@ -276,9 +272,11 @@ class LedMemoryLog(MemoryLog):
         super().__init__(storage, faults=faults, **options)
         self.address = address
 
-    def _opening(self, stored: StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+    def _opening(self, stored: memory.StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+        assert isinstance(stored, StoredNamespace)
         return LedNamespaceLog(self, stored, sink)
 
 
-def _ignore(result: Any) -> None:
-    del result
+def _fenced(what: str, *, outcome_unknown: bool = False) -> LogError:
+    message = f"{what} failed, somebody else holds the exclusive producer."
+    return LogError(Reason.LOG_FENCED, message, kind=Kind.FAILED_PRECONDITION, outcome_unknown=outcome_unknown)

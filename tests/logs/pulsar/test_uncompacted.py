@@ -15,14 +15,14 @@ from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeReader
 from tests.logs.pulsar.test_reader import Reading, updates
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar import recall as recall_module
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Stretch, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.limits import PulsarLimits
-from topicpolicies_server.logs.pulsar.recall import Recall
-from topicpolicies_server.logs.pulsar.receiving import Received
-from topicpolicies_server.logs.pulsar.topics import Compaction, Stretch, Topics
+from topicpolicies_server.logs.pulsar.reading import uncompacted as recall_module
+from topicpolicies_server.logs.pulsar.reading.receiving import Received
+from topicpolicies_server.logs.pulsar.reading.uncompacted import Uncompacted
 
 TOPIC = "__change_events"
 LEDGERS = [{"ledgerId": 3, "entries": 10}, {"ledgerId": 5, "entries": 4}, {"ledgerId": 7, "entries": 0}]
@@ -61,9 +61,9 @@ async def recalled(handle: FakeReader, horizon: MessageId, ledgers: Any = LEDGER
     return await a_recall(client, ledgers, most).upto(horizon), client
 
 
-def a_recall(client: Client, ledgers: Any = LEDGERS, most: int = 100) -> Recall:
+def a_recall(client: Client, ledgers: Any = LEDGERS, most: int = 100) -> Uncompacted:
     access = Access(cast("Any", client), cast("Any", None), topics(ledgers), cast("Any", None), PulsarLimits(recalled=most))
-    return Recall(access, "a/b", TOPIC, f"persistent://a/b/{TOPIC}")
+    return Uncompacted(access, "a/b", TOPIC, f"persistent://a/b/{TOPIC}")
 
 
 @pytest.mark.parametrize(

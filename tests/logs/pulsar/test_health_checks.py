@@ -17,15 +17,15 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar import rounds as rounds_module
+from topicpolicies_server.logs.pulsar import health_checks as checks_module
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.admin.facts import ClusterFacts
+from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
-from topicpolicies_server.logs.pulsar.facts import ClusterFacts
-from topicpolicies_server.logs.pulsar.following import Following
-from topicpolicies_server.logs.pulsar.presence import Presence
-from topicpolicies_server.logs.pulsar.rounds import Rounds
-from topicpolicies_server.logs.pulsar.topics import Layout, Topics
+from topicpolicies_server.logs.pulsar.health_checks import HealthChecks
+from topicpolicies_server.logs.pulsar.reading.existence import Existence
+from topicpolicies_server.logs.pulsar.reading.following import Following
 
 TOPIC = "persistent/public/default/__change_events"
 THERE = {f"{TOPIC}/partitions": {"partitions": 0}, f"{TOPIC}/internal-info": {"creationDate": "monday"}}
@@ -47,16 +47,16 @@ class FakeFollowing:
         self.kept_up += 1
 
 
-def watching(answers: dict[str, Any], creation: str = "monday") -> tuple[Presence, FakeFollowing]:
+def watching(answers: dict[str, Any], creation: str = "monday") -> tuple[Existence, FakeFollowing]:
     admin = cast("Admin", FakeAdmin(answers))
     following = FakeFollowing(creation)
     access = Access(cast("PulsarClient", None), admin, Topics(admin, "__change_events"), ClusterFacts("east", Dialect.PREFIXED, 0), LIMITS)
-    return Presence(access, cast("Following", following)), following
+    return Existence(access, cast("Following", following)), following
 
 
 async def test_a_log_that_is_as_it_was_has_no_trouble_and_learns_of_compactions() -> None:
-    presence, following = watching(THERE)
-    assert await presence.trouble() is None
+    existence, following = watching(THERE)
+    assert await existence.trouble() is None
     assert following.kept_up == 1
 
 
@@ -70,49 +70,49 @@ async def test_a_log_that_is_as_it_was_has_no_trouble_and_learns_of_compactions(
     ],
 )
 async def test_a_log_that_is_not_as_it_was_is_lost(answers: dict[str, Any], reason: str) -> None:
-    presence, _ = watching(answers)
-    error = await presence.trouble()
+    existence, _ = watching(answers)
+    error = await existence.trouble()
     assert error is not None
     assert error.reason == reason
     assert (error.kind is Kind.NOT_FOUND) == (reason == "NAMESPACE_NOT_FOUND")
 
 
 async def test_a_creation_that_was_never_told_is_not_compared() -> None:
-    presence, _ = watching(THERE, creation="")
-    assert await presence.trouble() is None
+    existence, _ = watching(THERE, creation="")
+    assert await existence.trouble() is None
 
 
 @pytest.mark.parametrize("connected", [True, False])
 @pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
 async def test_no_entry_counts_only_while_there_is_no_connection_either(reason: Reason, connected: bool) -> None:
-    presence, following = watching({f"{TOPIC}/partitions": LogError(reason, "no")})
+    existence, following = watching({f"{TOPIC}/partitions": LogError(reason, "no")})
     following.connected = connected
-    error = await presence.trouble()
+    error = await existence.trouble()
     assert (None if error is None else error.reason) == (
         "LOG_ACCESS_DENIED" if reason == Reason.PULSAR_ADMIN_REFUSED and not connected else None
     )
 
 
 async def test_a_log_that_is_there_and_is_not_reconnected_soon_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    presence, following = watching(THERE)
+    existence, following = watching(THERE)
     following.connected = False
     began = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: began + 10)
-    assert await presence.trouble() is None
+    assert await existence.trouble() is None
     monkeypatch.setattr(time, "monotonic", lambda: began + 16)
-    error = await presence.trouble()
+    error = await existence.trouble()
     assert error is not None
     assert error.reason == "LOG_UNREACHABLE"
 
 
 async def test_a_log_is_looked_at_now_and_then_and_soon_after_something_happened() -> None:
     def due_after(seconds: float, happened: Callable[[FakeFollowing], None] = lambda _: None, before: float | None = None) -> bool:
-        presence, following = watching(THERE)
+        existence, following = watching(THERE)
         began = time.monotonic()
         if before is not None:
-            presence.due(began + before)
+            existence.due(began + before)
         happened(following)
-        return presence.due(began + seconds)
+        return existence.due(began + seconds)
 
     def disconnected(following: FakeFollowing) -> None:
         following.connected = False
@@ -133,36 +133,36 @@ async def test_a_log_is_looked_at_now_and_then_and_soon_after_something_happened
 
 
 async def test_an_interruption_that_is_over_again_is_looked_into_once() -> None:
-    presence, following = watching(THERE)
-    presence.glance()
+    existence, following = watching(THERE)
+    existence.check_connection()
     now = time.monotonic()
-    assert not presence.due(now)
+    assert not existence.due(now)
     following.connected = False
-    presence.glance()
-    assert not presence.due(now + 0.05)
+    existence.check_connection()
+    assert not existence.due(now + 0.05)
     following.connected = True
-    presence.glance()
-    assert presence.due(now + 0.1)
-    assert await presence.trouble() is None
-    assert not presence.due(now + 0.2)
+    existence.check_connection()
+    assert existence.due(now + 0.1)
+    assert await existence.trouble() is None
+    assert not existence.due(now + 0.2)
 
 
 async def test_glances_are_taken_between_the_rounds() -> None:
     log = FakeLog()
-    rounds = Rounds(lambda: [log], every_seconds=0.5)
-    rounds.start()
+    checks = HealthChecks(lambda: [log], every_seconds=0.5)
+    checks.start()
     await eventually(lambda: log.rested == 1)
     assert log.glances > 3
-    await rounds.stop()
+    await checks.stop()
 
 
 async def test_waiting_for_a_connection_ends() -> None:
-    presence, following = watching(THERE)
+    existence, following = watching(THERE)
     now = time.monotonic()
-    presence.due(now + 100)
+    existence.due(now + 100)
     following.connected = False
-    assert presence.given_up(now + 150) is None
-    error = presence.given_up(now + 161)
+    assert existence.given_up(now + 150) is None
+    error = existence.given_up(now + 161)
     assert error is not None
     assert error.reason == "LOG_UNREACHABLE"
 
@@ -177,17 +177,17 @@ class FakeLog:
         self.fails = fails
         self._lasts = lasts
 
-    def glance(self) -> None:
+    def check_connection(self) -> None:
         self.glances += 1
 
-    def rest(self) -> None:
+    def close_idle(self) -> None:
         self.rested += 1
 
     def due(self, now: float) -> bool:
         assert now > 0
         return True
 
-    async def look_after(self) -> None:
+    async def check(self) -> None:
         self.visits += 1
         self.inside += 1
         self.most_inside = max(self.most_inside, self.inside)
@@ -201,21 +201,21 @@ class FakeLog:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
-    """What the rounds tell."""
+    """What the checks tell."""
     records: list[logging.LogRecord] = []
 
     def note(record: logging.LogRecord) -> bool:
         records.append(record)
         return True
 
-    log = logging.Logger("rounds")  # noqa: LOG001 - one of this test's own: what others did to the process's does not matter
+    log = logging.Logger("checks")  # noqa: LOG001 - one of this test's own: what others did to the process's does not matter
     log.addFilter(note)
-    monkeypatch.setattr(rounds_module, "_log", log)
+    monkeypatch.setattr(checks_module, "_log", log)
     return records
 
 
-@pytest.mark.parametrize("step", ["glance", "rest", "due"])
-async def test_a_log_that_can_not_even_be_looked_at_ends_no_rounds_and_is_told_once(
+@pytest.mark.parametrize("step", ["check_connection", "close_idle", "due"])
+async def test_a_log_that_can_not_even_be_looked_at_ends_no_checks_and_is_told_once(
     step: str, told: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     troubled, other = FakeLog(), FakeLog()
@@ -227,18 +227,18 @@ async def test_a_log_that_can_not_even_be_looked_at_ends_no_rounds_and_is_told_o
         raise ValueError("nobody thought of this")
 
     monkeypatch.setattr(troubled, step, fails)
-    rounds = Rounds(lambda: [troubled, other], every_seconds=0.01)
-    rounds.start()
+    checks = HealthChecks(lambda: [troubled, other], every_seconds=0.01)
+    checks.start()
     await eventually(lambda: asked > 3 and other.visits > 3)
-    await rounds.stop()
+    await checks.stop()
     assert len(told) == 1 and "nobody thought of this" in str(told[0].exc_info)
 
 
-async def test_one_logs_trouble_does_not_end_the_rounds_of_the_others(told: list[logging.LogRecord]) -> None:
+async def test_one_logs_trouble_does_not_end_the_checks_of_the_others(told: list[logging.LogRecord]) -> None:
     troubled, slow, others = FakeLog(fails=True), FakeLog(lasts=60), [FakeLog() for _ in range(20)]
-    rounds = Rounds(lambda: [troubled, slow, *others], every_seconds=0.01)
-    rounds.start()
-    rounds.start()
+    checks = HealthChecks(lambda: [troubled, slow, *others], every_seconds=0.01)
+    checks.start()
+    checks.start()
     await eventually(lambda: troubled.visits > 2 and all(log.visits > 2 for log in others))
     assert slow.visits == slow.most_inside == 1
     assert slow.rested > 2
@@ -250,7 +250,7 @@ async def test_one_logs_trouble_does_not_end_the_rounds_of_the_others(told: list
     again = troubled.visits + 2
     await eventually(lambda: troubled.visits > again)
     assert len(told) == 2, "once each time that it has failed after it was well"
-    await rounds.stop()
+    await checks.stop()
     visits = [log.visits for log in others]
     await asyncio.sleep(0.05)
     assert [log.visits for log in others] == visits

@@ -23,18 +23,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ...core.names import Scope
-from ...core.policies.events import Event, Placed, Position
-from ...core.reasons import Reason
-from ..avro import Codec
-from ..change_log import LogError
-from ..stamps import ANNOUNCEMENT
-from .client import OK, Inbox
+from ....core.names import Scope
+from ....core.policies.events import Event, Placed, Position
+from ....core.reasons import Reason
+from ...avro import Codec
+from ...change_log import LogError
+from ...producer_names import origin_of
+from ...stamps import ANNOUNCEMENT
+from ..admin.schemas import NOT_REGISTERED, Schemas
+from ..client import OK, Inbox
+from ..ids import NOWHERE, MessageId, border_of, position_of
 from .continuity import Continuity
-from .ids import NOWHERE, MessageId, border_of, position_of
-from .origins import origin_of
 from .receiving import Received, Receiver
-from .schemas import NOT_REGISTERED, Schemas
 
 _log = logging.getLogger(__name__)
 

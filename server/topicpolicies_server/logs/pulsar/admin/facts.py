@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ...core.errors import Kind
-from ...core.reasons import Reason
-from ..avro import Dialect
-from ..change_log import LogError
-from .admin import Admin
+from ....core.errors import Kind
+from ....core.reasons import Reason
+from ...avro import Dialect
+from ...change_log import LogError
+from .api import Admin
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
 _PREFIXED_SINCE: Mapping[tuple[int, int], int] = {(3, 0): 13, (3, 3): 8, (4, 0): 6}

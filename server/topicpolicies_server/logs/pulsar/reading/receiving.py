@@ -18,10 +18,10 @@ import math
 import threading
 from typing import Any, TypeAlias
 
-from ...core.reasons import Reason
-from ..change_log import LogError
-from .client import OK, Inbox, next_at_once
-from .ids import NOWHERE, MessageId
+from ....core.reasons import Reason
+from ...change_log import LogError
+from ..client import OK, Inbox, next_at_once
+from ..ids import NOWHERE, MessageId
 
 _BATCH = 64
 _FIRST_LOOK_SECONDS = 0.05

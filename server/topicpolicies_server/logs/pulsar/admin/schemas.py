@@ -10,8 +10,8 @@ import asyncio
 import logging
 from typing import NamedTuple
 
-from ..avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
-from .admin import Admin
+from ...avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
+from .api import Admin
 
 _log = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
-from ...core.policies.events import Event, Placed
-from ..avro import Codec
-from ..change_log import LogError
-from .client import OK, Inbox, PulsarClientError, Result, close_handle, close_quietly, message_of
-from .ids import MessageId, position_of
-from .refusals import is_passing, refusal
+from ....core.policies.events import Event, Placed
+from ...avro import Codec
+from ...change_log import LogError
+from ..client import OK, Inbox, PulsarClientError, Result, close_handle, close_quietly, message_of
+from ..client.refusals import is_passing, refusal
+from ..ids import MessageId, position_of
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -49,6 +49,15 @@ class OpenProducer(NamedTuple):
     handle: Any
     codec: Codec
     schema_version: int
+
+    @property
+    def connected(self) -> bool:
+        """Whether it has its connection now. The library restores lost ones by itself."""
+        return bool(self.handle.is_connected())
+
+    def close(self) -> None:
+        """Starts closing it; how that ends is nobody's concern."""
+        close_quietly(self.handle)
 
 
 class _Waiting(NamedTuple):
@@ -111,7 +120,7 @@ class PartitionWriter:
     @property
     def _disconnected(self) -> bool:
         """Whether the producer has lost its connection: opening another is quicker than the library, which waits longer and longer."""
-        return self._producer is not None and not self._producer.handle.is_connected()
+        return self._producer is not None and not self._producer.connected
 
     def append(self, event: Event) -> None:
         """Takes an event.
@@ -133,7 +142,7 @@ class PartitionWriter:
             if not self._sent:
                 self._drop_producer()
 
-    def rest(self, idle_seconds: float) -> None:
+    def close_if_idle(self, idle_seconds: float) -> None:
         """Closes the producer if it was not used for so long."""
         if self._producer is not None and not self.outstanding and time.monotonic() - self._used > idle_seconds:
             self._drop_producer()
@@ -223,7 +232,7 @@ class PartitionWriter:
 
     def _drop_producer(self) -> None:
         if self._producer is not None:
-            close_quietly(self._producer.handle)
+            self._producer.close()
         self._producer = None
         self._outdated = False
 
@@ -257,7 +266,7 @@ class PartitionWriter:
             return failure
         except asyncio.CancelledError:
             if not attempt.cancel() and attempt.exception() is None:
-                close_quietly(attempt.result().handle)
+                attempt.result().close()
             raise
         self._used = time.monotonic()
         return None

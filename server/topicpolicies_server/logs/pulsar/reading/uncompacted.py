@@ -15,12 +15,12 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable
 
-from ..change_log import LogError
-from .access import Access
-from .client import PulsarClientError, close_quietly
-from .ids import NOWHERE, MessageId
+from ...change_log import LogError
+from ..access import Access
+from ..admin.topics import Stretch
+from ..client import PulsarClientError, close_quietly
+from ..ids import NOWHERE, MessageId
 from .receiving import Received, Receiver
-from .topics import Stretch
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _LONGEST_SECONDS = 30.0
 """For so long reading is held up at the most."""
 
 
-class Recall:
+class Uncompacted:
     """Reads entries of one partition as they were."""
 
     def __init__(self, access: Access, namespace: str, topic: str, full_name: str) -> None:

@@ -23,35 +23,67 @@ import asyncio
 import logging
 import random
 from collections.abc import Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Generic, NoReturn, Protocol, TypeVar
 
-from ...core.policies.events import Position
-from ...core.reasons import Reason
-from ..change_log import Leadership, LogError
-from .client import EXCLUSIVE, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly
-from .origins import leader_name, leader_of, origin_of
-from .refusals import refusal
-from .writer import OpenProducer
+from ..core.policies.events import Position
+from ..core.reasons import Reason
+from .change_log import Leadership, LogError
+from .producer_names import leader_name, leader_of, origin_of
 
 _log = logging.getLogger(__name__)
 
-_TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
-"""How a broker refuses an exclusive producer because of another."""
 _TAKEN_PAUSE = 0.1
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 
 
-class Office(Protocol):
+class ProducerTaken(Exception):
+    """Another process has a partition's exclusive producer, or any producer."""
+
+
+class StillWaiting(Exception):
+    """An exclusive producer was waited for as long as one waits at a time; it may be waited for again."""
+
+
+class Producer(Protocol):
+    """A partition's exclusive producer."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether it has its connection, as far as this process knows."""
+
+    def close(self) -> None:
+        """Closes it for good; a second call does nothing."""
+
+
+P = TypeVar("P", bound=Producer)
+
+
+class Office(Protocol[P]):
     """What a candidate is a candidate for: the writing of one log."""
 
-    async def open_exclusively(self, partition: int, access: Any, name: str) -> OpenProducer:
-        """Opens a partition's producer under a name; may raise ``PulsarClientError`` or ``LogError``."""
+    async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> P:
+        """Opens a partition's producer under a name.
 
-    async def announce(self, partition: int, producer: OpenProducer) -> Position:
-        """Says in a partition who leads from now on, and returns where that stands; raises as ``open_exclusively``."""
+        Args:
+            partition: its number.
+            name: what the producer's events carry.
+            wait: whether to wait until nobody else has one.
 
-    def elected(self, producers: Sequence[OpenProducer]) -> None:
+        Raises:
+            ProducerTaken: somebody else has one.
+            StillWaiting: and still has it.
+            LogError: anything else.
+        """
+
+    async def announce(self, partition: int, producer: P) -> Position:
+        """Says in a partition who leads from now on, and returns where that stands.
+
+        Raises:
+            LogError: that was not stored, as far as is known.
+        """
+
+    def elected(self, producers: Sequence[P]) -> None:
         """This process leads; one producer for each partition."""
 
     def deposed(self, error: LogError) -> None:
@@ -61,10 +93,10 @@ class Office(Protocol):
         """Another process leads, or it is known now which."""
 
 
-class Candidate:
+class Candidate(Generic[P]):
     """One process's part in who leads one log."""
 
-    def __init__(self, office: Office, name: str, partitions: int, cluster: str, address: str) -> None:
+    def __init__(self, office: Office[P], name: str, partitions: int, cluster: str, address: str) -> None:
         """Stands for nothing yet.
 
         Args:
@@ -81,7 +113,7 @@ class Candidate:
         self._address = address
         self._announced = ""
         """Where the last leader that the log tells of is reached."""
-        self._producers: list[OpenProducer] = []
+        self._producers: list[P] = []
         self._leads = False
         self._waiting = False
         self._problem = ""
@@ -121,9 +153,9 @@ class Candidate:
         self._read[partition] = position
         self._came.set()
 
-    def glance(self) -> None:
+    def check_connection(self) -> None:
         """Looks whether the producers have their connections; called often."""
-        if any(not producer.handle.is_connected() for producer in self._producers):
+        if any(not producer.connected for producer in self._producers):
             self.step_down(LogError(Reason.LOG_FENCED, f"The exclusive producer of {self._name} has lost its connection."))
 
     def step_down(self, error: LogError) -> None:
@@ -177,14 +209,13 @@ class Candidate:
         while True:
             await asyncio.Event().wait()
 
-    async def _lock(self) -> tuple[OpenProducer, str]:
+    async def _lock(self) -> tuple[P, str]:
         """Partition 0's producer, and the name that all of this term have."""
         name = self._new_name()
         try:
-            return await self._office.open_exclusively(0, EXCLUSIVE, name), name
-        except PulsarClientError as error:
-            if error.result not in _TAKEN:
-                raise
+            return await self._office.open_exclusively(0, name, wait=False), name
+        except ProducerTaken:
+            pass
         self._waiting = True
         self._problem = ""
         self._office.led()
@@ -193,28 +224,25 @@ class Candidate:
         finally:
             self._waiting = False
 
-    async def _wait_for(self, partition: int, name: str = "") -> tuple[OpenProducer, str]:
+    async def _wait_for(self, partition: int, name: str = "") -> tuple[P, str]:
         while True:
             try:
                 chosen = name or self._new_name()
-                return await self._office.open_exclusively(partition, WAIT_FOR_EXCLUSIVE, chosen), chosen
-            except PulsarClientError as error:
-                if error.result in _TAKEN:
-                    await asyncio.sleep(_TAKEN_PAUSE)
-                elif error.result != Result.Timeout:
-                    raise
+                return await self._office.open_exclusively(partition, chosen, wait=True), chosen
+            except ProducerTaken:
+                await asyncio.sleep(_TAKEN_PAUSE)
+            except StillWaiting:
+                pass
 
     def _new_name(self) -> str:
         return leader_name(self._cluster, self._address)
 
     def _close_producers(self) -> None:
         for producer in self._producers:
-            close_quietly(producer.handle)
+            producer.close()
         self._producers = []
 
     def _told(self, failure: BaseException) -> str:
-        if isinstance(failure, PulsarClientError):
-            return refusal("Opening it for writing", failure.result, failure.message).message
         if not isinstance(failure, LogError):
             _log.error("%s: standing for leadership failed", self._name, exc_info=failure)
         return str(failure)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.errors import Kind
-from ...core.reasons import Reason
-from ..change_log import LogError
-from .client import PulsarClientError, Result
+from ....core.errors import Kind
+from ....core.reasons import Reason
+from ...change_log import LogError
+from .library import PulsarClientError, Result
 
 _PASSING = frozenset(
     {

@@ -1,0 +1,9 @@
+"""What the brokers' admin API says.
+
+- ``api``: how it is asked
+- ``topics``: of a change log's topic; ``schemas``: of its schemas; ``facts``: of the cluster
+"""
+
+from .api import Admin
+
+__all__ = ["Admin"]

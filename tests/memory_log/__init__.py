@@ -1,0 +1,25 @@
+"""The memory log as tests and the simulation want it: with faults, with seats, and with one writer at a time.
+
+- ``log``: the product's memory log, whose ways may be delayed, cut and held; ``faults``: what goes wrong
+- ``storage``, ``seats``: what a cluster keeps, and who may write it; ``led``: a log that has one writer at a time
+"""
+
+from topicpolicies_server.logs.memory.line import Line
+from topicpolicies_server.logs.memory.log import IN_FLIGHT
+
+from .faults import Fate, Faults, Outcome
+from .log import Append, MemoryLog, MemoryNamespaceLog
+from .storage import MemoryStorage, StoredNamespace
+
+__all__ = [
+    "IN_FLIGHT",
+    "Append",
+    "Fate",
+    "Faults",
+    "Line",
+    "MemoryLog",
+    "MemoryNamespaceLog",
+    "MemoryStorage",
+    "Outcome",
+    "StoredNamespace",
+]

@@ -1,0 +1,107 @@
+"""The memory log with faults: what goes wrong between a process and the storage, a ``Faults`` object decides."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.policies.events import Event, Placed, Position
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs import memory
+from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.memory import log
+
+from .faults import NO_FAULTS, Fate, Faults, Outcome
+from .seats import Producer
+from .storage import MemoryStorage, StoredNamespace
+
+
+@dataclass(slots=True, eq=False)
+class Append(log.Append):
+    """An append, what becomes of it, and who sent it."""
+
+    fate: Fate = Fate()  # noqa: RUF009 - immutable
+    producer: Producer | None = None
+    """The exclusive one that it was handed to; None: that of a process which is one writer of many."""
+
+
+class MemoryNamespaceLog(log.MemoryNamespaceLog):
+    """One namespace's log, as one process has it open."""
+
+    _owner: MemoryLog
+    _stored: StoredNamespace
+
+    def show(self, placed: Placed) -> None:
+        """Takes an entry that was stored, for reading in its time."""
+        self.reads[placed.partition].push(placed, self._owner.faults.read_delay(self._stored.name, placed))
+
+    def _ask_end(self, partition: int, answer: asyncio.Future[Position]) -> None:
+        delay = self._owner.faults.question_delay(self._stored.name)
+        if delay is not None:
+            self.questions[partition].push(partial(self._tell_end_late, partition, delay, answer), delay)
+
+    def _tell_end_late(self, partition: int, delay: float, answer: asyncio.Future[Position]) -> None:
+        end = self._stored.ends[partition]
+        self._loop.call_later(delay, lambda: None if answer.done() else answer.set_result(end))
+
+    def _addressed(self, event: Event) -> Append:
+        return Append(event, self.partition_of(event.key), fate=self._owner.faults.fate(self._stored.name, event))
+
+    def _hand_in(self, append: log.Append) -> None:
+        self.appends[append.partition].push(append, _fated(append).fate.delay)
+
+    def _send_back(self, append: log.Append) -> None:
+        self.answers[append.partition].push(append, _fated(append).fate.answer_delay)
+
+    def _store(self, append: log.Append) -> None:
+        """Makes of an append what its fate says, if the storage takes anything from its producer."""
+        fate, producer = _fated(append).fate, _fated(append).producer
+        if self._stored.seats[append.partition].holder is not producer:
+            append.error = LogError(
+                Reason.LOG_FENCED,
+                "Opening the change log for writing failed, somebody else holds the exclusive producer.",
+                kind=Kind.FAILED_PRECONDITION,
+            )
+        elif fate.outcome in (Outcome.STORED, Outcome.UNACKNOWLEDGED):
+            for _ in range(fate.copies):
+                name = producer.name if producer is not None else self._owner.producer
+                placed = self._stored.store(append.partition, append.event, self._owner.storage.now(), name)
+                append.place = append.place or placed
+        if append.error is None and fate.outcome is not Outcome.STORED:
+            unknown = fate.outcome is not Outcome.REFUSED
+            append.error = LogError(Reason.APPEND_FAILED, "The change log did not acknowledge the event.", outcome_unknown=unknown)
+
+
+class MemoryLog(log.MemoryLog):
+    """The change logs of a storage, as one process has them."""
+
+    storage: MemoryStorage
+
+    def __init__(self, storage: MemoryStorage | None = None, *, faults: Faults = NO_FAULTS, **options: Any) -> None:
+        """Opens logs of a storage, of a new one with one partition if none is given; the options are those of the product's."""
+        super().__init__(storage or MemoryStorage(), **options)
+        self.faults = faults
+
+    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+        """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
+        opened = await super().open(namespace, sink)
+        assert isinstance(opened, MemoryNamespaceLog)
+        return opened
+
+    def opened(self, namespace: str) -> MemoryNamespaceLog:
+        """The opened log of a namespace, for tests that hold its lines."""
+        opened = super().opened(namespace)
+        assert isinstance(opened, MemoryNamespaceLog)
+        return opened
+
+    def _opening(self, stored: memory.StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+        assert isinstance(stored, StoredNamespace)
+        return MemoryNamespaceLog(self, stored, sink)
+
+
+def _fated(append: log.Append) -> Append:
+    assert isinstance(append, Append)
+    return append

@@ -1,0 +1,57 @@
+"""The storage of the memory log with seats: partitions that one process may have for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.policies.events import Event, Placed
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.memory import storage
+from topicpolicies_server.logs.routing import partition_of
+
+from .seats import Seat
+
+
+class StoredNamespace(storage.StoredNamespace):
+    """The stored events of one namespace, and who may write them."""
+
+    def __init__(self, name: str, partitions: int, identity: str) -> None:
+        super().__init__(name, partitions, identity)
+        self.seats = [Seat() for _ in range(partitions)]
+        """By partition: who writes it, if one process does."""
+
+
+class MemoryStorage(storage.MemoryStorage):
+    """What is stored of all namespaces."""
+
+    def __init__(self, **options: Any) -> None:
+        """Makes an empty storage; the options are those of the product's."""
+        super().__init__(**options)
+        self._terms = 0
+
+    def namespace(self, name: str) -> StoredNamespace:
+        """What is stored of a namespace; nothing yet, if it is new."""
+        stored = super().namespace(name)
+        assert isinstance(stored, StoredNamespace)
+        return stored
+
+    def leader_name(self, cluster: str, address: str) -> str:
+        """A new name for the producers of a term, as ``logs/producer_names`` reads it."""
+        self._terms += 1
+        return f"topicpolicies/{cluster}/{self._terms:x}/{address}"
+
+    def write(self, namespace: str, event: Event, *, producer: str = "broker") -> Placed:
+        """Stores an event of somebody else's.
+
+        Raises:
+            LogError: a process is the log's one writer.
+        """
+        stored = self.namespace(namespace)
+        if stored.seats[partition_of(event.key, stored.partitions)].holder is not None:
+            raise LogError(Reason.LOG_FENCED, "Somebody else holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
+        return super().write(namespace, event, producer=producer)
+
+    def _made(self, name: str, partitions: int, identity: str) -> StoredNamespace:
+        return StoredNamespace(name, partitions, identity)
