@@ -14,8 +14,8 @@ from topicpolicies_server.core.names import CHANGE_EVENTS
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, entry_of
-from topicpolicies_server.logs.pulsar.topics import Layout, Topics
 
 from .options import OptionError, Options
 
