@@ -14,6 +14,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1.errors_pb2 import ERROR_REASON_TOKEN_OUT_OF_RANGE
 from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     BOOKMARK_KIND_TIMER,
@@ -29,6 +30,8 @@ from topicpolicies.v1.service_pb2 import (
     WatchToken,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.watcher import Latest
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
@@ -152,3 +155,21 @@ async def test_readers_that_go_away_when_they_are_synced_leave_nothing_behind(se
             while namespace.watchers or any(task.get_name().startswith("watch of") for task in asyncio.all_tasks()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert not server.registry.history._listeners.get(NAMESPACE)  # type: ignore[union-attr]
+
+
+async def test_a_reader_of_the_newest_whose_deletions_were_forgotten_is_told_a_reset_and_a_snapshot(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving() as (_, stub):
+        await write(stub, 1)
+        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
+        await told.until_synced()
+        lost = iter([True])
+        monkeypatch.setattr(Latest, "_has_lost_some", property(lambda _: next(lost, False)))
+        monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}))
+        await write(stub, 2)
+        events = await told.until_synced()
+        told.cancel()
+    assert [kind for kind in kinds(events) if kind != "status"] == ["reset", "change", "bookmark"]
+    assert events[0].reset.reason == ERROR_REASON_TOKEN_OUT_OF_RANGE
+    assert changes(events)[0].document.policies.max_producer_per_topic == 1
