@@ -23,7 +23,7 @@ from topicpolicies_server.core.fold.recent import RECENT
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.view import Change, View
+from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.core.reading.watch import Mode, Selection, Token, Watcher, WatchHub
 
 KEYS = (100, 10_000, 100_000, 1_000_000)
@@ -66,7 +66,7 @@ class Namespace:
         """All keys, over and over."""
         return itertools.cycle(self.keys)
 
-    def changes(self, keys: Iterator[PolicyKey]) -> Iterator[Change]:
+    def changes(self, keys: Iterator[PolicyKey]) -> Iterator[Head]:
         """Changes of these keys."""
         for key in keys:
             _, change = self.view.take(self.event(key))

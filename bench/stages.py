@@ -18,7 +18,7 @@ from topicpolicies_server.core.policies import documents, secrets
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reading.readback import ReadBack
-from topicpolicies_server.core.reading.view import Change, View
+from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.rpc import answers, requests
@@ -60,7 +60,7 @@ def measure(updates: int) -> list[Stage]:
     codec = Codec()
     places = itertools.count(2)
     settled: list[tuple[Request, Settled]] = []
-    changes: list[Change] = []
+    changes: list[Head] = []
 
     def take(placed: Placed) -> tuple[Event, Folded, Settings | None]:
         assert placed.event is not None

@@ -15,7 +15,7 @@ from topicpolicies_server.core.chains import chain
 from topicpolicies_server.core.chains.event import event_of
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event, StampKind
-from topicpolicies_server.core.reading.view import Change
+from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.core.reading.watch import Batch, Token, Watcher
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.rpc import answers
@@ -50,9 +50,9 @@ def loses_an_update() -> None:
 def answers_before_read_back() -> None:
     """Updates are answered, and the view that reads are answered from comes to it a little later."""
     original = Namespace.get
-    shown: dict[tuple[Namespace, PolicyKey], tuple[Change | None, Change | None, float]] = {}
+    shown: dict[tuple[Namespace, PolicyKey], tuple[Head | None, Head | None, float]] = {}
 
-    async def planted(self: Namespace, key: PolicyKey, at_least: str = "") -> Change | None:
+    async def planted(self: Namespace, key: PolicyKey, at_least: str = "") -> Head | None:
         head, now = await original(self, key, at_least), time.monotonic()
         old, new, since = shown.get((self, key), (head, head, now))
         if new is not head:

@@ -8,7 +8,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reading.view import Change, View, wire
+from topicpolicies_server.core.reading.view import Head, View, wire
 
 A, B, C = (PolicyKey(f"persistent://acme/orders/{name}", Scope.LOCAL) for name in "abc")
 GLOBAL_A = PolicyKey(A.topic, Scope.GLOBAL)
@@ -37,7 +37,7 @@ def view_of(*events: Placed, context: FoldContext | None = None, complete: tuple
     return view
 
 
-def shown(changes: list[Change]) -> list[tuple[PolicyKey, str, str, bool]]:
+def shown(changes: list[Head]) -> list[tuple[PolicyKey, str, str, bool]]:
     """Key, version, previous version, and whether there is a document."""
     return [(change.key, change.version, change.previous, change.document is not None) for change in changes]
 
@@ -152,9 +152,9 @@ def test_beside_other_writers_something_may_be_missing_until_the_window_has_pass
     view.take(Placed(0, "0005", update(A, 5, 1, base="unseen").event, 999_500))
     view.take(Placed(0, "0006", update(B, 6, 1, base="unseen").event, 999_700))
     view.loaded()
-    assert view.settle(1_000_000) == 1_000_700
-    assert view.settle(1_000_699) == 1_000_700
-    assert view.settle(1_000_700) is None
+    assert view.sight(1_000_000) == 1_000_700
+    assert view.sight(1_000_699) == 1_000_700
+    assert view.sight(1_000_700) is None
 
 
 @pytest.mark.parametrize(("complete", "since"), [("", ""), ("0004", "0005"), (None, "0005")])
@@ -173,7 +173,7 @@ def test_a_log_of_which_nothing_was_ever_compacted_away_leaves_nothing_in_doubt(
     view.loaded()
     state = view.state(A)
     assert state is not None and state.joining is missing
-    assert view.settle(1_000_000) == (1_000_900 if missing else None)
+    assert view.sight(1_000_000) == (1_000_900 if missing else None)
 
 
 def test_a_key_that_is_idle_for_long_keeps_only_its_head_while_others_go_on() -> None:

@@ -13,7 +13,7 @@ from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Pla
 from topicpolicies_server.core.reading import ring as ring_module
 from topicpolicies_server.core.reading import watcher as watcher_module
 from topicpolicies_server.core.reading.ring import Ring
-from topicpolicies_server.core.reading.view import Change, View
+from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
 from topicpolicies_server.core.reading.watcher import Latest
 
@@ -357,7 +357,7 @@ class Counting(Ring):
 
     looked_at = 0
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[Head]:
         for change in super().__iter__():
             self.looked_at += 1
             yield change
@@ -380,11 +380,11 @@ class Looked(View):
 
     looked_up = 0
 
-    def head(self, key: PolicyKey) -> Change | None:
+    def head(self, key: PolicyKey) -> Head | None:
         Looked.looked_up += 1
         return super().head(key)
 
-    def newest_first(self) -> Iterator[Change]:
+    def newest_first(self) -> Iterator[Head]:
         for change in super().newest_first():
             Looked.looked_up += 1
             yield change

@@ -10,7 +10,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading import watcher as watcher_module
-from topicpolicies_server.core.reading.view import Change, View
+from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
 
 from .test_view import update
@@ -67,8 +67,8 @@ class World:
         self.view = view
 
 
-def drained(watcher: Watcher, most: int = 3) -> list[Change]:
-    changes: list[Change] = []
+def drained(watcher: Watcher, most: int = 3) -> list[Head]:
+    changes: list[Head] = []
     while True:
         batch = watcher.take(most)
         changes += batch.changes
@@ -91,8 +91,8 @@ class Reader:
     def __init__(self, world: World, watcher: Watcher) -> None:
         self.world = world
         self.watcher = watcher
-        self.known: dict[PolicyKey, Change] = {}
-        self.taken: list[Change] = []
+        self.known: dict[PolicyKey, Head] = {}
+        self.taken: list[Head] = []
         self.lagged = 0
         self.told = Token(LOG, ("",) * PARTITIONS)
 
@@ -113,7 +113,7 @@ class Reader:
         self.taken += batch.changes
         return batch.more
 
-    def believe(self, changes: list[Change]) -> None:
+    def believe(self, changes: list[Head]) -> None:
         for change in changes:
             assert change.key not in self.known or change.version >= self.known[change.key].version, "versions only grow"
             self.known[change.key] = change
@@ -133,7 +133,7 @@ class Reader:
         assert self.watcher.token == self.world.hub.token
 
 
-def resumed(world: World, selection: Selection, mode: Mode, token: Token | None) -> list[Change] | None:
+def resumed(world: World, selection: Selection, mode: Mode, token: Token | None) -> list[Head] | None:
     """What somebody is told who goes on from a token; None if he can't."""
     if token is None:
         return None

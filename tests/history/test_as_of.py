@@ -7,7 +7,7 @@ import pytest
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.core.reading.view import Change
+from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.history.as_of import Past, of_time, of_version
 from topicpolicies_server.history.entries import BEFORE_KNOWN, UNTIMED, Gap, GapReason
 from topicpolicies_server.history.questions import Entry
@@ -21,8 +21,8 @@ def entry(at: int, version: str, previous: str, *, before: bytes | None = None, 
     return Entry(1, KEY.topic, 1, at, at, 1, 1, "", 1, "", "", "[]", "", version, previous, flags, before, after, '["x"]', "", version, 1)
 
 
-def head(version: str, at: int, document: dict[str, bytes] | None) -> Change:
-    return Change(KEY, document, version, "", Placed(0, version, None, at), 1)
+def head(version: str, at: int, document: dict[str, bytes] | None) -> Head:
+    return Head(KEY, document, version, "", Placed(0, version, None, at), 1)
 
 
 def gap(since: int | None, until: int) -> Gap:
@@ -58,7 +58,7 @@ UNTIMED_SECOND = SECOND._replace(flags=SECOND.flags | UNTIMED)
     ],
 )
 def test_what_is_certain_is_told(
-    at: int, last: Entry | None, first: Entry | None, present: Change | None, gaps: list[Gap], past: Past
+    at: int, last: Entry | None, first: Entry | None, present: Head | None, gaps: list[Gap], past: Past
 ) -> None:
     assert of_time(at, NOW, last, first, present, gaps) == past
 
@@ -80,7 +80,7 @@ def test_what_is_certain_is_told(
         pytest.param(400, None, None, None, [gap(None, 900)], id="nothing is known, and something may be missing"),
     ],
 )
-def test_what_is_not_certain_is_not_told(at: int, last: Entry | None, first: Entry | None, present: Change | None, gaps: list[Gap]) -> None:
+def test_what_is_not_certain_is_not_told(at: int, last: Entry | None, first: Entry | None, present: Head | None, gaps: list[Gap]) -> None:
     with pytest.raises(PolicyError) as caught:
         of_time(at, NOW, last, first, present, gaps)
     assert (caught.value.kind, caught.value.reason) == (Kind.OUT_OF_RANGE, "NOT_IN_HISTORY")

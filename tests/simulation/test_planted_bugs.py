@@ -28,7 +28,7 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading import readback, view
-from topicpolicies_server.core.reading.view import Change
+from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
 from topicpolicies_server.namespaces.ends import Ends
 from topicpolicies_server.namespaces.namespace import Namespace
@@ -175,12 +175,12 @@ def half_a_document(patch: pytest.MonkeyPatch) -> None:
     """Reads leave out one setting of a document."""
     original = Namespace.get
 
-    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Change | None:
+    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Head | None:
         head = await original(self, key, at_least)
         if head is None or not head.document:
             return head
         less: Settings = dict(sorted(head.document.items())[1:])
-        return Change(key, less, head.version, head.previous, head.placed, head.number)
+        return Head(key, less, head.version, head.previous, head.placed, head.number)
 
     patch.setattr(Namespace, "get", planted)
 
@@ -188,10 +188,10 @@ def half_a_document(patch: pytest.MonkeyPatch) -> None:
 def stale_reads(patch: pytest.MonkeyPatch) -> None:
     """Every other read of a key is answered from a cache that nobody refreshes."""
     original = Namespace.get
-    cached: dict[tuple[Namespace, PolicyKey], Change | None] = {}
+    cached: dict[tuple[Namespace, PolicyKey], Head | None] = {}
     turns: dict[PolicyKey, int] = {}
 
-    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Change | None:
+    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Head | None:
         head = await original(self, key, at_least)
         turns[key] = turns.get(key, 0) + 1
         return cached.setdefault((self, key), head) if turns[key] % 2 else head
@@ -229,7 +229,7 @@ def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
     """Every fifth change does not get into the ring."""
     original = WatchHub.publish
 
-    def planted(self: WatchHub, change: Change) -> None:
+    def planted(self: WatchHub, change: Head) -> None:
         if change.number % 5:
             original(self, change)
 
@@ -250,7 +250,7 @@ def deaf_watchers(patch: pytest.MonkeyPatch) -> None:
     """After a while no watcher hears of anything any more, nor of how far the view has come."""
     published, moved = WatchHub.publish, WatchHub.moved
 
-    def plant_publish(self: WatchHub, change: Change) -> None:
+    def plant_publish(self: WatchHub, change: Head) -> None:
         if self.view.number < 12:
             published(self, change)
 
@@ -266,7 +266,7 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
     """Reads are answered from a view that has not finished loading."""
     original = Namespace.get
 
-    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Change | None:
+    async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Head | None:
         if (reading := self._life.reading) is not None and reading.log is not None:
             return reading.view.head(key)
         return await original(self, key, at_least)

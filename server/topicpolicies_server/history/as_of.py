@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..core.errors import Kind, PolicyError
 from ..core.policies import secrets
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.view import Change
+from ..core.reading.view import Head
 from ..core.reasons import Reason
 from .entries import Gap
 from .questions import Entry
@@ -28,7 +28,7 @@ class Past(NamedTuple):
     version: Position
 
 
-def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Change | None, gaps: Sequence[Gap]) -> Past:
+def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Head | None, gaps: Sequence[Gap]) -> Past:
     """The document at a time.
 
     Args:
@@ -75,7 +75,7 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Ch
     raise _uncertain(at, gap)
 
 
-def of_version(entry: Entry | None, version: Position, head: Change | None) -> Past:
+def of_version(entry: Entry | None, version: Position, head: Head | None) -> Past:
     """The document that a version is.
 
     Raises:

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
-from ..core.reading.view import Change
+from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem
@@ -107,7 +107,7 @@ class History:
         return await self._read(lambda connection: following.stretch(connection, namespace, behind, most))
 
     async def past(
-        self, namespace: str, key: PolicyKey, head: Change | None, *, at: int = 0, version: str = "", followed: bool = True
+        self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True
     ) -> Past:
         """A document as it was.
 

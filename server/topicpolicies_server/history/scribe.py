@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ..core.fold.operation import Folded
 from ..core.policies.events import ABSENT, Placed, Position
-from ..core.reading.view import Change
+from ..core.reading.view import Head
 from .entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream
 
 
@@ -131,7 +131,7 @@ class Scribe:
             if end is None or recorded < end:
                 self._passages[partition] = _Passage(log, recorded, end)
 
-    def noted(self, placed: Placed, before: Change | None, folded: Folded | None, after: Change | None) -> None:
+    def noted(self, placed: Placed, before: Head | None, folded: Folded | None, after: Head | None) -> None:
         """An event was folded.
 
         Args:

@@ -18,7 +18,7 @@ from ..core.fold.fold import FoldContext, Folded
 from ..core.policies import documents
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
-from ..core.reading.view import Change, View
+from ..core.reading.view import Head, View
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 class Owner(Protocol):
     """Whoever follows a log through a follower."""
 
-    def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Change | None, before: Change | None) -> None:
+    def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded into the follower's view, and changed the head ``before`` to ``change`` (None: not)."""
 
     def moved(self, follower: Follower) -> None:
@@ -60,7 +60,7 @@ class Recorder(Protocol):
     def opened(self, log: NamespaceLog) -> None:
         """The log is open; nothing of it was folded yet."""
 
-    def noted(self, placed: Placed, before: Change | None, folded: Folded | None, after: Change | None) -> None:
+    def noted(self, placed: Placed, before: Head | None, folded: Folded | None, after: Head | None) -> None:
         """An event was folded: the head before it, what it did, and the head after it; None where the log knew no event of the key."""
 
     def caught_up(self) -> None:
@@ -263,7 +263,7 @@ class Follower:
             self._capacity.add(keys - self._counted[0], size - self._counted[1])
             self._counted = keys, size
 
-    def _fold(self, placed: Placed) -> tuple[Placed, Folded | None, Change | None]:
+    def _fold(self, placed: Placed) -> tuple[Placed, Folded | None, Head | None]:
         """Folds an entry; one that can't be folded is as one that can't be read."""
         try:
             return placed, *self.view.take(placed)
@@ -289,7 +289,7 @@ class Follower:
         self.trusted = False
         self.lost(LogError(reason, f"The change log of {self._namespace} {what}."))
 
-    def _note(self, placed: Placed, before: Change | None, folded: Folded | None, after: Change | None) -> None:
+    def _note(self, placed: Placed, before: Head | None, folded: Folded | None, after: Head | None) -> None:
         self._record(lambda recorder: recorder.noted(placed, before, folded, after))
 
     def _record(self, note: Callable[[Recorder], None]) -> None:
@@ -302,7 +302,7 @@ class Follower:
                 self._recorder = None
 
 
-def _size(head: Change | None) -> int:
+def _size(head: Head | None) -> int:
     return documents.size(head.document) if head is not None and head.document is not None else 0
 
 

@@ -101,10 +101,10 @@ class Loader:
             self._read.set_result(None)
             self._patient_until = self._loop.time() + self._common.limits.join_patience_seconds
         now = self._common.now()
-        settled_at = follower.view.settle(now)
+        sighted_at = follower.view.sight(now)
         patience = self._patient_until - self._loop.time()
-        if settled_at is not None and patience > 0:
-            self._loop.call_later(min(max(settled_at - now, 1) / 1000, patience), follower.settled)
+        if sighted_at is not None and patience > 0:
+            self._loop.call_later(min(max(sighted_at - now, 1) / 1000, patience), follower.settled)
             return False
         return True
 

@@ -18,7 +18,7 @@ from ..core.chains.sequencer import Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.view import Change
+from ..core.reading.view import Head
 from ..core.reading.watch import Mode, Selection, Token, Watcher
 from ..core.reasons import Reason
 from .common import Common
@@ -130,7 +130,7 @@ class Namespace:
         """A submitted request can't be waited for any longer: it is answered now, with ``error`` if it certainly is not applied."""
         self._updates.end(request, error)
 
-    async def get(self, key: PolicyKey, at_least: Position = "") -> Change | None:
+    async def get(self, key: PolicyKey, at_least: Position = "") -> Head | None:
         """The head of a key; None if the log knows no event of it.
 
         Args:
@@ -148,7 +148,7 @@ class Namespace:
 
     async def page(
         self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None
-    ) -> tuple[list[Change], bool, Token]:
+    ) -> tuple[list[Head], bool, Token]:
         """Documents in the order of their keys.
 
         Returns:

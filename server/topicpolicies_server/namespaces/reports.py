@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.errors import Kind
 from ..core.fold.fold import Folded
 from ..core.policies.events import Event, Placed
-from ..core.reading.view import Before, Change
+from ..core.reading.view import Before, Head
 from ..core.reading.watch import Token
 from ..logs.change_log import LogError
 from .common import Common
@@ -43,7 +43,7 @@ class Reports:
         self._freshness = freshness
         self._waiting = waiting
 
-    def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Change | None, before: Change | None) -> None:
+    def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded."""
         activity, hub = self._common.activity, self._life.hub
         if placed.problem:

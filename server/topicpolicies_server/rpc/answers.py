@@ -19,7 +19,7 @@ from ..core.errors import PolicyError
 from ..core.names import PolicyKey, parse_topic
 from ..core.policies.documents import Settings, record
 from ..core.policies.events import ABSENT, Event, Placed, Position
-from ..core.reading.view import Change
+from ..core.reading.view import Head
 from ..core.reading.watch import Token
 from ..core.reasons import Reason
 from .errors import status
@@ -47,7 +47,7 @@ def document(key: PolicyKey, version: Position, policies: bytes | None, *, disab
     return head if policies is None else head + record(_POLICIES, policies)
 
 
-def present(key: PolicyKey, head: Change | None, wire: Wire) -> bytes:
+def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
     """A serialized ``PolicyDocument`` of a head; None: the log knows nothing of the key."""
     settings = head.document if head is not None else None
     return document(key, head.version if head is not None else ABSENT, None if settings is None else wire(settings))
@@ -103,7 +103,7 @@ def get_answer(documents: Iterable[bytes]) -> bytes:
     return b"".join(record(_GOT, each) for each in documents)
 
 
-def list_answer(heads: list[Change], next_page: str, token: Token | None, wire: Wire) -> bytes:
+def list_answer(heads: list[Head], next_page: str, token: Token | None, wire: Wire) -> bytes:
     """A serialized ``ListPoliciesResponse``."""
     rest = service_pb2.ListPoliciesResponse(next_page_token=next_page, token=watch_token(token) if token is not None else None)
     return b"".join(record(_LISTED, present(head.key, head, wire)) for head in heads) + rest.SerializeToString()
@@ -143,7 +143,7 @@ def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
     return errors.reason_number("" if reason is None else reason.value)
 
 
-def change_record(namespace: str, change: Change, wire: Wire, *, with_before: bool) -> bytes:
+def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
     """A record of a watch: a change, made once, the same bytes for every watcher (and so one ``wire`` for all)."""
     if not with_before or change.before is None:
         if change.encoded is None:
@@ -159,7 +159,7 @@ def disabled_record(namespace: str, key: PolicyKey) -> bytes:
     return watched(namespace, _CHANGE, record(_CHANGED_DOCUMENT, document(key, ABSENT, None, disabled=True)))
 
 
-def _change_record(namespace: str, change: Change, wire: Wire, *, with_before: bool) -> bytes:
+def _change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
     rest = service_pb2.PolicyChange(previous_version=change.previous)
     placed = change.placed
     if placed is not None:

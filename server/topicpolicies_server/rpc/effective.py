@@ -10,7 +10,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies import documents, resolution
 from ..core.policies.events import ABSENT
-from ..core.reading.view import Change
+from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..namespaces.registry import Registry
 from . import answers
@@ -47,7 +47,7 @@ async def answer(
             f"This server does not know what holds in {topic.namespace} and on the brokers: tell it (serve --cluster-file), or read the"
             " documents.",
         )
-    heads: dict[Scope, Change | None] = dict.fromkeys(Scope)
+    heads: dict[Scope, Head | None] = dict.fromkeys(Scope)
     if not levels.disabled:
         served = registry.get(topic.namespace)
         for scope in Scope:
@@ -69,9 +69,9 @@ async def answer(
     return told.SerializeToString()
 
 
-def _policies(head: Change | None) -> TopicPolicies | None:
+def _policies(head: Head | None) -> TopicPolicies | None:
     return documents.join(head.document) if head is not None and head.document is not None else None
 
 
-def _version(head: Change | None) -> str:
+def _version(head: Head | None) -> str:
     return head.version if head is not None else ABSENT

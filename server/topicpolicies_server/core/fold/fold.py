@@ -40,7 +40,7 @@ from typing import NamedTuple
 from ..policies.documents import Settings, differing
 from ..policies.events import Action, Event, Placed, Stamp, StampKind
 from .inference import Inference, compares, infer
-from .joining import believe, certain, follow, join, learn, settle, taught, without_versions
+from .joining import believe, certain, follow, join, learn, sight, taught, without_versions
 from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
 from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
@@ -54,7 +54,7 @@ __all__ = [
     "fold",
     "repair_due",
     "restatement",
-    "settle",
+    "sight",
 ]
 
 

@@ -78,7 +78,7 @@ def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int 
     state.joined = Joined(dropped=first) if late else Joined(first, placed.published_at, first)
 
 
-def settle(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
+def sight(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
     """Whether nothing that brokers may compute from is missing any more; lets go of what is of no use after that.
 
     Args:

@@ -22,7 +22,7 @@ class Before(NamedTuple):
     """None: there was none."""
 
 
-class Change:
+class Head:
     """A head, and the event that made it. Immutable but for the cached bytes."""
 
     __slots__ = ("before", "document", "encoded", "key", "number", "placed", "previous", "version", "with_before")
@@ -72,7 +72,7 @@ class Cell:
         self.partition = partition
         self.state = state
         """The fold's."""
-        self.head: Change | None = None
+        self.head: Head | None = None
         """None: no event of the key has made a head."""
         self.touched_at = 0
         """When its last event was published, in milliseconds since 1970."""

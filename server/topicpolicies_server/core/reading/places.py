@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..names import PolicyKey, Scope
 from ..policies.events import Position
-from .heads import Change
+from .heads import Head
 
 
 class Mode(enum.IntEnum):
@@ -42,7 +42,7 @@ class Token(NamedTuple):
         pairs = zip_longest(self.positions, other.positions, fillvalue="")
         return self._replace(positions=tuple(max(pair) for pair in pairs))
 
-    def moved(self, changes: Iterable[Change]) -> Token:
+    def moved(self, changes: Iterable[Head]) -> Token:
         """The place behind some changes."""
         positions = list(self.positions)
         for change in changes:
@@ -52,7 +52,7 @@ class Token(NamedTuple):
                 positions[placed.partition] = max(positions[placed.partition], placed.position)
         return self._replace(positions=tuple(positions))
 
-    def is_before(self, change: Change) -> bool:
+    def is_before(self, change: Head) -> bool:
         """Whether a change comes behind this place."""
         placed = change.placed
         if placed is None:

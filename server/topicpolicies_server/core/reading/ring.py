@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..policies import documents
 from ..policies.events import Position
-from .heads import Change
+from .heads import Head
 
 RING = 8192
 """Changes that a ring keeps, unless told otherwise."""
@@ -26,19 +26,19 @@ class Ring:
             positions: behind which it will have everything, by partition.
         """
         self._most = most
-        self._changes: deque[Change] = deque()
+        self._changes: deque[Head] = deque()
         self._bytes = 0
         self.horizon = list(positions)
         """Behind which positions it has everything, by partition."""
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[Head]:
         return iter(self._changes)
 
     def start(self, otherwise: int) -> int:
         """The number of its oldest change; ``otherwise`` if it is empty."""
         return self._changes[0].number if self._changes else otherwise
 
-    def append(self, change: Change) -> None:
+    def append(self, change: Head) -> None:
         """The next change. Those that leave for it lose what was there before them: heads stay for long."""
         size = _size(change)
         while self._changes and (len(self._changes) >= self._most or self._bytes + size > RING_BYTES):
@@ -58,6 +58,6 @@ class Ring:
         self.horizon = list(positions)
 
 
-def _size(change: Change) -> int:
+def _size(change: Head) -> int:
     """What a change keeps in memory, about: its document, that before it, and the bytes that are told."""
     return 512 + 3 * documents.size(change.document or {})

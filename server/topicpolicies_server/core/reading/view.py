@@ -24,17 +24,17 @@ import heapq
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, settle
+from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, sight
 from ..fold.recent import RecentRequests
 from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
-from .heads import Before, Cell, Change
+from .heads import Before, Cell, Head
 from .lately import Lately
 from .order import Order
 
-__all__ = ["ABSENCES", "Before", "Change", "View", "wire"]
+__all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
 
 ABSENCES = 10_000
 """Keys without a document that are kept, unless told otherwise; more only while events may still come for them."""
@@ -107,7 +107,7 @@ class View:
         cell = self._cells.get(key)
         return cell.state if cell is not None else None
 
-    def head(self, key: PolicyKey) -> Change | None:
+    def head(self, key: PolicyKey) -> Head | None:
         """The head of a key; None if the log knows no event of it."""
         cell = self._cells.get(key)
         return cell.head if cell is not None else None
@@ -117,11 +117,11 @@ class View:
         head = self.head(key)
         return head.version if head is not None else ABSENT
 
-    def heads(self) -> Iterator[Change]:
+    def heads(self) -> Iterator[Head]:
         """All heads, the oldest change first; absent documents among them."""
         return (cell.head for cell in self._cells.values() if cell.head is not None)
 
-    def newest_first(self) -> Iterator[Change]:
+    def newest_first(self) -> Iterator[Head]:
         """All heads, the newest change first."""
         return (cell.head for cell in reversed(self._cells.values()) if cell.head is not None)
 
@@ -132,14 +132,12 @@ class View:
         """The fold's state of every key, as of now. Only ``take`` changes them."""
         return [(key, cell.state) for key, cell in list(self._cells.items())]  # another thread may ask, for the metrics
 
-    def page(
-        self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None
-    ) -> tuple[list[Change], bool]:
+    def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None) -> tuple[list[Head], bool]:
         """Documents in the order of their keys: at most ``most`` after ``after``, and whether there are more.
 
         It ends with the document that makes it ``most_bytes`` large.
         """
-        page: list[Change] = []
+        page: list[Head] = []
         size = 0
         orders = [self._orders[scope].after(after) for scope in scopes]
         for key in orders[0] if len(orders) == 1 else heapq.merge(*orders):
@@ -156,7 +154,7 @@ class View:
         state = self.state(key)
         return restatement(key, state, event_id) if state is not None and repair_due(state) else None
 
-    def take(self, placed: Placed) -> tuple[Folded | None, Change | None]:
+    def take(self, placed: Placed) -> tuple[Folded | None, Head | None]:
         """Folds the next event of the log. Returns what the fold says, and the change of the head if there is one."""
         event = placed.event
         if event is None:
@@ -182,7 +180,7 @@ class View:
             self._forget()
         return folded, change
 
-    def settle(self, now: int) -> int | None:
+    def sight(self, now: int) -> int | None:
         """Looks for keys of which something may be missing that brokers still compute from (``core/fold/joining``).
 
         Args:
@@ -193,14 +191,14 @@ class View:
         """
         window = self._context.window_ms
         states = (cell.state for cell in self._cells.values())
-        unsettled = [state.joined for state in states if state.joined is not None and not settle(state, now, window)]
-        return max((joined.first_at + window for joined in unsettled), default=None)
+        unsighted = [state.joined for state in states if state.joined is not None and not sight(state, now, window)]
+        return max((joined.first_at + window for joined in unsighted), default=None)
 
     def loaded(self) -> None:
         """What was in the log when it was opened has been taken: from now on an unknown key is truly absent."""
         self._context = self._context._replace(joining=False)
 
-    def succeed(self, older: View, positions: Sequence[Position]) -> list[Change]:
+    def succeed(self, older: View, positions: Sequence[Position]) -> list[Head]:
         """Continues the numbering of a view that this one replaces after its log was opened anew.
 
         Heads that both know keep their numbers. What vanished (deleted and compacted away in between) becomes an absence, whose
@@ -210,7 +208,7 @@ class View:
             What changed in between, in this view's order.
         """
         fresh = [(cell, head) for cell, head in self._known() if older.version(cell.key) != head.version]
-        vanished: list[tuple[Cell, Change]] = []
+        vanished: list[tuple[Cell, Head]] = []
         self._number = older.number
         self._forgotten, self._forgotten_number = dict(older.forgotten), older.forgotten_number
         for theirs, head in older._known():
@@ -240,7 +238,7 @@ class View:
             change.number += older.number
         self._number += older.number
 
-    def _known(self) -> list[tuple[Cell, Change]]:
+    def _known(self) -> list[tuple[Cell, Head]]:
         """The cells with a head, in the order of their last change."""
         return [(cell, cell.head) for cell in self._cells.values() if cell.head is not None]
 
@@ -249,13 +247,13 @@ class View:
         self._absent[cell] = None
         return cell
 
-    def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Change:
+    def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Head:
         self._number += 1
-        change = Change(cell.key, document, version, previous, placed, self._number)
+        change = Head(cell.key, document, version, previous, placed, self._number)
         self._show(cell, change)
         return change
 
-    def _show(self, cell: Cell, change: Change) -> None:
+    def _show(self, cell: Cell, change: Head) -> None:
         """A cell has another head: it moves to the end."""
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
@@ -289,21 +287,21 @@ class View:
                 return
 
 
-def _absence(cell: Cell, vanished: Change, positions: Sequence[Position]) -> Position:
+def _absence(cell: Cell, vanished: Head, positions: Sequence[Position]) -> Position:
     """A version for the absence of what vanished: one that is greater than all of its key's before, and smaller than all to come."""
     return max(vanished.version, positions[cell.partition] if cell.partition < len(positions) else ABSENT)
 
 
-def _forgotten_by(older: View, cell: Cell, head: Change) -> bool:
+def _forgotten_by(older: View, cell: Cell, head: Head) -> bool:
     """Whether a head is an absence that an older view had told of, and has forgotten."""
     return head.document is None and older.head(cell.key) is None and _place(head) <= older.forgotten.get(cell.partition, "")
 
 
-def _place(head: Change) -> Position:
+def _place(head: Head) -> Position:
     """Where a head's event stands in its partition; of an absence that no event tells of, where the view stood that found it."""
     return head.placed.position if head.placed is not None else head.version
 
 
-def wire(change: Change) -> bytes | None:
+def wire(change: Head) -> bytes | None:
     """The serialized document of a head; None if there is none."""
     return None if change.document is None else documents.wire(change.document)

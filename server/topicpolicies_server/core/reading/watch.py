@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from ..policies.events import Position
-from .heads import Change
+from .heads import Head
 from .places import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .ring import RING, Ring
 from .view import View
@@ -66,7 +66,7 @@ class WatchHub:
         """The view has come to this place, whether or not that changed a head."""
         self._token = token
 
-    def publish(self, change: Change) -> None:
+    def publish(self, change: Head) -> None:
         """A head has changed. Tells the watchers whom it concerns; never blocks, and runs none of their code but ``wake``.
 
         To be told before ``moved`` says that the view has come there.
@@ -77,7 +77,7 @@ class WatchHub:
         for watcher in self._by_topic.get(change.key.topic, ()):
             watcher.notify(change)
 
-    def succeed(self, view: View, token: Token, changes: Iterable[Change]) -> None:
+    def succeed(self, view: View, token: Token, changes: Iterable[Head]) -> None:
         """The log was opened anew and ``view`` has replaced the view; ``changes`` is what ``View.succeed`` found.
 
         LATEST watchers notice nothing but the changes. What EVERY watchers are owed may have been compacted away: they are behind. If it is
@@ -138,7 +138,7 @@ class WatchHub:
         for watcher in self._watchers:
             watcher.signal()
 
-    def changed_since(self, token: Token) -> list[Change]:
+    def changed_since(self, token: Token) -> list[Head]:
         """The heads that changed behind a place of this log, in the order of their last change.
 
         What came since the view began to serve stands in the order of the log. So no more is looked at than what is newer, and of each
@@ -147,7 +147,7 @@ class WatchHub:
         began, number = self._began
         in_order = token.reaches(began)
         going_on = {partition for partition, end in enumerate(self._token.positions) if end > token.positions[partition]}
-        changes: list[Change] = []
+        changes: list[Head] = []
         for head in self.view.newest_first():
             if in_order and (head.number <= number or not going_on):
                 break

@@ -33,7 +33,7 @@ from typing import NamedTuple, Protocol
 
 from ..names import PolicyKey
 from ..policies.events import ABSENT
-from .heads import Change
+from .heads import Head
 from .places import Lagged, Replaced, Selection, Token
 from .view import View
 
@@ -53,21 +53,21 @@ class Watched(Protocol):
         """Where the view stands."""
 
     @property
-    def ring(self) -> Iterable[Change]:
+    def ring(self) -> Iterable[Head]:
         """The recent changes."""
 
     @property
     def ring_start(self) -> int:
         """The number of the oldest of them."""
 
-    def changed_since(self, token: Token) -> Iterable[Change]:
+    def changed_since(self, token: Token) -> Iterable[Head]:
         """The heads that changed behind a place, in the order of their last change."""
 
 
 class Batch(NamedTuple):
     """What a watcher has taken."""
 
-    changes: list[Change]
+    changes: list[Head]
     synced: bool
     """Whether, after these changes, the SYNCED bookmark is due (once)."""
     more: bool
@@ -113,7 +113,7 @@ class Watcher(ABC):
             return self._hub.token if self._floor is None else self._hub.token.furthest(self._floor)
         return self._stands
 
-    def notify(self, change: Change) -> None:
+    def notify(self, change: Head) -> None:
         """A head that may be wanted has changed; the hub's token does not cover it yet."""
         if change.key.scope not in self.selection.scopes or self._state is _State.BEHIND or self._state is _State.REPLACED:
             return
@@ -172,19 +172,19 @@ class Watcher(ABC):
         self._first.clear()
         self._forget_owed()
 
-    def _snapshot(self) -> Iterable[Change]:
+    def _snapshot(self) -> Iterable[Head]:
         view = self._hub.view
         keys = self.selection.keys()
         if keys is None:
             return [head for head in view.heads() if head.document is not None and head.key.scope in self.selection.scopes]
-        return [view.head(key) or Change(key, None, ABSENT, "", None, 0) for key in keys]
+        return [view.head(key) or Head(key, None, ABSENT, "", None, 0) for key in keys]
 
     # --- what the modes differ in ----------------------------------------------------------------------------------
 
     _needs_every_change = False
 
     @abstractmethod
-    def _since(self, token: Token) -> Iterable[Change]:
+    def _since(self, token: Token) -> Iterable[Head]:
         """What came since a place, and is wanted."""
 
     @property
@@ -198,11 +198,11 @@ class Watcher(ABC):
         return False
 
     @abstractmethod
-    def _owe(self, change: Change) -> None:
+    def _owe(self, change: Head) -> None:
         """A wanted change has come."""
 
     @abstractmethod
-    def _take(self, most: int) -> list[Change]:
+    def _take(self, most: int) -> list[Head]:
         """The next of what is owed."""
 
     @abstractmethod
@@ -218,11 +218,11 @@ class Latest(Watcher):
     """
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
-        self._dirty: OrderedDict[PolicyKey, Change] = OrderedDict()  # a dict is slow to find its first entry
+        self._dirty: OrderedDict[PolicyKey, Head] = OrderedDict()  # a dict is slow to find its first entry
         """What is owed, in the order of the last change."""
         self._far: int | None = None
         """All wanted changes with a greater number are owed; None: those in ``_dirty``."""
-        self._caught_up: deque[Change] = deque()
+        self._caught_up: deque[Head] = deque()
         """What was owed when it was far behind: all that is taken before the others, unless a newer state of the key follows."""
         super().__init__(hub, selection, token, wake)
 
@@ -234,7 +234,7 @@ class Latest(Watcher):
     def _has_lost_some(self) -> bool:
         return self._far is not None and self._hub.view.forgotten_number > self._far
 
-    def _owe(self, change: Change) -> None:
+    def _owe(self, change: Head) -> None:
         if self._far is not None:
             return
         dirty = self._dirty
@@ -244,12 +244,12 @@ class Latest(Watcher):
             self._far = next(iter(dirty.values())).number - 1
             dirty.clear()
 
-    def _take(self, most: int) -> list[Change]:
+    def _take(self, most: int) -> list[Head]:
         dirty, caught_up = self._dirty, self._caught_up
         if self._far is not None and not caught_up:
             caught_up.extend(self._newer_than(self._far))
             self._far = None
-        changes: list[Change] = []
+        changes: list[Head] = []
         while caught_up and len(changes) < most:
             change = caught_up.popleft()
             head = self._hub.view.head(change.key)
@@ -259,7 +259,7 @@ class Latest(Watcher):
             changes.append(dirty.popitem(last=False)[1])
         return changes
 
-    def _newer_than(self, number: int) -> list[Change]:
+    def _newer_than(self, number: int) -> list[Head]:
         heads = list(takewhile(lambda head: head.number > number, self._hub.view.newest_first()))
         heads.reverse()
         return [head for head in heads if head.key.scope in self.selection.scopes]
@@ -269,7 +269,7 @@ class Latest(Watcher):
         self._caught_up.clear()
         self._far = None
 
-    def _since(self, token: Token) -> Iterable[Change]:
+    def _since(self, token: Token) -> Iterable[Head]:
         return [change for change in self._hub.changed_since(token) if self.selection.includes(change.key)]
 
 
@@ -279,7 +279,7 @@ class Every(Watcher):
     _needs_every_change = True
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
-        self._owed: deque[Change] = deque()
+        self._owed: deque[Head] = deque()
         """No longer than the ring."""
         self._overrun = False
         super().__init__(hub, selection, token, wake)
@@ -292,18 +292,18 @@ class Every(Watcher):
     def _has_lost_some(self) -> bool:
         return self._overrun or (bool(self._owed) and self._owed[0].number < self._hub.ring_start)
 
-    def _owe(self, change: Change) -> None:
+    def _owe(self, change: Head) -> None:
         if self._has_lost_some:
             self._overrun = True
             self._owed.clear()
         else:
             self._owed.append(change)
 
-    def _take(self, most: int) -> list[Change]:
+    def _take(self, most: int) -> list[Head]:
         return [self._owed.popleft() for _ in range(min(most, len(self._owed)))]
 
     def _forget_owed(self) -> None:
         self._owed.clear()
 
-    def _since(self, token: Token) -> Iterable[Change]:
+    def _since(self, token: Token) -> Iterable[Head]:
         return [change for change in self._hub.ring if self.selection.includes(change.key) and token.is_before(change)]
