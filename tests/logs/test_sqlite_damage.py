@@ -345,3 +345,36 @@ async def test_of_many_flipped_bits_none_makes_an_answer_older_without_a_word(
         elif [(placed.position, placed.event) for placed in recorder.entries] != [(e.position, e.event) for e in intact.entries]:
             raise AssertionError(f"other answers, and nobody was told: {recorder.ids()} {caplog.text}")
     assert told > 30
+
+
+@pytest.mark.timeout(300)
+async def test_of_many_flipped_bits_in_the_write_ahead_log_none_takes_an_acknowledged_event_away_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    original = tmp_path / "original.db"
+    change_log, before = SqliteLog(original), Recorder()
+    log = await change_log.open(NAMESPACE, before)
+    for number in range(40):
+        before.append(log, an_update(a_key(NAMESPACE, number % 7), event_id=f"{number}"))
+        await before.until_settled(number + 1)
+    content, wal, mark = (original.with_name(f"original.db{end}").read_bytes() for end in ("", "-wal", "-mark"))
+    await change_log.close()
+    chance = random.Random(4711)
+    path = tmp_path / "changes.db"
+    told = 0
+    for _ in range(int(os.environ.get("FLIPS", "100"))):
+        damaged = bytearray(wal)
+        damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        put(path, content, mark)
+        path.with_name("changes.db-wal").write_bytes(damaged)
+        caplog.clear()
+        try:
+            identity, recorder = await life(path)
+        except (LogError, AssertionError):
+            told += 1
+            continue
+        if recorder.ids() != before.ids():
+            told += 1
+            assert "are missing at its end" in caplog.text
+            assert identity != log.identity
+    assert told > 50
