@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -256,3 +257,18 @@ async def test_a_caller_who_goes_away_while_the_server_stops_is_no_failure(serve
     await asyncio.sleep(0.1)
     call.cancel()
     await stopping
+
+
+async def test_callers_who_go_away_leave_no_line_in_the_log_and_no_call(server: Server, stub: AsyncStub) -> None:
+    chance = random.Random(7)
+    for _ in range(100):
+        watch: Any = stub.WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE]))
+        stream: Any = stub.UpdatePolicies()
+        one: Any = stub.UpdatePolicy(update())
+        await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=number, update=update()) for number in range(5)]))
+        for call in chance.sample([watch, stream, one], 3):
+            if chance.random() < 0.5:
+                await asyncio.sleep(chance.random() / 100)
+            call.cancel()
+    await until(lambda: len(server._servicer.calls) == 0)  # type: ignore[union-attr]
+    assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -162,6 +163,34 @@ async def test_of_a_batch_the_changes_that_can_be_decoded_are_made_and_the_other
     await updates.call.done_writing()
     assert await updates.call.read() is grpc.aio.EOF
     assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents[0].policies.max_producer_per_topic == 2
+
+
+async def test_of_a_damaged_batch_no_more_is_looked_at_than_a_batch_may_have(channel: grpc.aio.Channel, limits: Limits) -> None:
+    updates = Updates(channel)
+    await updates.call.write(b"\x0a\x01\xff" * (limits.max_message_bytes // 3))
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await updates.call.read()
+    assert (Refusal(caught.value).code, Refusal(caught.value).info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "TOO_MANY_ELEMENTS")
+
+
+@pytest.mark.parametrize("method", ["GetServerInfo", "WatchPolicies", "UpdatePolicies"])
+async def test_a_call_whose_awaited_task_was_cancelled_is_told_a_failure(
+    server: Server, channel: grpc.aio.Channel, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cancelled(*_: object, **__: object) -> Any:
+        raise asyncio.CancelledError
+
+    name = {"GetServerInfo": "_info", "WatchPolicies": "read_watch", "UpdatePolicies": "UpdateStream"}[method]
+    monkeypatch.setattr(server._servicer if name == "_info" else servicer_module, name, cancelled)
+    path = f"/{SERVICE}/{method}"
+    if method == "UpdatePolicies":
+        call: Any = channel.stream_stream(path)(timeout=PATIENCE)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        refusal = Refusal(caught.value)
+    else:
+        refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
@@ -28,6 +28,8 @@ UNREAD_SECONDS = 1.0
 """How long, while the server stops, a peer may leave unread what is written to it."""
 LAST_SECONDS = 1.0
 """How long calls that were ended may take to say so."""
+_LOOK_SECONDS = 0.1
+"""How often it is looked whether peers read."""
 
 
 def stopping() -> PolicyError:
@@ -46,9 +48,8 @@ class State(enum.Enum):
 class Call:
     """One call in progress."""
 
-    def __init__(self, task: asyncio.Task[None] | None, loop: asyncio.AbstractEventLoop, *, endless: bool) -> None:
-        """``task``: in which it runs, and which nobody awaits but gRPC; ``endless``: it does not end by itself when the server stops."""
-        self.endless = endless
+    def __init__(self, task: asyncio.Task[None] | None, loop: asyncio.AbstractEventLoop) -> None:
+        """``task``: in which it runs, and which nobody awaits but gRPC."""
         self.state = State.WORKING
         self.since = loop.time()
         """The loop's time at which its state began."""
@@ -64,9 +65,15 @@ class Call:
         if self._task is not None:
             self._task.cancel()
 
-    def tell_end(self) -> bool:
-        """It was cancelled: whether it was ended here, and can be told why."""
-        return self.state is State.TOLD and self._task is not None and self._task.uncancel() == 0
+    def why_cancelled(self) -> PolicyError | None:
+        """What it is told of a ``CancelledError``; None: its caller has gone, or does not read.
+
+        One that nobody has asked this call's task for is of something that it awaited: a failure like every other.
+        """
+        assert self._task is not None, "a call has a task"
+        if not self._task.cancelling():
+            return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "What the request waited for was given up by the sidecar.")
+        return stopping() if self.state is State.TOLD and self._task.uncancel() == 0 else None
 
 
 class Calls:
@@ -75,7 +82,9 @@ class Calls:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
-        self._changed = asyncio.Event()
+        self._endless = 0
+        """Those of them that do not end by themselves when the server stops."""
+        self._ended = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -83,25 +92,20 @@ class Calls:
     @contextlib.contextmanager
     def call(self, *, endless: bool = False) -> Iterator[Call]:
         """A call, which is in progress in this task meanwhile; ``endless``: when the server stops nobody waits for its end."""
-        call = Call(asyncio.current_task(), self._loop, endless=endless)
+        call = Call(asyncio.current_task(), self._loop)
         self._calls[call] = None
+        self._endless += endless
         try:
             yield call
         finally:
             del self._calls[call]
-            self._changed.set()
+            self._endless -= endless
+            if len(self._calls) in (0, self._endless):
+                self._ended.set()
 
     async def drained(self, seconds: float) -> None:
         """Returns when no call is in progress but endless ones, or so many seconds from now; those whose peers do not read are ended."""
-        over = self._loop.time() + seconds
-        while (calls := [call for call in self._calls if not call.endless or call.state is not State.WORKING]) and (
-            now := self._loop.time()
-        ) < over:
-            unread = [call for call in calls if call.state is not State.WORKING]
-            for call in unread:
-                if now >= call.since + UNREAD_SECONDS:
-                    call.end()
-            await self._wait(min([over, *(call.since + UNREAD_SECONDS for call in unread)]) - now)
+        await self._wait(seconds, lambda: len(self._calls) > self._endless)
 
     async def ended(self) -> None:
         """Ends all that are in progress, and returns when they have been told so, or could not be."""
@@ -109,11 +113,16 @@ class Calls:
             if call.state is State.WORKING:
                 call.goes_to(State.TOLD)
             call.end()
-        await self.drained(LAST_SECONDS)
+        await self._wait(LAST_SECONDS, lambda: bool(self._calls))
 
-    async def _wait(self, seconds: float) -> None:
-        """Until a call ends, or for so long; at least for a moment, for what was ended to end."""
-        self._changed.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0.01)):
-                await self._changed.wait()
+    async def _wait(self, seconds: float, left: Callable[[], bool]) -> None:
+        """Returns when none is left, or so many seconds from now. Only the last call's end is waited for: there may be thousands."""
+        over = self._loop.time() + seconds
+        while left() and (now := self._loop.time()) < over:
+            for call in list(self._calls):
+                if call.state is not State.WORKING and now >= call.since + UNREAD_SECONDS:
+                    call.end()
+            self._ended.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(over - now, _LOOK_SECONDS)):
+                    await self._ended.wait()

@@ -7,6 +7,7 @@ and they are decoded here.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -18,6 +19,8 @@ from ..core.reasons import Reason
 
 RECEIVED_TIMES = 4
 """Up to so many times the limit a message is received all the same, to be refused with its reason; gRPC refuses larger ones, with none."""
+MOST_CHANGES = 1_000
+"""Of one batch. Of a damaged one no more are looked for."""
 _CHANGES = b"\x0a"
 """The tag of ``UpdatePoliciesRequest.changes``."""
 _SEQUENCE = b"\x08"
@@ -93,7 +96,7 @@ async def batches(stream: AsyncIterable[bytes], most: int) -> AsyncIterator[Batc
         except PolicyError as error:
             if error.reason is not Reason.MALFORMED_MESSAGE:
                 raise
-            yield Salvage(list(_salvaged(raw)))
+            yield Salvage(list(islice(_salvaged(raw), MOST_CHANGES + 1)))
 
 
 def _salvaged(raw: bytes) -> Iterator[service_pb2.PolicyChangeRequest | Undecodable]:

@@ -15,7 +15,7 @@ import grpc
 from topicpolicies.v1 import service_pb2
 
 from ..core.errors import PolicyError
-from .calls import Call, Calls, State, stopping
+from .calls import Call, Calls, State
 from .decoding import Parse, batches, decode, decoded
 from .errors import abort
 from .servicer import SERVICE, Servicer
@@ -134,7 +134,8 @@ class _Methods:
 
 
 async def _tell_end(call: Call, context: Any) -> NoReturn:
-    """A call was cancelled: it is told why, if the server did that."""
-    if not call.tell_end():
+    """A call was cancelled: it is told why, if it can be."""
+    why = call.why_cancelled()
+    if why is None:
         raise asyncio.CancelledError
-    await abort(context, stopping())
+    await abort(context, why)

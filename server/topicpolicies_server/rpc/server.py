@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..signals import until_told_to_stop
+from .calls import LAST_SECONDS
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
 from .info import info
@@ -133,7 +135,9 @@ class Server:
 
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
-        await self._health.enter_graceful_shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_SECONDS):  # who watches the health and does not read holds nobody up
+                await self._health.enter_graceful_shutdown()
         if self._grpc is not None and self._servicer is not None:
             await stop_calls(self._grpc, self._servicer, self.config.limits.drain_seconds)
         if self._metrics is not None:

@@ -114,6 +114,10 @@ class Servicer:
         """Ends every watch with UNAVAILABLE, each after a bookmark; new ones are refused. Streams of updates read no more."""
         self._stopping.set()
 
+    async def closed(self) -> None:
+        """Returns when streams that have ended have given back what they were told from."""
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
     def give_up(self) -> None:
         """Answers every change that has no result: SHUTTING_DOWN if it certainly was not made, else OUTCOME_UNKNOWN."""
         for request, namespace in list(self._changes.items()):

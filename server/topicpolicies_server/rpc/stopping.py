@@ -33,3 +33,4 @@ async def stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float
     finally:
         await server.stop(None)
         await closed
+        await servicer.closed()

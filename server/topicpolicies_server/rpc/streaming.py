@@ -24,11 +24,9 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, errors, requests
 from .calls import stopping
-from .decoding import Batch, Undecodable
+from .decoding import MOST_CHANGES, Batch, Undecodable
 from .failures import Failures
 
-MOST_CHANGES = 1_000
-"""Of one message."""
 MESSAGE_BYTES = 256 * 1024
 """A message is sent when it has so many; only one result may make it longer."""
 
