@@ -1997,7 +1997,8 @@ func (x *GetEffectivePolicyRequest) GetAtLeastGlobalVersion() string {
 	return ""
 }
 
-// What holds for one topic.
+// What holds for one topic. It can have more than the 4 MiB that gRPC's clients receive unless they are told otherwise: two documents of
+// 1 MiB and what the namespace says, with the source of each entry. Receive up to 64 MiB.
 type GetEffectivePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The topic's full name.

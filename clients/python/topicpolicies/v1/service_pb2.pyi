@@ -1015,7 +1015,9 @@ Global___GetEffectivePolicyRequest: _TypeAlias = GetEffectivePolicyRequest  # no
 
 @_typing.final
 class GetEffectivePolicyResponse(_message.Message):
-    """What holds for one topic."""
+    """What holds for one topic. It can have more than the 4 MiB that gRPC's clients receive unless they are told otherwise: two documents of
+    1 MiB and what the namespace says, with the source of each entry. Receive up to 64 MiB.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -603,7 +603,8 @@ export const GetEffectivePolicyRequestSchema: GenMessage<GetEffectivePolicyReque
   messageDesc(file_topicpolicies_v1_service, 10);
 
 /**
- * What holds for one topic.
+ * What holds for one topic. It can have more than the 4 MiB that gRPC's clients receive unless they are told otherwise: two documents of
+ * 1 MiB and what the namespace says, with the source of each entry. Receive up to 64 MiB.
  *
  * @generated from message topicpolicies.v1.GetEffectivePolicyResponse
  */
