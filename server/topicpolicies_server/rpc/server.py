@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin
 
 _LOG = logging.getLogger(__name__)
+_LEAST_PENDING = 3_000
+"""Calls that may have arrived and not begun: gRPC's own hard limit."""
 _GC_ALLOCATIONS = 50_000
 """New containers after which the youngest are collected; the interpreter's default of 700 runs a collection for every few requests."""
 
@@ -108,6 +110,9 @@ class Server:
         self._grpc = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", RECEIVED_TIMES * limits.max_message_bytes),
+                # Unless told otherwise, gRPC cancels calls of a burst, without a reason, before this limit is met.
+                ("grpc.server.max_pending_requests", max(limits.max_concurrent_calls, _LEAST_PENDING)),
+                ("grpc.server.max_pending_requests_hard_limit", max(limits.max_concurrent_calls, _LEAST_PENDING)),
                 ("grpc.so_reuseport", 0),
                 ("grpc.keepalive_time_ms", int(limits.keepalive_seconds * 1000)),
                 ("grpc.keepalive_permit_without_calls", 1),
