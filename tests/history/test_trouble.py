@@ -103,6 +103,9 @@ async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(h
         assert BEGIN + 2_000 < gap.since <= BEGIN + 303_000 < gap.until
         assert (await history.page(Question(NAMESPACE, end=BEGIN + 2_000))).gaps == []
         assert (await uncertain(history, reader, BEGIN + 302_000))["gap_reason"] == "OVERRUN"
+        assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), version=position(303))).version == position(303)
+        with pytest.raises(PolicyError, match="can't be written"):  # it may be one of those that are not in the file
+            await history.past(NAMESPACE, KEY, reader.view.head(KEY), version=position(302))
         with pytest.raises(PolicyError, match="can't be written"):
             await history.stretch(NAMESPACE, Behind("", ()), 10)
         other = await history.page(Question("public/other"))
@@ -130,6 +133,21 @@ async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
     page = await history.page(Question(NAMESPACE))
     assert rows(page.entries) == [3, 1]
     assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 1_000, BEGIN + 3_000)]
+
+
+async def test_where_events_were_left_out_is_known_to_whoever_opens_the_log_next(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = await reader_of(history)
+    first.read(update(1, 1))
+    await history.page(Question(NAMESPACE))
+    monkeypatch.setattr(history._writer, "_backlog", 0)
+    first.read(update(2, 2))
+    monkeypatch.undo()
+    second = await reader_of(history)  # before the first has said that it is closed
+    second.read(update(1, 1), update(2, 2), update(3, 3))
+    first.scribe.closed()
+    told = await history.stretch(NAMESPACE, Behind("log", (position(1),)), 10)
+    assert [type(piece).__name__ for piece in told.pieces] == ["Gap", "Recorded"]
+    assert not told.whole
 
 
 async def test_a_clock_that_was_a_day_ahead_leaves_no_times_of_the_future_and_no_wrong_answer(history: History, now: list[int]) -> None:

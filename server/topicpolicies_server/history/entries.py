@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -150,6 +150,8 @@ class Marks:
     """By the log's identity and the partition."""
     overrun: int | None = None
     """The time of the last event before the history could take no more; None: it takes them."""
+    refused: dict[int, tuple[Stream, Position]] = field(default_factory=dict)
+    """By partition: the last event that it could not take."""
 
     @property
     def empty(self) -> bool:

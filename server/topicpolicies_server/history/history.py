@@ -125,6 +125,8 @@ class History:
         unwritten = await self._settle(namespace)
         if version:
             entry = await self._read(lambda connection: questions.of_version(connection, key, version))
+            if entry is None and unwritten and (head is None or head.version != version):
+                raise _unavailable("it can't be written")
             return as_of.of_version(entry, version, head)
         (last, first), gaps = await self._read(
             lambda connection: (questions.around(connection, key, at), questions.gaps(connection, namespace, 0, LAST[0]))

@@ -112,8 +112,6 @@ class Scribe:
         """The logs that were recorded before this opening."""
         self._followed_until = marks.followed_until
         """When the log was last followed before this opening."""
-        self._refused: dict[int, tuple[Stream, Position]] = {}
-        """By partition: the last event that it could not take."""
         self._following = False
 
     @property
@@ -163,7 +161,7 @@ class Scribe:
         if not self._book.note(noted):
             if self._marks.overrun is None:
                 self._marks.overrun = stream.at or at
-            self._refused[placed.partition] = stream, placed.position
+            self._marks.refused[placed.partition] = stream, placed.position
         elif self._marks.overrun is not None:
             self._tell_overrun(at)
         stream.position, stream.at = placed.position, at
@@ -209,9 +207,9 @@ class Scribe:
             self._missing.append((self._stream(partition), passage.last))
 
     def _tell_overrun(self, until: int) -> None:
-        self._book.tell(Gap(self.namespace, self._marks.overrun, until, GapReason.OVERRUN, tuple(self._refused.values())))
+        self._book.tell(Gap(self.namespace, self._marks.overrun, until, GapReason.OVERRUN, tuple(self._marks.refused.values())))
         self._marks.overrun = None
-        self._refused.clear()
+        self._marks.refused.clear()
 
     def _replaced(self) -> bool:
         """Whether the history knows another log of this namespace, and not this one."""
