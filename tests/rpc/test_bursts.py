@@ -6,19 +6,31 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from tests.stubs import async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import UpdatePolicyRequest, UpdatePolicyResponse
-from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
+from topicpolicies.v1.service_pb2 import GetServerInfoRequest, UpdatePolicyRequest, WatchPoliciesRequest
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
-from .conftest import TOPIC
+from .conftest import TOPIC, refused
 
 CALLS, CHANNELS = 6_000, 4
 PATIENCE = 40.0
+
+
+async def outcome(call: Awaitable[Message]) -> grpc.StatusCode:
+    """How a call ends."""
+    try:
+        await call
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
 
 
 async def test_a_burst_of_fewer_calls_than_the_limit_is_served_whole() -> None:
@@ -31,13 +43,6 @@ async def test_a_burst_of_fewer_calls_than_the_limit_is_served_whole() -> None:
         ]
         stubs = [async_stub(channel) for channel in channels]
 
-        async def outcome(call: Awaitable[UpdatePolicyResponse]) -> grpc.StatusCode:
-            try:
-                await call
-            except grpc.aio.AioRpcError as error:
-                return error.code()
-            return grpc.StatusCode.OK
-
         calls = []
         for number in range(CALLS):
             request = UpdatePolicyRequest(topic=f"{TOPIC}-{number}", policies=TopicPolicies(max_producer_per_topic=1))
@@ -45,3 +50,23 @@ async def test_a_burst_of_fewer_calls_than_the_limit_is_served_whole() -> None:
         async with asyncio.timeout(PATIENCE):
             outcomes = Counter(await asyncio.gather(*map(outcome, calls)))
     assert outcomes == {grpc.StatusCode.OK: CALLS}
+
+
+async def test_a_call_beyond_the_limit_is_told_that_there_are_too_many() -> None:
+    limits = replace(Limits(), max_concurrent_calls=16)
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits)
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+        stub = async_stub(channel)
+        watches: list[Any] = [stub.WatchPolicies(WatchPoliciesRequest(namespaces=["public/default"])) for _ in range(16)]
+        for watch in watches:
+            await watch.read()
+        refusals = [await refused(stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC)))]
+        beyond: Any = stub.WatchPolicies(WatchPoliciesRequest(namespaces=["public/default"]))
+        refusals.append(await refused(beyond.read()))
+        for refusal in refusals:
+            assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS")
+            assert "max_concurrent_calls" in refusal.message
+        watches[0].cancel()
+        async with asyncio.timeout(PATIENCE):
+            while (await outcome(stub.GetServerInfo(GetServerInfoRequest()))) is not grpc.StatusCode.OK:  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)

@@ -143,3 +143,4 @@ class Reason(enum.StrEnum):
     CLUSTER_FILE_UNUSABLE = enum.auto()
     MALFORMED_MESSAGE = enum.auto()
     MESSAGE_TOO_LARGE = enum.auto()
+    TOO_MANY_CALLS = enum.auto()

@@ -79,7 +79,9 @@ class Call:
 class Calls:
     """The calls in progress. It belongs to one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        """``most``: how many there may be."""
+        self._most = most
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
         self._endless = 0
@@ -91,7 +93,17 @@ class Calls:
 
     @contextlib.contextmanager
     def call(self, *, endless: bool = False) -> Iterator[Call]:
-        """A call, which is in progress in this task meanwhile; ``endless``: when the server stops nobody waits for its end."""
+        """A call, which is in progress in this task meanwhile; ``endless``: when the server stops nobody waits for its end.
+
+        Raises:
+            PolicyError: RESOURCE_EXHAUSTED, there are as many as there may be.
+        """
+        if len(self._calls) >= self._most:
+            raise PolicyError(
+                Kind.RESOURCE_EXHAUSTED,
+                Reason.TOO_MANY_CALLS,
+                f"{self._most:,} calls are in progress, which is the most: try again later, or raise max_concurrent_calls.",
+            )
         call = Call(asyncio.current_task(), self._loop)
         self._calls[call] = None
         self._endless += endless

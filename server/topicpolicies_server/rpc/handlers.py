@@ -96,13 +96,14 @@ class _Methods:
         """A method with one answer."""
 
         async def unary_unary(raw: bytes, context: Any) -> Any:
-            with self._calls.call() as call:
-                try:
-                    return await method(decode(parse, raw, self._most), context)
-                except PolicyError as error:
-                    return await abort(context, error)
-                except asyncio.CancelledError:
-                    return await _tell_end(call, context)
+            try:
+                with self._calls.call() as call:
+                    try:
+                        return await method(decode(parse, raw, self._most), context)
+                    except asyncio.CancelledError:
+                        return await _tell_end(call, context)
+            except PolicyError as error:
+                return await abort(context, error)
 
         return unary_unary
 
@@ -114,23 +115,28 @@ class _Methods:
         """A method that makes a stream of answers, or writes it itself."""
 
         async def written(request: Any, context: Any) -> None:
-            with self._calls.call(endless=self._endless) as call:
-                try:
-                    answers = method(request, context)
-                    if isinstance(answers, Awaitable):
-                        await answers
-                        return
-                    async with contextlib.aclosing(answers) as each:
-                        async for answer in each:
-                            call.goes_to(State.WRITING)
-                            await context.write(answer)
-                            call.goes_to(State.WORKING)
-                except PolicyError as error:
-                    await abort(context, error)
-                except asyncio.CancelledError:
-                    await _tell_end(call, context)
+            try:
+                with self._calls.call(endless=self._endless) as call:
+                    try:
+                        await _write(method(request, context), call, context)
+                    except asyncio.CancelledError:
+                        await _tell_end(call, context)
+            except PolicyError as error:
+                await abort(context, error)
 
         return written
+
+
+async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Call, context: Any) -> None:
+    """Writes what a method answers; some methods write it themselves."""
+    if not isinstance(answers, AsyncGenerator):
+        await answers
+        return
+    async with contextlib.aclosing(answers) as each:
+        async for answer in each:
+            call.goes_to(State.WRITING)
+            await context.write(answer)
+            call.goes_to(State.WORKING)
 
 
 async def _tell_end(call: Call, context: Any) -> NoReturn:

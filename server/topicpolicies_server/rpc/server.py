@@ -118,7 +118,7 @@ class Server:
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
             ],
-            maximum_concurrent_rpcs=limits.max_concurrent_calls,
+            maximum_concurrent_rpcs=2 * limits.max_concurrent_calls,  # those beyond the limit are told why
         )
         self._grpc.add_generic_rpc_handlers((handlers(self._servicer, limits.max_message_bytes),))
         others = Others(self._grpc, self._servicer.calls, limits.max_message_bytes)

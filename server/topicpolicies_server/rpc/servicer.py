@@ -90,7 +90,7 @@ class Servicer:
         """Those of calls with one change that were handed on, and have no result."""
         self._streams: set[UpdateStream] = set()
         self._failures = Failures()
-        self.calls = Calls()
+        self.calls = Calls(limits.max_concurrent_calls)
         """The calls in progress."""
         self._gathering = Gathering(asyncio.get_running_loop())
 

@@ -305,6 +305,8 @@ const (
 	ErrorReason_ERROR_REASON_MALFORMED_MESSAGE ErrorReason = 130
 	// The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
 	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 131
+	// More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
+	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 132
 )
 
 // Enum value maps for ErrorReason.
@@ -442,6 +444,7 @@ var (
 		129: "ERROR_REASON_CLUSTER_FILE_UNUSABLE",
 		130: "ERROR_REASON_MALFORMED_MESSAGE",
 		131: "ERROR_REASON_MESSAGE_TOO_LARGE",
+		132: "ERROR_REASON_TOO_MANY_CALLS",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":              0,
@@ -576,6 +579,7 @@ var (
 		"ERROR_REASON_CLUSTER_FILE_UNUSABLE":    129,
 		"ERROR_REASON_MALFORMED_MESSAGE":        130,
 		"ERROR_REASON_MESSAGE_TOO_LARGE":        131,
+		"ERROR_REASON_TOO_MANY_CALLS":           132,
 	}
 )
 
@@ -610,7 +614,7 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\x88#\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xaa#\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
@@ -744,7 +748,8 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"!ERROR_REASON_BROKER_FACTS_REFUSED\x10\x80\x01\x12'\n" +
 	"\"ERROR_REASON_CLUSTER_FILE_UNUSABLE\x10\x81\x01\x12#\n" +
 	"\x1eERROR_REASON_MALFORMED_MESSAGE\x10\x82\x01\x12#\n" +
-	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x83\x01Bd\n" +
+	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x83\x01\x12 \n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01Bd\n" +
 	"\x10topicpolicies.v1B\vErrorsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (

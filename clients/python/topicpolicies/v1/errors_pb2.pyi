@@ -340,6 +340,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 131
     """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
+    ERROR_REASON_TOO_MANY_CALLS: _ErrorReason.ValueType  # 132
+    """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
@@ -668,4 +670,6 @@ Repeat: no.
 """
 ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 131
 """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
+ERROR_REASON_TOO_MANY_CALLS: ErrorReason.ValueType  # 132
+"""More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
