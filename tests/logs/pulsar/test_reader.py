@@ -45,6 +45,7 @@ class Reading:
         answers: dict[str, Any] | None = None,
         recalled: Sequence[Received] = (),
         recall: Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]] | None = None,
+        not_handed_over: set[MessageId] | None = None,
     ) -> None:
         async def all_sent(last: MessageId) -> bool:
             self.broker_asked += 1
@@ -73,7 +74,7 @@ class Reading:
         async def skipped(after: MessageId, before: MessageId) -> MessageId | None:
             return min((each for each in self.ledgers if after < each < before), default=None)
 
-        continuity = Continuity(compaction, skipped, opening)
+        continuity = Continuity(compaction, skipped, opening, not_handed_over)
         goal = Goal(last, all_sent, patience, fresh_ledger)
         self.reader = PartitionReader(handle, 2, schemas, "standalone", goal, continuity, recalled, recall)
         self.batches: list[list[Placed]] = []
@@ -305,6 +306,48 @@ async def test_a_message_that_was_not_handed_over_is_missed() -> None:
         reading.handle.feed(message)
     assert await lost(reading) == "LOG_SKIPPED"
     assert "5" not in reading.ids
+
+
+def with_a_hole(known: set[MessageId]) -> Reading:
+    """A reading of five entries, two of which the library keeps to itself."""
+    reading = Reading(FakeReader(*updates(0, 1, 4)), MessageId(7, 4), not_handed_over=known)
+    reading.ledgers = {MessageId(7, entry) for entry in range(5)}
+    return reading
+
+
+async def test_a_message_that_is_not_handed_over_twice_is_unreadable_and_counted() -> None:
+    known: set[MessageId] = set()
+    assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
+    reading = with_a_hole(known)
+    await reading.until(lambda: reading.caught_up_after == [5])
+    assert reading.ids == ["0", "1", "", "", "4"]
+    assert [bool(placed.problem) for placed in reading.entries] == [False, False, True, True, False]
+    assert reading.reader.problems == 2
+    await reading.stop()
+
+
+async def test_a_message_that_came_meanwhile_may_stay_away_once_again() -> None:
+    known: set[MessageId] = set()
+    assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
+    reading = await caught_up(4, not_handed_over=known)
+    await reading.stop()
+    assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
+
+
+async def test_an_end_that_is_not_handed_over_twice_is_unreadable_and_counted() -> None:
+    reading = await caught_up(sent=lambda: True, not_handed_over={MessageId(7, 4)})
+    reading.ledgers = {MessageId(7, entry) for entry in (0, 1, 2, 4)}
+    reading.reader.end(MessageId(7, 4))
+    await reading.until(lambda: len(reading.entries) == 4)
+    assert reading.entries[-1].position == position_of(MessageId(7, 4)) and reading.reader.problems == 1
+    await reading.stop()
+
+
+async def test_another_message_that_is_not_handed_over_is_missed() -> None:
+    reading = await caught_up(not_handed_over={MessageId(7, 3)})
+    reading.ledgers = {MessageId(7, entry) for entry in range(6)}
+    reading.handle.feed(updates(5)[0])
+    assert await lost(reading) == "LOG_SKIPPED"
 
 
 async def test_what_is_handed_over_out_of_order_is_not_taken_for_read() -> None:

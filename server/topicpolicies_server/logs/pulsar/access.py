@@ -9,6 +9,7 @@ from .admin import Admin
 from .admin.facts import ClusterFacts
 from .admin.topics import Topics
 from .client import PulsarClient
+from .ids import MessageId
 from .limits import PulsarLimits
 
 
@@ -22,3 +23,5 @@ class Access(NamedTuple):
     limits: PulsarLimits
     advertised: Callable[[], str] | None = None
     """If logs are to have one writer at a time: where clients reach this process."""
+    not_handed_over: dict[str, set[MessageId]] | None = None
+    """By topic: the messages that this process was not given when it read it; None: that is not remembered."""

@@ -17,6 +17,7 @@ from .admin.topics import Topics
 from .client import PulsarClient
 from .credentials import TlsOptions, TokenSource
 from .health_checks import HealthChecks
+from .ids import MessageId
 from .limits import PulsarLimits
 from .namespace_log import PulsarNamespaceLog
 
@@ -65,6 +66,7 @@ class PulsarLog:
         self._client: PulsarClient | None = None
         self._facts: ClusterFacts | None = None
         self._facts_until = 0.0
+        self._not_handed_over: dict[str, set[MessageId]] = {}
         self._asking = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
         self._checks: HealthChecks | None = None
@@ -126,7 +128,8 @@ class PulsarLog:
             if self._facts is None or time.monotonic() > self._facts_until:
                 self._facts = await learn(self._admin, self._service_url, cluster=self._cluster)
                 self._facts_until = time.monotonic() + self._limits.facts_seconds
-            return Access(self._client, self._admin, Topics(self._admin, self._topic), self._facts, self._limits, self._advertised)
+            topics = Topics(self._admin, self._topic)
+            return Access(self._client, self._admin, topics, self._facts, self._limits, self._advertised, self._not_handed_over)
 
     def _open_logs(self) -> list[PulsarNamespaceLog]:
         return [log for log in self._logs.values() if log is not None]

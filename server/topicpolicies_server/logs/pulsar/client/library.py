@@ -118,6 +118,8 @@ class PulsarClient:
         configuration.start_message_id_inclusive(True)
         configuration.subscription_role_prefix(SYSTEM_READER)
         configuration.receiver_queue_size(queue_size)
+        # The library hands over nothing more behind a message that it can't decrypt, unless it may hand that over as it is.
+        configuration.crypto_failure_action(_pulsar.ConsumerCryptoFailureAction.CONSUME)
         start = _EARLIEST if first is None else _pulsar.MessageId(-1, first.ledger, first.entry, -1)
         return await self._ask(lambda done: self._client.create_reader_async_v2(topic, start, configuration, done))
 

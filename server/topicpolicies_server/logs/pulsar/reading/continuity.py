@@ -6,13 +6,15 @@ sees, and a fold that misses one event of a key may undo somebody's change for g
 leaves a gap, of which the broker is asked two things. Each compaction makes a new compacted ledger: where that is another than the known
 one, the gap may be its work. And what is compacted away still stands in the ledgers for a while, as does what the library or the broker
 failed to hand over: it is read there (``recall``), and nothing was missed. Where that can't be had, and there is a message in the gap, it
-was missed. Else the gap is innocent: the end of a ledger, or a marker of the broker's own. A log of which something was missed has to be
-opened anew; then the compacted events are its beginning.
+was missed. (What the library can't decode it never hands over: a message that stays away when the log has been opened anew is unreadable,
+and reading goes on behind it.) Else the gap is innocent: the end of a ledger, or a marker of the broker's own. A log of which something
+was missed has to be opened anew; then the compacted events are its beginning.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -28,6 +30,8 @@ _log = logging.getLogger(__name__)
 _SETTLING_SECONDS = 0.5
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
+_UNREADABLE = 64
+"""With so many messages in a gap that nobody hands over, the log is not read on without them."""
 _T = TypeVar("_T")
 
 
@@ -43,6 +47,7 @@ class Continuity:
         ask: Callable[[], Awaitable[Compaction]],
         skipped: Callable[[MessageId, MessageId], Awaitable[MessageId | None]],
         known: Compaction,
+        not_handed_over: set[MessageId] | None = None,
     ) -> None:
         """Both ask the broker, and may raise ``LogError``.
 
@@ -50,11 +55,13 @@ class Continuity:
             ask: for its compaction.
             skipped: for a message between two entries.
             known: what it said of its compaction at the opening, before anything was read.
+            not_handed_over: messages that this process was not given when it opened the log before; new ones are added.
         """
         self.whole = known.horizon or NOWHERE
         self._ask = ask
         self._skipped = skipped
         self._opening = self._known = known
+        self._not_handed_over = set() if not_handed_over is None else not_handed_over
 
     async def begin(self, end: MessageId, *, whole: bool = False) -> None:
         """The beginning, which ends with this entry, has been read, as far as there is something to read.
@@ -86,21 +93,39 @@ class Continuity:
         whole = self.whole
         return place <= whole or whole is NOWHERE or (place.ledger == whole.ledger and place.entry <= whole.entry + 1)
 
-    async def bridge(self, place: MessageId) -> None:
+    def handed_over(self, place: MessageId) -> None:
+        """A message came: that it once did not counts for nothing any more."""
+        self._not_handed_over.discard(place)
+
+    async def bridge(self, place: MessageId) -> list[MessageId]:
         """Makes sure of the gap before an entry.
+
+        Returns:
+            The messages in it that nobody can read: they were not handed over for the second time, although the log was opened anew.
 
         Raises:
             LogError: something in it may have been compacted away (``LOG_COMPACTED``), or was not handed over (``LOG_SKIPPED``).
         """
-        skipped = await _answer(lambda: self._skipped(self.whole, place))  # first, since ledgers go when they are compacted
+        skipped = await self._messages_before(place)  # first, since ledgers go when they are compacted
         compaction = await _answer(self._ask)
         if compaction.ledger != self._known.ledger:
             compaction = await self._settled(compaction)
             if compaction.horizon is None or compaction.horizon > self.whole:
                 raise _missed(place)
             self._known = compaction
-        if skipped is not None:
-            raise _not_handed_over(skipped)
+        if not self._not_handed_over.issuperset(skipped):
+            self._not_handed_over.update(skipped)
+            raise _not_handed_over(skipped[0])
+        return skipped
+
+    async def _messages_before(self, place: MessageId) -> list[MessageId]:
+        found: list[MessageId] = []
+        while len(found) < _UNREADABLE:
+            skipped = await _answer(functools.partial(self._skipped, found[-1] if found else self.whole, place))
+            if skipped is None:
+                return found
+            found.append(skipped)
+        raise _not_handed_over(found[0])
 
     async def keep_up(self) -> None:
         """Learns of compactions that took away only what was read; the fewer are unknown, the more gaps are innocent.

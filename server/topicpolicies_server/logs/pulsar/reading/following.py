@@ -189,5 +189,7 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
 
     sent = functools.partial(access.topics.dispatched, layout.namespace, topic, name)
     goal = Goal(end.last, sent, access.limits.stuck_seconds, end.fresh_ledger)
-    continuity = Continuity(ask, functools.partial(access.topics.skipped, layout.namespace, topic), compaction)
+    remembered = access.not_handed_over
+    not_handed_over = None if remembered is None else remembered.setdefault(layout.full_names[partition], set())
+    continuity = Continuity(ask, functools.partial(access.topics.skipped, layout.namespace, topic), compaction, not_handed_over)
     return PartitionReader(handle, partition, schemas, access.facts.name, goal, continuity, recalled, recall.between), end

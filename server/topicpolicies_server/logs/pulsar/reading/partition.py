@@ -105,6 +105,8 @@ class PartitionReader:
         self._recalled = deque(recalled)
         self._recall = recall
         self._caught_up = False
+        self._published = 0
+        """When the last message was published, in milliseconds since 1970."""
         self._expected = NOWHERE
         """The furthest end of the partition that was told of."""
         self._quiet_since = 0.0
@@ -175,7 +177,8 @@ class PartitionReader:
         if await self._receiver.wait(_QUIET_SECONDS) or not self.handle.is_connected():
             return
         if not await self._come_to(expected, deliver):
-            await self.continuity.bridge(expected._replace(entry=expected.entry + 1))
+            unreadable = await self.continuity.bridge(expected._replace(entry=expected.entry + 1))
+            await self._hand_over([(place, None) for place in unreadable], deliver)
             self.continuity.whole = max(self.continuity.whole, expected)
 
     async def keep_up(self) -> None:
@@ -256,13 +259,16 @@ class PartitionReader:
         placed: list[Placed] = []
         began = time.perf_counter()
         for received in batch:
-            missing = await self._missing_before(received[0])
+            missing = () if received[1] is None else await self._missing_before(received[0])
             for place, message in (*missing, received):
-                version = message.int_schema_version()
-                codec = self._schemas.known(version)
-                if codec is None:
-                    codec = await self._codec(version)
-                entry = self._placed(place, message, codec, version)
+                if message is None:
+                    entry = self._unreadable(place)
+                else:
+                    version = message.int_schema_version()
+                    codec = self._schemas.known(version)
+                    if codec is None:
+                        codec = await self._codec(version)
+                    entry = self._placed(place, message, codec, version)
                 if entry is not None:
                     self.continuity.whole = max(self.continuity.whole, self.last)
                     placed.append(entry)
@@ -286,8 +292,8 @@ class PartitionReader:
             return ()
         recalled = await self._recall(self.continuity.whole, place) if self._recall is not None else None
         if recalled is None:
-            await self.continuity.bridge(place)
-        return recalled or ()
+            return [(unreadable, None) for unreadable in await self.continuity.bridge(place)]
+        return recalled
 
     async def _codec(self, version: int) -> Codec | None:
         """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""
@@ -300,11 +306,20 @@ class PartitionReader:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 10.0)
 
+    def _unreadable(self, place: MessageId) -> Placed | None:
+        """The entry of a message that the library never hands over."""
+        if place <= self.last:
+            return None
+        self.last = place
+        self.problems += 1
+        return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not hand it over")
+
     def _placed(self, place: MessageId, message: Any, codec: Codec | None, version: int) -> Placed | None:
         """The entry of a message; None if it was delivered before, as may happen when a connection is restored."""
         if place <= self.last:
             return None
         self.last = place
+        self.continuity.handed_over(place)
         position = position_of(place)
         producer = message.producer_name()
         event: Event | None = None
@@ -316,8 +331,9 @@ class PartitionReader:
             payload = None if message.has_null_value() else message.data()
             event, problem = codec.read(message.partition_key(), payload, properties)
             self.newest_schema = max(self.newest_schema, version)
+        self._published = message.publish_timestamp()
         if event is not None and event.key.scope is Scope.GLOBAL and origin_of(producer) not in ("", self._cluster):
             event = event._replace(replicated=True)
         if problem:
             self.problems += 1
-        return Placed(self._partition, position, event, message.publish_timestamp(), producer, problem)
+        return Placed(self._partition, position, event, self._published, producer, problem)

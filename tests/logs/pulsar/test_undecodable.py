@@ -1,0 +1,54 @@
+"""An entry that the client library can't decrypt or decode takes no log down: it is counted, and reading goes on behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pulsar
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from tests.broker.admin import CHANGE_EVENTS
+from tests.logs.pulsar.conftest import Following
+from tests.logs.pulsar.foreign import VerbatimSchema
+from tests.logs.samples import a_key, an_update
+from topicpolicies_server.logs.avro import Codec
+
+pytestmark = pytest.mark.broker
+
+
+def write_encrypted(service_url: str, namespace: str, keys: Path) -> None:
+    """Writes an event that nobody can read who has not the key."""
+    private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    (keys / "private.pem").write_bytes(private.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    public = private.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    (keys / "public.pem").write_bytes(public)
+    client = pulsar.Client(service_url)
+    try:
+        producer = client.create_producer(
+            f"persistent://{namespace}/{CHANGE_EVENTS}",
+            schema=VerbatimSchema(),
+            encryption_key="key",
+            crypto_key_reader=pulsar.CryptoKeyReader(str(keys / "public.pem"), str(keys / "private.pem")),
+        )
+        encoded = Codec().encode(an_update(a_key(namespace, 1), 2))
+        producer.send(encoded.payload, partition_key=encoded.key)
+    finally:
+        client.close()
+
+
+async def test_an_entry_that_is_encrypted_is_counted_and_passed(following: Following, namespace: str, tmp_path: Path) -> None:
+    log, recorder = await following.open(namespace)
+    recorder.append(log, an_update(a_key(namespace), 1, event_id="before"))
+    await recorder.until_settled(1)
+    await asyncio.to_thread(write_encrypted, following.broker.service_url, namespace, tmp_path)
+    recorder.append(log, an_update(a_key(namespace), 3, event_id="behind"))
+    await recorder.until_settled(2)
+    await recorder.until(lambda: len(recorder.entries) == 3)
+    again, reading = await following.open(namespace)
+    for entries, problems in ((recorder.entries, log.problems), (reading.entries, again.problems)):
+        assert [bool(placed.problem) for placed in entries] == [False, True, False]
+        assert problems == 1
