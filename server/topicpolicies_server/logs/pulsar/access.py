@@ -23,5 +23,7 @@ class Access(NamedTuple):
     limits: PulsarLimits
     advertised: Callable[[], str] | None = None
     """If logs are to have one writer at a time: where clients reach this process."""
+    doubt: Callable[[], None] = lambda: None
+    """To be called when an event is refused because of ``facts``, so that they are asked for again (``upgrades``)."""
     not_handed_over: dict[str, set[MessageId]] | None = None
     """By topic: the messages that this process was not given when it read it; None: that is not remembered."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import functools
 from collections.abc import Callable
 
 from ...core.errors import Kind
@@ -16,10 +16,11 @@ from .admin.facts import ClusterFacts, learn
 from .admin.topics import Topics
 from .client import PulsarClient
 from .credentials import TlsOptions, TokenSource
-from .health_checks import HealthChecks
+from .health_checks import Checked, HealthChecks
 from .ids import MessageId
 from .limits import PulsarLimits
 from .namespace_log import PulsarNamespaceLog
+from .upgrades import Upgrades, same_for_logs
 
 _CHECK_SECONDS = 1.0
 
@@ -64,8 +65,7 @@ class PulsarLog:
         self._advertised = advertised
         self._admin: Admin | None = None
         self._client: PulsarClient | None = None
-        self._facts: ClusterFacts | None = None
-        self._facts_until = 0.0
+        self._upgrades: Upgrades | None = None
         self._not_handed_over: dict[str, set[MessageId]] = {}
         self._asking = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
@@ -115,7 +115,7 @@ class PulsarLog:
 
     async def _access(self) -> Access:
         async with self._asking:
-            if self._admin is None or self._client is None:
+            if self._admin is None or self._client is None or self._upgrades is None:
                 try:
                     self._admin = Admin(self._admin_url, token=self._token, tls=self._tls)
                 except OSError as error:
@@ -123,13 +123,28 @@ class PulsarLog:
                         Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
                     ) from error
                 self._client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
-                self._checks = HealthChecks(self._open_logs, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
+                self._upgrades = Upgrades(
+                    functools.partial(learn, self._admin, self._service_url, cluster=self._cluster),
+                    self._reopen_for,
+                    every_seconds=self._limits.facts_seconds,
+                    soonest_seconds=self._limits.creation_seconds,
+                )
+                self._checks = HealthChecks(self._checked, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
                 self._checks.start()
-            if self._facts is None or time.monotonic() > self._facts_until:
-                self._facts = await learn(self._admin, self._service_url, cluster=self._cluster)
-                self._facts_until = time.monotonic() + self._limits.facts_seconds
-            topics = Topics(self._admin, self._topic)
-            return Access(self._client, self._admin, topics, self._facts, self._limits, self._advertised, self._not_handed_over)
+            topics, facts = Topics(self._admin, self._topic), await self._upgrades.facts()
+            return Access(
+                self._client, self._admin, topics, facts, self._limits, self._advertised, self._upgrades.doubt, self._not_handed_over
+            )
+
+    def _checked(self) -> list[Checked]:
+        logs = self._open_logs()
+        return [*logs, self._upgrades] if logs and self._upgrades is not None else [*logs]
+
+    def _reopen_for(self, facts: ClusterFacts) -> None:
+        """Loses the logs that were opened for something else: they write in another dialect than their brokers read."""
+        for log in self._open_logs():
+            if not same_for_logs(log.facts, facts):
+                log.lost(LogError(Reason.LOG_LOST, f"The brokers of {log.namespace} are of another version now; its log is opened anew."))
 
     def _open_logs(self) -> list[PulsarNamespaceLog]:
         return [log for log in self._logs.values() if log is not None]

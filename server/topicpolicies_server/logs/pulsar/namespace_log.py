@@ -31,6 +31,7 @@ from ..leadership import Candidate, ProducerTaken, StillWaiting
 from ..routing import GLOBAL_PREFIX, java_hash
 from ..stamps import ANNOUNCEMENT
 from .access import Access
+from .admin.facts import ClusterFacts
 from .admin.schemas import NOT_REGISTERED, Schemas
 from .admin.topics import Layout
 from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly, message_of, send
@@ -112,6 +113,11 @@ class PulsarNamespaceLog:
         return self._layout.namespace
 
     @property
+    def facts(self) -> ClusterFacts:
+        """What it was opened for."""
+        return self._access.facts
+
+    @property
     def problems(self) -> int:
         """How many entries could not be read, or not entirely."""
         return 0 if self._following is None else self._following.problems
@@ -181,7 +187,11 @@ class PulsarNamespaceLog:
                 f"{outstanding} events wait for the change log already: send fewer at once, or raise max_in_flight_per_namespace.",
                 kind=Kind.RESOURCE_EXHAUSTED,
             )
-        self._writers[self.partition_of(event.key)].append(event)
+        try:
+            self._writers[self.partition_of(event.key)].append(event)
+        except LogError as error:
+            self._heed_refusal(error)
+            raise
 
     async def close(self) -> None:
         """Waits for outstanding outcomes, at most as long as the limits say; what is left fails, with an unknown outcome if it was sent."""
@@ -257,6 +267,7 @@ class PulsarNamespaceLog:
         """Hands on what failed. A leader whose producer has failed leads no longer."""
         if self._candidate is not None and (error.outcome_unknown or error.reason in _PRODUCER_FAILED):
             self._candidate.step_down(error)
+        self._heed_refusal(error)
         self._sink.append_failed(event, error)
         self._settled.set()
 
@@ -308,6 +319,10 @@ class PulsarNamespaceLog:
     def led(self) -> None:
         """Hands on that another process leads."""
         self._sink.led()
+
+    def _heed_refusal(self, error: LogError) -> None:
+        if error.reason == Reason.DIALECT_CANNOT_EXPRESS:
+            self._access.doubt()
 
     def _heed(self, candidate: Candidate[OpenProducer], events: Sequence[Placed]) -> None:
         for placed in events:

@@ -1,0 +1,163 @@
+"""Brokers that are upgraded while logs are open: what is asked again, how often, and what becomes of the logs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.logs.pulsar.conftest import eventually
+from tests.logs.pulsar.fakes import FakeAdmin
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, a_tombstone
+from tests.ports import free_port
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.avro import Dialect
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
+from topicpolicies_server.logs.pulsar import log as log_module
+from topicpolicies_server.logs.pulsar.admin.facts import ClusterFacts
+from topicpolicies_server.logs.pulsar.upgrades import Upgrades
+
+NAMESPACE = "public/default"
+OLD, NEW = "4.0.5", "4.0.6"
+
+
+class Cluster(FakeAdmin):
+    """The admin API of a cluster whose namespace has no log yet."""
+
+    def __init__(self) -> None:
+        settings = {"clusterName": "east"}
+        super().__init__({"brokers/version": OLD, "brokers/configuration/runtime": settings, f"namespaces/{NAMESPACE}": {}})
+
+    @property
+    def questions(self) -> int:
+        return self.asked.count("brokers/version")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@asynccontextmanager
+async def opened(monkeypatch: pytest.MonkeyPatch, limits: PulsarLimits) -> AsyncIterator[tuple[Cluster, PulsarLog, Recorder]]:
+    """Logs of a cluster that has been told of one namespace."""
+    cluster = Cluster()
+    monkeypatch.setattr(log_module, "Admin", lambda *_args, **_kwargs: cluster)
+    logs = PulsarLog(f"pulsar://127.0.0.1:{free_port()}", "http://127.0.0.1:1", limits=limits)
+    try:
+        yield cluster, logs, Recorder()
+    finally:
+        await logs.close()
+
+
+async def test_global_writes_that_were_refused_are_taken_after_the_brokers_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+    delete = a_tombstone(a_key(NAMESPACE, scope=Scope.GLOBAL))
+    async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=600)) as (cluster, logs, recorder):
+        log = await logs.open(NAMESPACE, recorder)
+        cluster.answers["brokers/version"] = NEW
+        with pytest.raises(LogError) as refused:
+            recorder.append(log, delete)
+        assert refused.value.reason == Reason.DIALECT_CANNOT_EXPRESS
+        async with asyncio.timeout(20):
+            await recorder.until(lambda: bool(recorder.losses))
+        assert recorder.losses[0].reason == Reason.LOG_LOST
+        second = Recorder()
+        again = await logs.open(NAMESPACE, second)
+        second.append(again, delete)  # it waits for a producer
+        await asyncio.sleep(0.1)
+        assert second.losses == []
+
+
+async def test_a_log_of_brokers_that_were_upgraded_is_opened_anew_although_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=0.1)) as (cluster, logs, recorder):
+        await logs.open(NAMESPACE, recorder)
+        known = cluster.questions
+        await eventually(lambda: cluster.questions > known + 1)
+        assert recorder.losses == []
+        cluster.answers["brokers/version"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+        failed = cluster.questions
+        await eventually(lambda: cluster.questions > failed + 1)
+        assert recorder.losses == []
+        cluster.answers["brokers/version"] = NEW
+        await eventually(lambda: recorder.losses)
+        assert recorder.losses[0].reason == Reason.LOG_LOST
+
+
+class Clock:
+    """The time, as a test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+class Asked:
+    """Upgrades, how often the cluster was asked, and what was told."""
+
+    def __init__(self) -> None:
+        self.questions = 0
+        self.told: list[ClusterFacts] = []
+        self.facts = ClusterFacts("east", Dialect.SHARED_KEY, 0)
+        self.error: LogError | None = None
+        self.upgrades = Upgrades(self._learn, self.told.append, every_seconds=60, soonest_seconds=5)
+
+    async def _learn(self) -> ClusterFacts:
+        self.questions += 1
+        if self.error is not None:
+            raise self.error
+        return self.facts
+
+    async def round(self) -> None:
+        """What health checks do each second."""
+        if self.upgrades.due(time.monotonic()):
+            await self.upgrades.check()
+
+
+async def asked_in(clock: Clock, asked: Asked, seconds: int, *, refusing: bool) -> int:
+    before = asked.questions
+    for _ in range(seconds):
+        clock.now += 1
+        if refusing:
+            asked.upgrades.doubt()
+        await asked.round()
+    return asked.questions - before
+
+
+async def test_questions_are_few_however_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = Clock(monkeypatch), Asked()
+    assert not asked.upgrades.due(clock.now), "nothing is asked before a log is opened"
+    assert await asked.upgrades.facts() == await asked.upgrades.facts() == asked.facts
+    assert asked.questions == 1
+    assert await asked_in(clock, asked, 120, refusing=False) == 2
+    assert await asked_in(clock, asked, 120, refusing=True) == 24
+    asked.error = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+    assert await asked_in(clock, asked, 120, refusing=True) == 24
+    assert asked.told == []
+    assert await asked.upgrades.facts() == asked.facts
+
+
+async def test_brokers_that_take_turns_in_what_they_say_have_logs_opened_anew_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = Clock(monkeypatch), Asked()
+    await asked.upgrades.facts()
+    for second in range(600):
+        clock.now += 1
+        asked.upgrades.doubt()
+        asked.facts = asked.facts._replace(dialect=(Dialect.PREFIXED, Dialect.SHARED_KEY)[second % 2])
+        await asked.round()
+    assert 1 < len(asked.told) <= 11
+
+
+async def test_what_matters_only_to_logs_to_come_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = Clock(monkeypatch), Asked()
+    await asked.upgrades.facts()
+    asked.facts = asked.facts._replace(default_partitions=8)
+    await asked_in(clock, asked, 61, refusing=False)
+    assert asked.told == []
+    assert (await asked.upgrades.facts()).default_partitions == 8
+    asked.facts = asked.facts._replace(in_place=True)
+    await asked_in(clock, asked, 61, refusing=False)
+    assert asked.told == [asked.facts]
