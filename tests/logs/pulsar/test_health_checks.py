@@ -255,3 +255,80 @@ async def test_one_logs_trouble_does_not_end_the_checks_of_the_others(told: list
     await asyncio.sleep(0.05)
     assert [log.visits for log in others] == visits
     assert slow.inside == 0
+
+
+async def test_an_error_that_nobody_foresaw_ends_no_rounds_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    log = FakeLog()
+    failures = 0
+
+    def logs() -> list[FakeLog]:
+        nonlocal failures
+        if log.glances > 1 and failures < 3:
+            failures += 1
+            raise TypeError("nobody thought of this")
+        return [log]
+
+    checks = HealthChecks(logs, every_seconds=0.01)
+    checks.start()
+    await eventually(lambda: failures == 3)
+    visits = log.visits
+    await eventually(lambda: log.visits > visits)
+    await checks.stop()
+    assert caplog.text.count("nobody thought of this") >= 3
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_told_like_any_failure(told: list[logging.LogRecord]) -> None:
+    class Cancelled(FakeLog):
+        async def check(self) -> None:
+            self.visits += 1
+            raise asyncio.CancelledError
+
+    log = Cancelled()
+    checks = HealthChecks(lambda: [log], every_seconds=0.01)
+    checks.start()
+    await eventually(lambda: log.visits > 3)
+    await checks.stop()
+    assert len(told) == 1
+
+
+async def test_logs_whose_brokers_are_slow_hold_up_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks_module, "_PLACE_SECONDS", 0.05, raising=False)
+    slow, others = [FakeLog(lasts=600) for _ in range(20)], [FakeLog() for _ in range(20)]
+    checks = HealthChecks(lambda: [*slow, *others], every_seconds=0.01)
+    checks.start()
+    await eventually(lambda: all(log.visits > 2 for log in others))
+    assert [log.most_inside for log in slow] == [1] * 20
+    await checks.stop()
+    assert [log.inside for log in slow] == [0] * 20
+
+
+async def test_no_more_than_a_few_logs_are_looked_after_at_once() -> None:
+    inside = most = 0
+
+    class Counting(FakeLog):
+        async def check(self) -> None:
+            nonlocal inside, most
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.001)
+            inside -= 1
+            self.visits += 1
+
+    logs = [Counting() for _ in range(20)]
+    checks = HealthChecks(lambda: logs, every_seconds=0.01)
+    checks.start()
+    await eventually(lambda: all(log.visits > 3 for log in logs))
+    await checks.stop()
+    assert most == 4
+
+
+async def test_a_check_that_does_not_end_is_ended_and_told_and_begun_anew(
+    told: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks_module, "_LONGEST_SECONDS", 0.05, raising=False)
+    log = FakeLog(lasts=600)
+    checks = HealthChecks(lambda: [log], every_seconds=0.01)
+    checks.start()
+    await eventually(lambda: log.visits > 2)
+    await checks.stop()
+    assert (log.most_inside, len(told)) == (1, 1)

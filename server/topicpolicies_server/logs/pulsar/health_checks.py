@@ -1,16 +1,39 @@
-"""What has to be looked at from time to time in every open log, in one task for all of them."""
+"""What has to be looked at from time to time in every open log, in one task for all of them.
+
+A log that is looked after by asking brokers has a check under way, at most one at a time:
+
+==========  ==============  ==========  ==================================================================
+state       event           next        what is done
+==========  ==============  ==========  ==================================================================
+NONE        it is due       WAITING     a task begins
+WAITING     a place         CHECKING    the check begins; ``_AT_ONCE`` places are for all logs
+CHECKING    it takes long   SLOW        the place is free for another log, and the check goes on
+CHECKING,   returns         NONE        the log is well
+SLOW
+CHECKING,   raises, or      NONE        the log is troubled: told when it was well before
+SLOW        takes too long
+any         stop            NONE        the task is cancelled and awaited
+==========  ==============  ==========  ==================================================================
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Protocol
+
+from ...tasks import Kept, Owned, asked_to_end
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
+_PLACE_SECONDS = 1.0
+"""How long a check may keep its place from others."""
+_LONGEST_SECONDS = 60.0
+"""How long a check may take."""
 _CONNECTION_CHECK_SECONDS = 0.08
 
 
@@ -37,25 +60,23 @@ class HealthChecks:
         """Does nothing before ``start``."""
         self._logs = logs
         self._every = every_seconds
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
-        self._checks: dict[Checked, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._checking: set[Checked] = set()
         self._troubled: set[Checked] = set()
         """Logs that failed when they were looked at last: each is told once."""
         self._failed: set[Checked] = set()
         """Logs that failed when they were looked after last: as above."""
-        self._loop_task: asyncio.Task[None] | None = None
+        self._rounds = Kept("Looking at change logs", self._run, longest_seconds=every_seconds)
+        self._checks = Owned("Looking after change logs")
 
     def start(self) -> None:
         """Begins; a second call does nothing."""
-        if self._loop_task is None:
-            self._loop_task = asyncio.get_running_loop().create_task(self._run())
+        self._rounds.start()
 
     async def stop(self) -> None:
         """Ends."""
-        tasks = [*self._checks.values(), *([self._loop_task] if self._loop_task is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._rounds.stop()
+        await self._checks.close()
 
     async def _run(self) -> None:
         next_round = time.monotonic() + self._every
@@ -76,8 +97,9 @@ class HealthChecks:
             log.check_connection()
             if whole:
                 log.close_idle()
-                if log not in self._checks and log.due(now):
-                    self._checks[log] = asyncio.get_running_loop().create_task(self._check(log))
+                if log not in self._checking and log.due(now):
+                    self._checking.add(log)
+                    self._checks.begin(self._check(log), "a check").add_done_callback(lambda _: self._checking.discard(log))
         except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
             if log not in self._troubled:
                 self._troubled.add(log)
@@ -88,13 +110,32 @@ class HealthChecks:
 
     async def _check(self, log: Checked) -> None:
         try:
-            async with self._at_once:
+            async with self._place(), asyncio.timeout(_LONGEST_SECONDS):
                 await log.check()
-        except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
+        except (Exception, asyncio.CancelledError) as error:  # one log's trouble must not end the checks of the others
+            if asked_to_end(error):
+                raise
             if log not in self._failed:
                 self._failed.add(log)
                 _log.exception("Looking after a change log failed")
         else:
             self._failed.discard(log)
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """One of the places, for ``_PLACE_SECONDS`` at most."""
+        await self._places.acquire()
+        taken = True
+
+        def give_back() -> None:
+            nonlocal taken
+            if taken:
+                taken = False
+                self._places.release()
+
+        timer = asyncio.get_running_loop().call_later(_PLACE_SECONDS, give_back)
+        try:
+            yield
         finally:
-            del self._checks[log]
+            timer.cancel()
+            give_back()
