@@ -94,6 +94,24 @@ def test_a_failure_is_a_line_in_the_log_a_problem_while_it_pauses_and_told(caplo
     assert first.getMessage() == "looking for logs failed (KeyError: 'partitions'); it goes on in 1 s"
 
 
+def test_one_that_fails_as_it_is_ended_has_ended() -> None:
+    async def run() -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            raise OSError("the connection was gone")
+
+    async def scenario() -> None:
+        kept = Kept("looking", run)
+        kept.start()
+        await asyncio.sleep(1)
+        async with asyncio.timeout(20):
+            await kept.stop()
+        assert not kept.running and _now() == pytest.approx(1.0)
+
+    simulate(scenario)
+
+
 def test_one_that_returns_has_ended_and_may_be_started_again() -> None:
     runs = 0
 

@@ -70,13 +70,12 @@ class Kept:
     @property
     def running(self) -> bool:
         """Whether it was started and has neither returned nor been stopped."""
-        return self._task is not None
+        return self._task is not None and not self._task.done()
 
     def start(self) -> None:
         """Begins, unless it runs."""
-        if self._task is None:
+        if not self.running:
             self._task = asyncio.get_running_loop().create_task(self._keep(), name=self.name)
-            self._task.add_done_callback(self._end)
 
     def cancel(self) -> None:
         """Ends it without waiting for that. It may be started again at once."""
@@ -101,6 +100,9 @@ class Kept:
             except (Exception, asyncio.CancelledError) as error:
                 if asked_to_end(error):
                     raise
+                if _is_cancelled():  # it failed as it was to end
+                    _LOG.error("%s failed as it was ended (%s)", self.name, _in_words(error), exc_info=error)
+                    return
                 if loop.time() - began > self._longest:
                     pause = self._first
                 self._tell(error, pause)
@@ -119,11 +121,6 @@ class Kept:
             self._failed(error)
         except Exception:  # noqa: BLE001 (who is told must not keep the task from going on)
             _LOG.exception("%s: telling of its failure failed", self.name)
-
-    def _end(self, task: asyncio.Task[None]) -> None:
-        if self._task is task:
-            self._task = None
-            self.problem = ""
 
 
 class Owned:
@@ -177,8 +174,12 @@ class Owned:
 
 def asked_to_end(error: BaseException) -> bool:
     """Whether an exception is a ``CancelledError`` that the running task was asked for; if not, it came from something that was awaited."""
+    return isinstance(error, asyncio.CancelledError) and _is_cancelled()
+
+
+def _is_cancelled() -> bool:
     task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return task is not None and task.cancelling() > 0
 
 
 def _in_words(error: BaseException) -> str:

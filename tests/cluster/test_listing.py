@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from topicpolicies_server.cluster import listing
 from topicpolicies_server.cluster.listing import Lists, TopicQuestions
 from topicpolicies_server.cluster.source import TopicFacts
@@ -22,7 +24,7 @@ class Brokers:
     def __init__(self, *, missing_topics: bool = False) -> None:
         self.asked: list[str] = []
         self.listed: list[str] = []
-        self.refused = False
+        self.refused: BaseException | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.now = 0.0
@@ -41,8 +43,8 @@ class Brokers:
     async def _lists(self, namespace: str) -> Lists:
         self.listed.append(namespace)
         await asyncio.sleep(0)
-        if self.refused:
-            raise LogError(Reason.PULSAR_ADMIN_REFUSED, "You may not.")
+        if self.refused is not None:
+            raise self.refused
         partitioned = {topic for topic in TOPICS if truth(topic) is SWITCHED}
         return Lists(
             frozenset(topic for topic in TOPICS if truth(topic) == PLAIN) | {f"{topic}-partition-0" for topic in partitioned},
@@ -108,9 +110,13 @@ async def test_a_list_holds_for_some_seconds_and_what_came_meanwhile_is_asked_ab
     assert brokers.listed == [NAMESPACE] * 2
 
 
-async def test_where_nothing_can_be_listed_topics_are_asked_about_and_lists_again_a_minute_later() -> None:
+REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "You may not.")
+
+
+@pytest.mark.parametrize("error", [REFUSED, KeyError("partitions"), asyncio.CancelledError()])
+async def test_where_nothing_can_be_listed_topics_are_asked_about_and_lists_again_a_minute_later(error: BaseException) -> None:
     brokers = Brokers()
-    brokers.refused = True
+    brokers.refused = error
     assert await brokers.all(TOPICS) == {topic: truth(topic) for topic in TOPICS}
     assert sorted(brokers.asked) == sorted(TOPICS)
     await brokers.all(TOPICS)

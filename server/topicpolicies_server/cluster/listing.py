@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ..core.errors import PolicyError
 from ..core.names import PERSISTENT
+from ..tasks import asked_to_end
 from .source import TopicFacts
 
 _LOG = logging.getLogger(__name__)
@@ -128,6 +129,11 @@ class TopicQuestions:
             listed = _Listed(asked, await self._list_all(namespace))
         except PolicyError as error:
             _LOG.info("%s: its topics can't be listed, and are asked about one by one: %s", namespace, error.message)
+            listed = _Listed(self._now(), None)
+        except (Exception, asyncio.CancelledError) as error:
+            if asked_to_end(error):
+                raise
+            _LOG.exception("%s: listing its topics failed; they are asked about one by one", namespace)
             listed = _Listed(self._now(), None)
         self._listed.pop(namespace, None)
         self._listed[namespace] = listed

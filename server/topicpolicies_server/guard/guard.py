@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..core.errors import PolicyError
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
+from ..tasks import Kept
 
 if TYPE_CHECKING:
     from .findings import Changes  # which needs the libraries for brokers
@@ -48,7 +49,10 @@ class Guard:
         self._held: dict[str, Namespace] = {}
         self._waiting: set[str] = set()
         """Those that are to be kept, and are not yet: the registry is full, or closing."""
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = tuple(
+            Kept(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS)
+            for name, run in (("finding out which namespaces to guard", self._follow), ("guarding what is found", self._insist))
+        )
 
     @property
     def guarded(self) -> int:
@@ -62,28 +66,24 @@ class Guard:
 
     def start(self) -> None:
         """Begins to guard."""
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._follow(), name="guard"), loop.create_task(self._insist(), name="what can't be guarded yet")]
+        for task in self._tasks:
+            task.start()
 
     async def stop(self) -> None:
         """Lets all namespaces go."""
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in self._tasks:
+            await task.stop()
         self._waiting.clear()
         self._let_go(set(self._held))
 
     async def _follow(self) -> None:
+        """For ever; if it fails, what is guarded stays, and it is begun again (``tasks.Kept``)."""
         while True:
-            try:
-                async with contextlib.aclosing(self._discovery.changes()) as told:
-                    async for changes in told:
-                        self._let_go(changes.gone)
-                        self._waiting |= changes.found
-                        self._keep(tell=bool(changes.found))
-            except Exception:  # noqa: BLE001 (whatever it is, what is found later must be guarded too)
-                _LOG.exception("Finding out which namespaces to guard failed; the %d stay, and it is tried again", len(self._held))
+            async with contextlib.aclosing(self._discovery.changes()) as told:
+                async for changes in told:
+                    self._let_go(changes.gone)
+                    self._waiting |= changes.found
+                    self._keep(tell=bool(changes.found))
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _insist(self) -> None:
@@ -91,10 +91,7 @@ class Guard:
         while True:
             await asyncio.sleep(_AGAIN_SECONDS)
             tries = tries + 1 if self._waiting else 0
-            try:
-                self._keep(tell=tries % _TELL_EVERY == 0)
-            except Exception:  # noqa: BLE001 (as above)
-                _LOG.exception("Guarding what is found failed; it is tried again")
+            self._keep(tell=tries % _TELL_EVERY == 0)
 
     def _keep(self, *, tell: bool) -> None:
         """Loads what waits for it, as far as there is room."""

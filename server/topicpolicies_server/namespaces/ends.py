@@ -21,6 +21,7 @@ from ..core.errors import PolicyError
 from ..core.policies.events import Position
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
+from ..tasks import Owned, asked_to_end
 from .follower import unavailable
 
 _LOG = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Ends:
         self._told: dict[int, deque[tuple[Position, list[Request]]]] = {}
         """By partition: ends that the view has not come to, the nearest first, and who waits for them."""
         self._again: asyncio.TimerHandle | None = None
+        self._tasks = Owned(name)
 
     def ask(self, request: Request) -> None:
         """Asks for the end of a request's partition, from now on."""
@@ -112,7 +114,7 @@ class Ends:
     def _begin(self, partition: int) -> None:
         if partition not in self._asking and self._log is not None:
             requests = self._waiting.pop(partition, [])
-            self._asking[partition] = self._loop.create_task(self._ask(self._log, partition, requests)), requests
+            self._asking[partition] = self._tasks.begin(self._ask(self._log, partition, requests), "asking where the log ends"), requests
 
     async def _ask(self, log: NamespaceLog, partition: int, requests: list[Request]) -> None:
         error: PolicyError | None = None
@@ -124,7 +126,9 @@ class Ends:
             error = not_confirmed(self._name, f"nobody told within {self._seconds:g} s where the log ends")
         except PolicyError as problem:
             error = not_confirmed(self._name, problem.message)
-        except Exception as problem:  # noqa: BLE001 (it must not leave anybody waiting, nor keep those who come later from asking)
+        except (Exception, asyncio.CancelledError) as problem:  # it must not leave anybody waiting, nor keep who comes later from asking
+            if asked_to_end(problem):
+                raise
             _LOG.exception("%s: asking for the end of the change log failed", self._name)
             error = not_confirmed(self._name, f"asking where the log ends failed ({type(problem).__name__})")
         if self._log is not log:
@@ -132,13 +136,15 @@ class Ends:
         del self._asking[partition]
         if self._waiting.get(partition):
             self._begin(partition)
-        if error is None:
-            self._has_told(partition, end, requests)
-            self.moved(self._here)
-        elif requests:
-            self._failed(requests, error)
-        if self._told and self._again is None:  # also if there was no answer: others may wait for an end that was told before
-            self._again = self._loop.call_later(_AGAIN_SECONDS, self._ask_again)
+        try:
+            if error is None:
+                self._has_told(partition, end, requests)
+                self.moved(self._here)
+            elif requests:
+                self._failed(requests, error)
+        finally:
+            if self._told and self._again is None:  # also if there was no answer: others may wait for an end that was told before
+                self._again = self._loop.call_later(_AGAIN_SECONDS, self._ask_again)
 
     def _has_told(self, partition: int, end: Position, requests: list[Request]) -> None:
         """Requests wait for an end, and with them all who wait for one that is not before it."""

@@ -2,7 +2,7 @@
 
 A log that nobody else writes is complete whenever it is open. Of another one it is asked where it ends, from time to time as long as
 somebody watches; once the view has come to there, it is complete as of the asking. A log that gives no answer is not confirmed, whatever
-its connection looks like.
+its connection looks like. A question that fails in any other way is told, and asked again (``tasks.Kept``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from ..core.errors import PolicyError
 from ..core.policies.events import Position
 from ..logs.change_log import NamespaceLog
+from ..tasks import Kept
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Freshness:
         self._told: tuple[int, list[Position]] | None = None
         """Where the log ended, and when that was asked; None: the view has come to there."""
         self._confirmed = 0
-        self._asking: asyncio.Task[None] | None = None
+        self._asking: Kept | None = None
 
     @property
     def confirmed_ms(self) -> int:
@@ -58,7 +59,9 @@ class Freshness:
     def watched(self) -> None:
         """Somebody watches."""
         if self._asking is None and self._log is not None and self._wanted():
-            self._asking = asyncio.get_running_loop().create_task(self._ask_on(self._log), name="freshness")
+            log = self._log
+            self._asking = Kept("asking how fresh a change log is", lambda: self._ask_on(log), longest_seconds=self._seconds)
+            self._asking.start()
 
     def stop(self) -> None:
         """No log serves: nothing is confirmed."""
@@ -87,8 +90,6 @@ class Freshness:
                 ends = [await log.end(partition) for partition in range(log.partitions)]
         except (TimeoutError, PolicyError) as error:
             _LOG.debug("where a change log ends can't be asked: %s", error)
-        except Exception:  # noqa: BLE001 (watchers are told that nothing is confirmed; the next question may have an answer)
-            _LOG.exception("asking for the end of a change log failed")
         else:
             self._told = asked_at, ends
             self.moved(self._here)
