@@ -49,10 +49,10 @@ class Guard:
         self._held: dict[str, Namespace] = {}
         self._waiting: set[str] = set()
         """Those that are to be kept, and are not yet: the registry is full, or closing."""
-        self._tasks = tuple(
-            Kept(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS)
-            for name, run in (("finding out which namespaces to guard", self._follow), ("guarding what is found", self._insist))
-        )
+        runs = {"finding out which namespaces to guard": self._follow, "guarding what is found": self._insist}
+        self._tasks = [
+            Kept(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS, failed=self._failed) for name, run in runs.items()
+        ]
 
     @property
     def guarded(self) -> int:
@@ -92,6 +92,10 @@ class Guard:
             await asyncio.sleep(_AGAIN_SECONDS)
             tries = tries + 1 if self._waiting else 0
             self._keep(tell=tries % _TELL_EVERY == 0)
+
+    def _failed(self, _: BaseException) -> None:
+        """A task has failed, which its owner has told."""
+        _LOG.warning("Of the guarded namespaces the %d stay, and it is tried again", len(self._held))
 
     def _keep(self, *, tell: bool) -> None:
         """Loads what waits for it, as far as there is room."""
