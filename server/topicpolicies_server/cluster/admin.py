@@ -11,6 +11,7 @@ from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
+from ..logs.pulsar.admin.answer import names_of, understood
 from ..logs.pulsar.admin.facts import learn
 from .brokers import Configuration, broker_facts
 from .levels import namespace_level
@@ -54,16 +55,19 @@ class AdminSource:
         except (ValueError, TypeError, AttributeError) as error:
             raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
 
+    @understood
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:
         """The clusters that exist, each with its peer clusters."""
-        names = [name for name in await self._ask("clusters") or () if name != _PSEUDO_CLUSTER]
+        names = [name for name in names_of(await self._ask("clusters")) if name != _PSEUDO_CLUSTER]
         found = await asyncio.gather(*(self._ask("clusters", name) for name in names))
-        return {name: frozenset((data or {}).get("peerClusterNames") or ()) for name, data in zip(names, found, strict=True)}
+        return {name: frozenset(names_of((data or {}).get("peerClusterNames"))) for name, data in zip(names, found, strict=True)}
 
+    @understood
     async def tenant(self, tenant: str) -> frozenset[str] | None:
         """The clusters that a tenant may use."""
-        return frozenset((await self._ask("tenants", tenant) or {}).get("allowedClusters") or ())
+        return frozenset(names_of((await self._ask("tenants", tenant) or {}).get("allowedClusters")))
 
+    @understood
     async def namespace(self, namespace: str) -> NamespaceFacts:
         """A namespace (see ``source.ClusterSource.namespace``)."""
         if not self._name:
@@ -71,11 +75,12 @@ class AdminSource:
         policies = await self._ask("namespaces", *namespace.split("/"))
         if policies is None or policies.get("deleted"):
             raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
-        return NamespaceFacts(namespace_level(policies, self._name), policies.get("properties") or {})
+        return NamespaceFacts(namespace_level(policies, self._name), _properties(policies))
 
+    @understood
     async def partitioned(self, namespace: str) -> frozenset[str]:
         """The partitioned topics of a namespace; others have no metadata that could have properties."""
-        return frozenset(await self._ask("persistent", *namespace.split("/"), "partitioned") or ())
+        return frozenset(names_of(await self._ask("persistent", *namespace.split("/"), "partitioned")))
 
     async def topic(self, topic: str) -> TopicFacts:
         """A topic. The question looks into the metadata only, and loads nothing; many at once are answered by lists."""
@@ -86,14 +91,23 @@ class AdminSource:
         await self._questions.close()
         await self._admin.close()
 
+    @understood
     async def _one(self, topic: str) -> TopicFacts:
         domain, _, rest = topic.partition("://")
         answer = await self._ask(domain, *rest.split("/", 2), "partitions")
-        return TopicFacts(answer is not None, (answer or {}).get("properties") or {})
+        return TopicFacts(answer is not None, _properties(answer or {}))
 
+    @understood
     async def _lists(self, namespace: str) -> Lists:
         topics, partitioned = await asyncio.gather(self._ask("persistent", *namespace.split("/")), self.partitioned(namespace))
-        return Lists(frozenset(topics or ()), partitioned)
+        return Lists(frozenset(names_of(topics)), partitioned)
 
     async def _ask(self, *path: str) -> Any:
         return await self._admin.get(*path, seconds=_SECONDS)
+
+
+def _properties(answer: Any) -> Mapping[str, Any]:
+    properties = answer.get("properties") or {}
+    if not isinstance(properties, dict):
+        raise TypeError("no properties")
+    return properties

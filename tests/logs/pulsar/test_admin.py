@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import gzip
+import itertools
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +21,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_environment, token_from_file
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.admin import answer as answer_module
 from topicpolicies_server.logs.pulsar.admin import api as admin_module
 
 
@@ -73,8 +77,10 @@ async def serving(*answers: Answer) -> AsyncIterator[Server]:
 @asynccontextmanager
 async def admin_of(url: str, token: Callable[[], str] | None = None) -> AsyncIterator[Admin]:
     admin = Admin(url, token=token)
-    yield admin
-    await admin.close()
+    try:
+        yield admin
+    finally:
+        await admin.close()
 
 
 async def test_an_answer_is_json_text_nothing_or_not_found() -> None:
@@ -328,3 +334,156 @@ async def test_whoever_asks_and_is_cancelled_while_the_client_is_closed_is_cance
         await admin.close()
         with pytest.raises(asyncio.CancelledError):
             await question
+
+
+@asynccontextmanager
+async def sending(*pieces: bytes, every_seconds: float = 0.0, then: bytes = b"") -> AsyncIterator[str]:
+    """A server that answers everybody with some pieces, a while apart, and then with another one for ever; where it is."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            for piece in itertools.chain(pieces, itertools.repeat(then) if then else ()):
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(every_seconds)
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+def head(status: int, **headers: object) -> bytes:
+    """The beginning of an answer."""
+    lines = [f"HTTP/1.1 {status} Said", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def test_an_answer_that_comes_one_byte_at_a_time_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_module, "_ATTEMPT_SECONDS", 0.3)
+    async with sending(head(200), every_seconds=0.05, then=b" ") as url, admin_of(url) as admin:
+        with pytest.raises(LogError, match="no whole answer") as failed:
+            await asyncio.wait_for(admin.get("x", seconds=0.2), 20)
+    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+
+
+async def test_redirects_that_come_slowly_end_in_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_module, "_ATTEMPT_SECONDS", 0.5)
+    slow = [head(307, Location="/y", Content_Length=4, Connection="close"), b"1", b"2", b"3", b"4"]
+    async with sending(*slow, every_seconds=0.05) as url, admin_of(url) as admin:
+        with pytest.raises(LogError, match="no whole answer"):
+            await asyncio.wait_for(admin.get("x", seconds=0.1), 20)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_a_giant_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    monkeypatch.setattr(answer_module, "MOST_BYTES", 2**20)
+    whole = gzip.compress(bytes(2**24)) if packed else b""
+    headers = {"Content_Encoding": "gzip"} if packed else {}
+    async with sending(head(200, **headers), whole, then=b"" if packed else b"[" * 65_536) as url, admin_of(url) as admin:
+        with pytest.raises(LogError, match="larger than") as failed:
+            await asyncio.wait_for(admin.get("x"), 20)
+    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+
+
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000])
+async def test_json_that_is_nested_too_deep_is_told_as_such(body: str) -> None:
+    for status in (200, 403):
+        async with serving(Answer(status, body)) as server, admin_of(server.url) as admin:
+            with pytest.raises(LogError):
+                await admin.get("x")
+
+
+async def test_a_number_that_nobody_reads_is_text() -> None:
+    async with serving(Answer(200, "9" * 5_000)) as server, admin_of(server.url) as admin:
+        assert await admin.get("x") == "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "ftp://127.0.0.1/x",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "http://",
+        "http://[::1",
+        "http://127.0.0.1:port/x",
+        "http://127.0.0.1:99999/x",
+        "http://" + "a" * 70 + ".example/x",
+        "http://xn--\u00e9/x",
+        "//",
+    ],
+)
+async def test_a_redirect_to_what_is_no_place_is_told_as_such(location: str) -> None:
+    async with serving(Answer(307, "", location)) as server, admin_of(server.url) as admin:
+        with pytest.raises(LogError) as failed:
+            await admin.get("x", seconds=0.1)
+    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+
+
+@pytest.mark.parametrize("status", [300, 304, 307])
+async def test_a_redirect_to_nowhere_is_no_answer(status: int) -> None:
+    async with serving(Answer(status, '{"partitions": 3}' if status != 304 else "")) as server, admin_of(server.url) as admin:
+        with pytest.raises(LogError, match=str(status)) as failed:
+            await admin.get("x")
+    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+
+
+async def test_redirects_round_and_round_are_told_as_such() -> None:
+    async with serving(Answer(307, "", "/y"), Answer(308, "", "/x")) as server, admin_of(server.url) as admin:
+        with pytest.raises(LogError, match="redirects"):
+            await admin.get("x", seconds=0.1)
+
+
+def everything_told(error: BaseException | None) -> str:
+    """What an error, and those that it came from, could show to anybody."""
+    if error is None:
+        return ""
+    told = f"{error} {error!r} {error.args} " + "".join(traceback.format_exception(error))
+    return told + everything_told(error.__cause__ or error.__context__)
+
+
+@pytest.mark.parametrize("token", ["geheim-Gr\u00f6\u00dfe", "geheim\nX-Other: 1", "geheim geheim", "geheim\x00", "geheim\ud800", ""])
+async def test_a_token_that_can_not_be_sent_is_told_without_it(token: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Answer(200, "{}")) as server, admin_of(server.url, token=lambda: token) as admin:
+        with pytest.raises(LogError, match="token") as failed:
+            await admin.get("x", seconds=0.1)
+    assert server.asked == []
+    assert "geheim" not in everything_told(failed.value) + caplog.text
+
+
+@pytest.mark.parametrize("content", [b"geheim\xff\xfe", "geheim\u00e9".encode(), b"geheim\x00", b"geheim\nmore", b"", b"geheim" * 20_000])
+async def test_a_file_that_holds_no_token_is_told_without_what_it_holds(
+    content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    with pytest.raises(OSError, match="token") as unusable:
+        token_from_file(file)()
+    async with serving(Answer(200, "{}")) as server, admin_of(server.url, token=token_from_file(file)) as admin:
+        with pytest.raises(LogError, match="token") as failed:
+            await admin.get("x", seconds=0.1)
+    assert "geheim" not in everything_told(failed.value) + everything_told(unusable.value) + caplog.text
+
+
+async def test_whoever_gives_the_token_may_fail_in_any_way() -> None:
+    def fails() -> str:
+        raise RuntimeError("geheim")
+
+    async with serving(Answer(200, "{}")) as server, admin_of(server.url, token=fails) as admin:
+        with pytest.raises(LogError, match="RuntimeError") as failed:
+            await admin.get("x", seconds=0.1)
+    assert "geheim" not in everything_told(failed.value)
+
+
+@pytest.mark.parametrize("status", [400, 401, 503])
+async def test_a_token_that_a_broker_repeats_is_not_repeated(status: int) -> None:
+    said = Answer(status, '{"reason": "Invalid token geheim-token"}')
+    async with serving(said) as server, admin_of(server.url, token=lambda: "geheim-token") as admin:
+        with pytest.raises(LogError, match="Invalid token") as failed:
+            await admin.get("x", seconds=0.1)
+    assert "geheim" not in everything_told(failed.value)

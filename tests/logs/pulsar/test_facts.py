@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, cast
 
 import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin
+from topicpolicies_server.cluster.admin import AdminSource
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
@@ -241,3 +243,60 @@ async def test_a_schema_that_an_event_was_written_with_is_the_newest_from_then_o
     assert await schemas.written_with(1) is schemas.newest.codec
     assert (schemas.newest.version, schemas.newest.definition) == (1, newer)
     assert schemas.known(0) not in (None, schemas.newest.codec)
+
+
+FORMS = [
+    "<html>a proxy's page</html>",
+    [["x"]],
+    {"partitions": "many", "ledgers": 7, "version": "x", "type": "AVRO"},
+    7,
+    True,
+    {"ledgers": [7]},
+]
+
+
+@pytest.mark.parametrize("said", FORMS, ids=range(len(FORMS)))
+async def test_whatever_form_an_answer_has_it_is_understood_or_told_as_a_log_error(said: Any) -> None:
+    class Saying(FakeAdmin):
+        async def get(self, *path: str, seconds: float = 0) -> Any:
+            return said
+
+    admin = cast("Admin", Saying())
+    topics, schemas = Topics(admin, "log"), Schemas(admin, "public/default", "log", cluster="east", dialect=Dialect.PREFIXED)
+    layout, place = Layout("public/default", "log", 0), MessageId(7, 1)
+    source = AdminSource(admin, "pulsar://a:6650")
+    questions = [
+        learn(admin, "pulsar://a:6650"),
+        topics.find("public/default"),
+        topics.expected("public/default", 0),
+        topics.creation(layout),
+        topics.end("public/default", "log"),
+        topics.last("public/default", "log"),
+        topics.compaction("public/default", "log"),
+        topics.between("public/default", "log", place, place),
+        topics.dispatched("public/default", "log", "mine", place),
+        topics.skipped("public/default", "log", place, MessageId(8, 1)),
+        schemas.refresh(),
+        schemas.written_with(3),
+        source.cluster(),
+        source.clusters(),
+        source.tenant("public"),
+        source.namespace("public/default"),
+        source.partitioned("public/default"),
+        source.topic("persistent://public/default/a"),
+        source._lists("public/default"),
+    ]
+    failures = [answer for answer in await asyncio.gather(*questions, return_exceptions=True) if isinstance(answer, BaseException)]
+    assert {type(failure) for failure in failures} == {LogError}
+    assert len(failures) > 5
+
+
+async def test_a_page_is_no_version_and_its_letters_are_no_clusters() -> None:
+    page = "<html>a proxy's page</html>"
+    with pytest.raises(LogError) as failed:
+        await learn(admin_saying({"brokers/version": page, "brokers/configuration/runtime": {"clusterName": "east"}}), "pulsar://a:6650")
+    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    source = AdminSource(admin_saying({"clusters": page, "persistent/a/b/partitioned": page, "persistent/a/b": page}), "pulsar://a:6650")
+    for question in (source.clusters(), source.partitioned("a/b"), source._lists("a/b")):
+        with pytest.raises(LogError, match="no list of names"):
+            await question

@@ -16,13 +16,33 @@ import certifi
 
 TokenSource: TypeAlias = Callable[[], str]
 """Gives the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
+_MOST_CHARACTERS = 65_536
+
+
+def checked_token(token: str, what: str) -> str:
+    """A token that can be sent: printable ASCII, at most 64 KiB. Others would stand in the errors of those who try to send them.
+
+    Args:
+        token: as it was read.
+        what: it is, for people.
+
+    Raises:
+        OSError: it can't be sent, in words that hold nothing of it.
+    """
+    if not token:
+        raise OSError(f"{what} is empty")
+    if len(token) > _MOST_CHARACTERS or not (token.isascii() and token.isprintable() and " " not in token):
+        raise OSError(f"{what} holds something else than a token")
+    return token
 
 
 def token_from_file(path: Path) -> TokenSource:
     """A token that is read from a file each time; spaces and line ends around it don't count."""
 
     def read() -> str:
-        return path.read_text(encoding="utf-8").strip()
+        with path.open("rb") as file:
+            content = file.read(_MOST_CHARACTERS + 2)
+        return checked_token(content.decode("ascii", errors="replace").strip(), f"the file {path}")
 
     return read
 
@@ -35,9 +55,10 @@ def token_from_environment(variable: str) -> TokenSource:
 
     def read() -> str:
         try:
-            return os.environ[variable].strip()
+            token = os.environ[variable].strip()
         except KeyError:
             raise OSError(f"the environment variable {variable} is not set") from None
+        return checked_token(token, f"the environment variable {variable}")
 
     return read
 

@@ -1,13 +1,13 @@
 """The admin API of the brokers, as far as it is asked questions: GET, JSON, time limits, retries, redirects.
 
-What the questions mean is for others (``topics``, ``schemas``, ``cluster_facts``).
+What the questions mean is for others (``topics``, ``schemas``, ``facts``). Whatever brokers, proxies and the file of the token do, who
+asks has an answer or a ``LogError``, in ``seconds`` and one attempt more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,13 @@ import httpx
 
 from ....core.reasons import Reason
 from ...change_log import LogError
-from ..credentials import TlsOptions, TokenSource
+from ..credentials import TlsOptions, TokenSource, checked_token
+from .answer import MOST_BYTES, Answer, TooLargeError, fetch
 
-_ATTEMPT_SECONDS = 5.0
+_READ_SECONDS = 5.0
+"""How long an attempt may wait for a connection, and for each piece of an answer."""
+_ATTEMPT_SECONDS = 10.0
+"""How long an attempt may take, with its redirects and all of its answer."""
 _TOTAL_SECONDS = 15.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -28,6 +32,7 @@ _REDIRECTS = 5
 _CONNECTIONS = 16
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
+_REDIRECTING = frozenset({301, 302, 303, 307, 308})
 
 
 class Admin:
@@ -47,13 +52,13 @@ class Admin:
         scheme, _, hosts = url.rstrip("/").partition("://")
         self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
         self._token = token
-        self._asking: set[asyncio.Task[httpx.Response]] = set()
-        self._ended: frozenset[asyncio.Task[httpx.Response]] = frozenset()
+        self._asking: set[asyncio.Task[Answer]] = set()
+        self._ended: frozenset[asyncio.Task[Answer]] = frozenset()
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._http = httpx.AsyncClient(
             verify=(tls or TlsOptions()).context(),
-            timeout=_ATTEMPT_SECONDS,
+            timeout=_READ_SECONDS,
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
             trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
         )
@@ -63,19 +68,17 @@ class Admin:
 
         Args:
             path: the segments of the path, unquoted.
-            seconds: how long to go on trying.
+            seconds: how long to go on trying; the last attempt may take 10 s more.
 
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE`` or ``PULSAR_ADMIN_REFUSED``).
         """
         resource = _resource(path)
         answer = await self._answer(resource, seconds)
-        if answer is None or not answer.content:
-            return None if answer is None else {}
         try:
-            return answer.json()
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            return answer.text  # the version is plain text
+            return None if answer is None else answer.content
+        except RecursionError:
+            raise _useless(resource, "nested too deep to be read") from None
 
     async def headers(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Mapping[str, str] | None:
         """The headers of the same answer, whose names are found in any case; None for "not found".
@@ -103,7 +106,7 @@ class Admin:
         await asyncio.gather(*self._ended, return_exceptions=True)
         await self._http.aclose()
 
-    async def _answer(self, resource: str, seconds: float) -> httpx.Response | None:
+    async def _answer(self, resource: str, seconds: float) -> Answer | None:
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         while True:
@@ -124,27 +127,37 @@ class Admin:
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
-    async def _ask(self, resource: str) -> httpx.Response | None:
+    async def _ask(self, resource: str) -> Answer | None:
+        """One attempt, at the first of the hosts and wherever it redirects to."""
+        try:
+            async with asyncio.timeout(_ATTEMPT_SECONDS):
+                return await self._followed(resource)
+        except TimeoutError:
+            raise _PassingFaultError(f"no whole answer in {_ATTEMPT_SECONDS:g} s") from None
+
+    async def _followed(self, resource: str) -> Answer | None:
         url = self._bases[0] + resource
         for _ in range(_REDIRECTS):
+            token = self._shown()
             try:
-                answer = await self._sent(url)
-            except httpx.HTTPError as error:
+                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {})
+            except LogError:
+                raise
+            except TooLargeError:
+                raise _useless(resource, f"larger than {MOST_BYTES // 2**20} MiB") from None
+            except Exception as error:  # the HTTP library has more errors than those it names
                 raise _PassingFaultError(f"{type(error).__name__} {error}".strip()) from error
-            if answer.has_redirect_location:
-                url = self._redirected(url, answer.headers["location"])
-                continue
-            return self._found(answer, resource)
-        raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {url}")
+            if answer.status not in _REDIRECTING or "location" not in answer.headers:
+                return self._found(answer, resource, token)
+            url = self._redirected(url, answer.headers["location"])
+        raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {_host_of(url)}")
 
-    async def _sent(self, url: str) -> httpx.Response:
+    async def _sent(self, url: str, headers: Mapping[str, str]) -> Answer:
         """One request, a task of its own that ``close`` can end: a connection that came about after the closing would stay open."""
         if self._closed.is_set():
             raise _closed()
         cancelled = _cancellations()
-        # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
-        question = self._http.get(url, headers=self._headers(), follow_redirects=False, extensions={"trace": _Handshake().trace})
-        asking = asyncio.create_task(question)
+        asking = asyncio.create_task(fetch(self._http, url, headers))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
@@ -154,30 +167,46 @@ class Admin:
                 raise _closed() from None
             raise
 
-    def _headers(self) -> dict[str, str]:
+    def _shown(self) -> str:
+        """The token to show now; "" without one."""
         if self._token is None:
-            return {}
+            return ""
         try:
-            return {"Authorization": f"Bearer {self._token()}"}
+            return checked_token(self._token(), "the token")
         except OSError as error:
             raise _PassingFaultError(f"the token can't be read ({error.strerror or error})") from error
+        except Exception as error:  # noqa: BLE001 (whoever gives the token may fail in any way, and its words may hold it)
+            problem = type(error).__name__
+        raise _PassingFaultError(f"the token can't be read ({problem})")
 
-    def _redirected(self, url: str, location: str) -> str:
-        target = urljoin(url, location)
-        if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
-            raise LogError(Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar redirects from {url} to a place without TLS: {target}.")
+    @staticmethod
+    def _redirected(url: str, location: str) -> str:
+        """Where a redirect leads."""
+        try:
+            target = urljoin(url, location)
+            parts = urlsplit(target)
+            scheme, host = parts.scheme, parts.hostname if parts.port != 0 else ""
+        except ValueError:
+            target = scheme = host = ""
+        where = f"The admin API of Pulsar redirects from {_host_of(url)} to"
+        if scheme not in ("http", "https") or not host:
+            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"{where} what is no address of HTTP.")
+        if urlsplit(url).scheme == "https" and scheme != "https":
+            raise LogError(Reason.PULSAR_ADMIN_REFUSED, f"{where} a place without TLS: {_host_of(target)}.")
         return target
 
-    def _found(self, answer: httpx.Response, resource: str) -> httpx.Response | None:
-        status = answer.status_code
+    def _found(self, answer: Answer, resource: str, token: str) -> Answer | None:
+        status = answer.status
         if status == httpx.codes.NOT_FOUND:
             return None
         if status in _NO_ENTRY:
-            raise LogError(Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
+            raise LogError(
+                Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar answers {status} to GET {resource}: {answer.reason(token)}."
+            )
         if status in _WORTH_RETRYING:
-            raise _PassingFaultError(f"{status} {_said(answer)}")
-        if answer.is_error:
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar answers {status} to GET {resource}: {_said(answer)}.")
+            raise _PassingFaultError(f"{status} {answer.reason(token)}")
+        if not httpx.codes.is_success(status):
+            raise _useless(resource, f"{status} {answer.reason(token)}")
         return answer
 
 
@@ -195,28 +224,14 @@ def _cancellations() -> int:
     return task.cancelling() if task is not None else 0
 
 
-class _Handshake:
-    """Closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
+def _useless(resource: str, what: str) -> LogError:
+    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no usable answer to GET {resource}: {what}.")
 
-    def __init__(self) -> None:
-        self._stream: Any = None
 
-    async def trace(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Told by the library what it does."""
-        if event == "connection.connect_tcp.complete":
-            self._stream = facts["return_value"]
-        elif event == "connection.start_tls.failed" and self._stream is not None:
-            await self._stream.aclose()
+def _host_of(url: str) -> str:
+    """The host and port of a URL, for people."""
+    return urlsplit(url).netloc.rpartition("@")[2][:200]
 
 
 def _resource(path: Sequence[str]) -> str:
     return "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path)
-
-
-def _said(answer: httpx.Response) -> str:
-    """What a broker gave as its reason, one line of it."""
-    try:
-        said = str(answer.json()["reason"])
-    except (ValueError, KeyError, TypeError):
-        said = answer.reason_phrase
-    return " ".join(said.split())[:200] or "no reason given"

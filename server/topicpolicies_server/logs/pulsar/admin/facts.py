@@ -11,9 +11,12 @@ from ....core.errors import Kind
 from ....core.reasons import Reason
 from ...avro import Dialect
 from ...change_log import LogError
+from .answer import names_of, understood
 from .api import Admin
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
+_WORD = re.compile(r"[\w.+-]{1,100}", re.ASCII)
+"""What could be a version; a proxy's page is none."""
 _PREFIXED_SINCE: Mapping[tuple[int, int], int] = {(3, 0): 13, (3, 3): 8, (4, 0): 6}
 """By release line: the first patch release that has a key per scope (Pulsar's pull request 24286). Lines after them always have it."""
 _PREFIXED_LINES = (4, 1)
@@ -59,6 +62,7 @@ def changes_in_place(version: str) -> bool:
     return match is not None and (int(match[1]), int(match[2])) < _CLONING_LINES
 
 
+@understood
 async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> ClusterFacts:
     """Asks the brokers.
 
@@ -71,14 +75,16 @@ async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> Cluster
         LogError: they don't answer, or the name can't be told (FAILED_PRECONDITION, ``CLUSTER_UNKNOWN``).
     """
     version = await admin.get("brokers", "version")
+    if not isinstance(version, str) or _WORD.fullmatch(version.strip()) is None:
+        raise ValueError("no version")
     settings = await _settings(admin)
     name = cluster or settings.get("clusterName") or await _only_or_reached(admin, service_url)
     partitioned = settings.get("allowAutoTopicCreationType") == "partitioned"
     return ClusterFacts(
         name=name,
-        dialect=dialect_of(version) if isinstance(version, str) else Dialect.UNKNOWN,
+        dialect=dialect_of(version),
         default_partitions=int(settings.get("defaultNumPartitions", 1)) if partitioned else 0,
-        in_place=isinstance(version, str) and changes_in_place(version),
+        in_place=changes_in_place(version),
     )
 
 
@@ -95,7 +101,7 @@ async def _settings(admin: Admin) -> Mapping[str, Any]:
 
 async def _only_or_reached(admin: Admin, service_url: str) -> str:
     """The only cluster there is, or the only one that is reached where we reach it."""
-    names = [name for name in await admin.get("clusters") or () if name != _PSEUDO_CLUSTER]
+    names = [name for name in names_of(await admin.get("clusters")) if name != _PSEUDO_CLUSTER]
     if len(names) == 1:
         return str(names[0])
     hosts = _hosts(service_url)

@@ -11,6 +11,7 @@ import logging
 from typing import NamedTuple
 
 from ...avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
+from .answer import understood
 from .api import Admin
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Schemas:
         self.newest = Registered(NOT_REGISTERED, self._codec(PULSAR_4_2_4))
         """What to write with as far as is known: the newest there is, or, as long as the topic has none, that of Pulsar 4.2.4."""
 
+    @understood
     async def refresh(self) -> Registered:
         """Asks what to write with now.
 
@@ -64,6 +66,7 @@ class Schemas:
         """The codec of a schema, if it is at hand."""
         return self.newest.codec if version in (NOT_REGISTERED, self.newest.version) else self._codecs.get(version)
 
+    @understood
     async def written_with(self, version: int) -> Codec | None:
         """The codec of the schema with a number; None if there is none, or if it is no schema of policy events.
 

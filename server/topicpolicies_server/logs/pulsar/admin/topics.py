@@ -16,6 +16,7 @@ from ....core.names import PERSISTENT
 from ....core.reasons import Reason
 from ...change_log import LogError
 from ..ids import MessageId, entry_of
+from .answer import understood
 from .api import Admin
 
 _SHORT_SECONDS = 5.0
@@ -79,6 +80,7 @@ class Topics:
         self._admin = admin
         self._local = local
 
+    @understood
     async def find(self, namespace: str) -> Layout | None:
         """The log of a namespace; None if it has none.
 
@@ -92,6 +94,7 @@ class Topics:
             raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
         return None
 
+    @understood
     async def expected(self, namespace: str, default_partitions: int) -> Layout:
         """How brokers would lay out the log of a namespace if they created it now.
 
@@ -109,6 +112,7 @@ class Topics:
             default_partitions = 0
         return Layout(namespace, self._local, default_partitions)
 
+    @understood
     async def creation(self, layout: Layout) -> str:
         """Tells one creation of a log from the next after it was deleted; the same for as long as it exists.
 
@@ -118,6 +122,7 @@ class Topics:
         info = await self._ask(layout.namespace, layout.topics[0], "internal-info")
         return "" if info is None else str(info.get("creationDate") or "")
 
+    @understood
     async def end(self, namespace: str, topic: str) -> End:
         """Where one of a log's topics ends.
 
@@ -133,6 +138,7 @@ class Topics:
         ledgers = [ledger["ledgerId"] for ledger in stats.get("ledgers") or ()]
         return End(None, last.ledger if ledgers == [last.ledger] else None)
 
+    @understood
     async def last(self, namespace: str, topic: str) -> MessageId:
         """The last message of one of a log's topics, or a place behind it; its entry is -1 if its ledger holds none, nor do those before.
 
@@ -144,6 +150,7 @@ class Topics:
             raise LogError(Reason.LOG_NOT_SERVED, f"No broker serves {topic} of {namespace} at the moment.")
         return MessageId(int(answer["ledgerId"]), int(answer["entryId"]), int(answer.get("batchIndex", -1)))
 
+    @understood
     async def compaction(self, namespace: str, topic: str) -> Compaction:
         """How far one of a log's topics is compacted.
 
@@ -157,6 +164,7 @@ class Topics:
 
         Raises:
             LogError: there is no answer.
+            Exception: the answer has another form, which the caller tells in its own way.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
         sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in stats.get("ledgers") or ()}
@@ -171,6 +179,7 @@ class Topics:
                 count += taken
         return Stretch(first, last, count)
 
+    @understood
     async def between(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> Stretch | None:
         """What stands between two entries of one of a log's topics; None if that is not known any more.
 
@@ -186,6 +195,7 @@ class Topics:
         first, last = MessageId(after.ledger, after.entry + 1), MessageId(before.ledger, before.entry - 1)
         return Stretch(first, last, count) if count >= 0 else None
 
+    @understood
     async def dispatched(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
         """Whether a reader, by its name, has been sent everything up to an entry and waits for more.
 
@@ -201,6 +211,7 @@ class Topics:
                 return bool(cursor.get("waitingReadOp")) and next_read is not None and next_read > last
         return False
 
+    @understood
     async def skipped(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> MessageId | None:
         """A message that stands between two entries of one of a log's topics; None if there is none.
 

@@ -1,0 +1,122 @@
+"""One answer of the admin API, read whole in bounded memory, and told as a failure where its form is not the one that was expected."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import httpx
+
+from ....core.reasons import Reason
+from ...change_log import LogError
+
+MOST_BYTES = 32 * 2**20
+"""The largest answer that is read, uncompressed: the names of some 400,000 topics."""
+_REASON_CHARACTERS = 200
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class TooLargeError(Exception):
+    """An answer has more than ``MOST_BYTES``."""
+
+
+class Answer(NamedTuple):
+    """What a broker said."""
+
+    status: int
+    phrase: str
+    headers: Mapping[str, str]
+    """By their names in any case."""
+    body: bytes
+
+    @property
+    def content(self) -> Any:
+        """The JSON; of what is none, the text: the version is plain text. Without a body an empty object.
+
+        Raises:
+            RecursionError: it is JSON that is nested too deep.
+        """
+        if not self.body:
+            return {}
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return self.body.decode(errors="replace")
+
+    def reason(self, secret: str) -> str:
+        """What the broker gave as its reason, one line of it, in which a secret is left out; it may repeat what it was shown."""
+        try:
+            said = str(self.content["reason"])
+        except (LookupError, TypeError, RecursionError):
+            said = self.phrase
+        if secret:
+            said = said.replace(secret, "***")
+        return " ".join(said.split())[:_REASON_CHARACTERS] or "no reason given"
+
+
+async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -> Answer:
+    """Asks once.
+
+    Raises:
+        httpx.HTTPError: there is no answer.
+        httpx.InvalidURL: the URL is none.
+        TooLargeError: it is larger than ``MOST_BYTES``.
+    """
+    # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
+    trace = {"trace": _Handshake().trace}
+    async with http.stream("GET", url, headers=dict(headers), follow_redirects=False, extensions=trace) as response:
+        body = bytearray()
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > MOST_BYTES:
+                raise TooLargeError
+        return Answer(response.status_code, response.reason_phrase, response.headers, bytes(body))
+
+
+def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
+    """Makes a LogError (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``) of what goes wrong where an answer has another form than was expected.
+
+    A proxy's page, or a list in place of an object, is no answer.
+    """
+
+    @functools.wraps(ask)
+    async def asking(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return await ask(*args, **kwargs)
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            problem = f"{type(error).__name__} {error}"[:_REASON_CHARACTERS]
+            raise LogError(
+                Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar answers in a form that is not known ({ask.__name__}: {problem})."
+            ) from error
+
+    return asking
+
+
+def names_of(answer: Any) -> list[str]:
+    """A list of names; None is an empty one.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    found = [] if answer is None else answer
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise TypeError("no list of names")
+    return found
+
+
+class _Handshake:
+    """Closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def trace(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Told by the library what it does."""
+        if event == "connection.connect_tcp.complete":
+            self._stream = facts["return_value"]
+        elif event == "connection.start_tls.failed" and self._stream is not None:
+            await self._stream.aclose()
