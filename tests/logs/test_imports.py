@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from topicpolicies_server.logs import leadership
+
 
 @pytest.mark.parametrize(
     ("imported", "absent"),
@@ -21,3 +23,34 @@ def test_a_log_imports_nothing_of_another(imported: str, absent: tuple[str, ...]
     program = f"import sys, {imported}; print([name for name in {absent!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+IN_USE = """
+import asyncio, sys
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, an_update
+
+async def use():
+    from topicpolicies_server.logs.memory import MemoryLog
+    recorder, logs = Recorder(), MemoryLog()
+    log = await logs.open("acme/orders", recorder)
+    recorder.append(log, an_update(a_key("acme/orders")))
+    await recorder.until_settled(1)
+    assert log.leadership.leads and log.follows("", recorder.entries[0].position)
+    await logs.close()
+
+asyncio.run(use())
+print([name for name in sys.modules if name.startswith(("_pulsar", "pulsar", "topicpolicies_server.logs.pulsar", "httpx"))])
+"""
+
+
+def test_the_memory_log_in_use_imports_nothing_of_pulsars_either() -> None:
+    done = subprocess.run([sys.executable, "-c", IN_USE], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_leadership_has_exceptions_of_its_own() -> None:
+    found = {name for name, each in vars(leadership).items() if isinstance(each, type) and issubclass(each, Exception)}
+    own = {name for name in found if getattr(leadership, name).__module__ == leadership.__name__}
+    assert own == {"ProducerTaken", "StillWaiting"}
+    assert found - own == {"LogError"}, "what any change log may raise"

@@ -12,8 +12,8 @@ from ...core.errors import Kind
 from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
-from .. import rows
-from ..change_log import ANYBODY, Leadership, LogError, LogSink
+from ..brokerless import Brokerless
+from ..change_log import LogError, LogSink
 from ..routing import partition_of
 from .line import Line
 from .storage import MemoryStorage, StoredNamespace
@@ -38,7 +38,7 @@ Message: TypeAlias = Append | Callable[[], None]
 """What is under way: an append, or something else that happens when it arrives."""
 
 
-class MemoryNamespaceLog:
+class MemoryNamespaceLog(Brokerless):
     """One namespace's log, as one process has it open (``change_log.NamespaceLog``)."""
 
     def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
@@ -92,10 +92,6 @@ class MemoryNamespaceLog:
         """Where brokers would look for the key."""
         return partition_of(key, self._stored.partitions)
 
-    def follows(self, earlier: Position, later: Position) -> bool:
-        """True for neighbouring row numbers."""
-        return rows.directly_follows(earlier, later)
-
     def complete_after(self, partition: int) -> Position | None:
         """The last entry that a compaction has removed."""
         return self._complete_after[partition]
@@ -116,19 +112,6 @@ class MemoryNamespaceLog:
             return await answer
         finally:
             del self._asked[answer]
-
-    @property
-    def in_place(self) -> bool:
-        """No broker writes here."""
-        return False
-
-    @property
-    def leadership(self) -> Leadership:
-        """Whoever has it open may append."""
-        return ANYBODY
-
-    def contend(self) -> None:
-        """Does nothing: see ``leadership``."""
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""

@@ -19,7 +19,8 @@ from ...core.reasons import Reason
 from ...sqlite_file import ERRORS, Damaged
 from .. import rows
 from ..avro import Codec
-from ..change_log import ANYBODY, Leadership, LogError, LogSink
+from ..brokerless import Brokerless
+from ..change_log import LogError, LogSink
 from .appending import Append, Space
 from .loading import PAGE, Loading
 
@@ -69,7 +70,7 @@ class Stored:
         self.floor = max(self.floor, row)
 
 
-class SqliteNamespaceLog:
+class SqliteNamespaceLog(Brokerless):
     """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
 
     def __init__(
@@ -110,10 +111,6 @@ class SqliteNamespaceLog:
         del key
         return 0
 
-    def follows(self, earlier: Position, later: Position) -> bool:
-        """True for neighbouring row numbers: rows are numbered without gaps, and one process writes."""
-        return rows.directly_follows(earlier, later)
-
     def complete_after(self, partition: int) -> Position | None:
         """The newest row that a compaction may have deleted."""
         del partition
@@ -130,19 +127,6 @@ class SqliteNamespaceLog:
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
         return rows.position_of(self._stored.committed) if self._stored.committed else ""
-
-    @property
-    def in_place(self) -> bool:
-        """No broker writes here."""
-        return False
-
-    @property
-    def leadership(self) -> Leadership:
-        """Whoever has it open may append."""
-        return ANYBODY
-
-    def contend(self) -> None:
-        """Does nothing: see ``leadership``."""
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
