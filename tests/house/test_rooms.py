@@ -1,0 +1,65 @@
+"""The rooms of the server: their modules are short, and the page about them names all of them, and no function that is not there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SERVER = _ROOT / "server" / "topicpolicies_server"
+_PAGE = (_ROOT / "docs" / "architecture.md").read_text()
+
+MOST = 349
+"""Lines of a module."""
+LONGER: Mapping[str, int] = {"logs/pulsar/namespace_log.py": 460}
+"""Modules that are longer, and how long they may be at the most."""
+_STEP = re.compile(r"^\| [^|]+ \| `([\w/]+)` \| `(?:(\w+)\.)?(\w+)` \|$", re.MULTILINE)
+"""A row of the table of the way of an update."""
+
+
+def too_long(root: Path, longer: Mapping[str, int]) -> dict[str, int]:
+    """The modules with more lines than they may have."""
+    counted = {path.relative_to(root).as_posix(): len(path.read_text().splitlines()) for path in root.rglob("*.py")}
+    return {name: lines for name, lines in counted.items() if lines > longer.get(name, MOST)}
+
+
+def defined(module: Path, owner: str, name: str) -> bool:
+    """Whether a module defines a function, or a class of it does if it is named."""
+    within: list[ast.stmt] = ast.parse(module.read_text()).body
+    if owner:
+        within = [each for node in within if isinstance(node, ast.ClassDef) and node.name == owner for each in node.body]
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name for node in within)
+
+
+def test_no_module_of_the_server_is_too_long() -> None:
+    assert too_long(_SERVER, LONGER) == {}
+
+
+def test_a_module_that_is_too_long_is_found(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "long.py").write_text("pass\n" * (MOST + 1))
+    (tmp_path / "core" / "short.py").write_text("pass\n" * MOST)
+    assert too_long(tmp_path, {}) == {"core/long.py": MOST + 1}
+    assert too_long(tmp_path, {"core/long.py": MOST + 1}) == {}
+
+
+def test_the_page_names_every_folder_of_the_server_and_no_other() -> None:
+    there = {path.parent.relative_to(_SERVER).as_posix() for path in _SERVER.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    section = _PAGE.partition("\n## Rooms\n")[2].partition("<details>")[0]
+    assert set(re.findall(r"^\| `([\w/]+)` \|", section, re.MULTILINE)) == there - {"."}
+
+
+def test_the_functions_on_the_way_of_an_update_are_there() -> None:
+    steps = _STEP.findall(_PAGE.partition("\n## The way of an update\n")[2].partition("\n## ")[0])
+    assert len(steps) > 10
+    assert [step for step in steps if not defined(_SERVER / f"{step[0]}.py", step[1], step[2])] == []
+
+
+@pytest.mark.parametrize(("owner", "name"), [("Updates", "no_such"), ("NoSuch", "submit"), ("", "submit")])
+def test_a_function_that_is_not_there_is_found(owner: str, name: str) -> None:
+    assert defined(_SERVER / "namespaces" / "updates.py", "Updates", "submit")
+    assert not defined(_SERVER / "namespaces" / "updates.py", owner, name)
