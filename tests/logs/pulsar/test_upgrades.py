@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,52 @@ async def test_a_log_of_brokers_that_were_upgraded_is_opened_anew_although_nothi
         cluster.answers["brokers/version"] = NEW
         await eventually(lambda: recorder.losses)
         assert recorder.losses[0].reason == Reason.LOG_LOST
+
+
+async def test_brokers_that_are_upgraded_while_a_log_is_opened_leave_none_that_was_opened_for_the_former(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=0.1)) as (cluster, logs, recorder):
+        await logs.open(NAMESPACE, recorder)
+        slow, asked, go_on = cluster.get, asyncio.Event(), asyncio.Event()
+
+        async def held_up(*path: str, seconds: float = 0) -> Any:
+            if path == ("namespaces", "public", "other"):
+                asked.set()
+                await go_on.wait()
+                return {}
+            return await slow(*path, seconds=seconds)
+
+        monkeypatch.setattr(cluster, "get", held_up)
+        opening = asyncio.create_task(logs.open("public/other", Recorder()))
+        await asked.wait()
+        cluster.answers["brokers/version"] = NEW
+        await eventually(lambda: recorder.losses)
+        go_on.set()
+        with pytest.raises(LogError) as lost:
+            await opening
+        assert lost.value.reason == Reason.LOG_LOST
+        again = await logs.open("public/other", Recorder())
+        assert again.facts.dialect is Dialect.PREFIXED
+
+
+async def test_a_sink_that_fails_keeps_no_other_log_from_being_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=0.1)) as (cluster, logs, recorder):
+        cluster.answers["namespaces/public/other"] = {}
+        failing = Recorder()
+
+        def fails(report: str) -> None:
+            if report == "lost":
+                raise ValueError("nobody thought of this")
+
+        failing.then = fails
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context.get("exception")))
+        await logs.open("public/other", failing)
+        await logs.open(NAMESPACE, recorder)
+        cluster.answers["brokers/version"] = NEW
+        await eventually(lambda: recorder.losses and failing.losses)
+        assert [type(error) for error in told] == [ValueError]
 
 
 class Clock:

@@ -69,6 +69,8 @@ class PulsarLog:
         self._not_handed_over: dict[str, set[MessageId]] = {}
         self._asking = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
+        self._starting: set[PulsarNamespaceLog] = set()
+        """Logs whose opening has not ended: they are compared with what is known when it has."""
         self._checks: HealthChecks | None = None
         self._closed = False
 
@@ -103,14 +105,20 @@ class PulsarLog:
         if layout is None:
             layout = await access.topics.expected(namespace, access.facts.default_partitions)
         log = self._logs[namespace] = PulsarNamespaceLog(access, layout, sink, self._forget)
+        self._starting.add(log)
         try:
             await log.start(exists=exists)
         except BaseException:
             await log.close()
             raise
+        finally:
+            self._starting.discard(log)
         if self._closed:
             await log.close()
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
+        if self._upgrades is not None and not self._upgrades.are_right_for(log.facts):
+            await log.close()
+            raise _upgraded(namespace)
         return log
 
     async def _access(self) -> Access:
@@ -143,8 +151,8 @@ class PulsarLog:
     def _reopen_for(self, facts: ClusterFacts) -> None:
         """Loses the logs that were opened for something else: they write in another dialect than their brokers read."""
         for log in self._open_logs():
-            if not same_for_logs(log.facts, facts):
-                log.lost(LogError(Reason.LOG_LOST, f"The brokers of {log.namespace} are of another version now; its log is opened anew."))
+            if log not in self._starting and not same_for_logs(log.facts, facts):
+                asyncio.get_running_loop().call_soon(log.lost, _upgraded(log.namespace))  # each by itself: one may fail
 
     def _open_logs(self) -> list[PulsarNamespaceLog]:
         return [log for log in self._logs.values() if log is not None]
@@ -152,3 +160,7 @@ class PulsarLog:
     def _forget(self, log: PulsarNamespaceLog) -> None:
         if self._logs.get(log.namespace) is log:
             del self._logs[log.namespace]
+
+
+def _upgraded(namespace: str) -> LogError:
+    return LogError(Reason.LOG_LOST, f"The brokers of {namespace} are of another version now; its log is opened anew.")

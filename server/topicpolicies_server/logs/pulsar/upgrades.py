@@ -66,6 +66,10 @@ class Upgrades:
                 return await self._ask()
             return self._facts
 
+    def are_right_for(self, facts: ClusterFacts) -> bool:
+        """Whether a log that was opened for some facts is right for what is known now."""
+        return self._facts is None or same_for_logs(facts, self._facts)
+
     def doubt(self) -> None:
         """Says that something was refused for what is known."""
         self._doubted = True
