@@ -10,7 +10,8 @@ import pytest
 
 from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.fold.fold import FoldContext
-from topicpolicies_server.core.policies.events import Position
+from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
@@ -30,6 +31,10 @@ class NamedLog:
     def __init__(self, identity: str, complete_after: Position | None = "") -> None:
         self.identity = identity
         self._complete_after = complete_after
+
+    def complete_now(self, position: Position) -> None:
+        """The log was compacted further."""
+        self._complete_after = position
 
     def complete_after(self, partition: int) -> Position | None:
         assert partition == 0
@@ -69,6 +74,36 @@ def test_a_log_that_came_into_being_while_it_was_open_and_was_deleted_is_not_the
 
 
 # What is reported goes wrong
+
+
+def test_a_log_that_was_compacted_while_it_was_read_tells_which_keys_may_have_had_a_document_before() -> None:
+    log = NamedLog("same", "b12")
+    follower = Follower(cast("Owner", Deaf()), "a/b", FoldContext(joining=True, joined_at=0))
+    follower.opened(cast("NamespaceLog", log))
+    log.complete_now("b15")  # before anything behind b12 is read
+    follower.read([Placed(0, position, on_its_way(key), 0) for position, key in (("b13", KEY), ("b16", OTHER))])
+    heads = [follower.view.head(key) for key in (KEY, OTHER)]
+    assert [head.document for head in heads if head is not None] == [
+        document(message_ttl_in_seconds=5, max_producer_per_topic=7),
+        document(message_ttl_in_seconds=5),
+    ]
+
+
+class Deaf:
+    """An owner who heeds nothing."""
+
+    def taken(self, *_: object) -> None:
+        """An event was folded."""
+
+    def moved(self, *_: object) -> None:
+        """The view has come further."""
+
+
+def on_its_way(key: PolicyKey) -> Event:
+    """An update of one setting, computed from an event that was on its way and is not here."""
+    earlier = Remembered("request", "digest", "", "")
+    stamp = Stamp("id", StampKind.UPDATE, "another", mask=("message_ttl_in_seconds",), base="earlier", remembered=(earlier,))
+    return Event(key, Action.UPDATE, document(message_ttl_in_seconds=5, max_producer_per_topic=7), stamp)
 
 
 def _broken_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, on: Callable[..., bool] = lambda *_: True) -> list[object]:

@@ -123,7 +123,8 @@ class NamespaceLog(Protocol):
         """Where the part of a partition begins of which nothing was compacted away, as of the opening.
 
         Every event that was ever written behind this position is read, and of what stands up to it at least the newest event of each key.
-        "" is the beginning. None: it is not known.
+        "" is the beginning. None: it is not known. If the log is compacted while it is read for the first time, the position may move on
+        once, before an event behind it is read: of a key that has events on both sides of the earlier one, nothing may be read up to that.
         """
 
     @property

@@ -134,7 +134,7 @@ class Follower:
     def opened(self, log: NamespaceLog) -> None:
         """The log is open. What it reported while it was being opened is taken now."""
         self.log = log
-        complete = [log.complete_after(partition) for partition in range(log.partitions)]
+        complete = _complete(log)
         older, self._older = self._older, None
         self._context = self._context._replace(in_place=log.in_place)
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
@@ -178,6 +178,8 @@ class Follower:
             self._early.append(("read", events))
         else:
             readback = self._readback
+            if self.log is not None and not (self._caught_up or self.continues):
+                self.view.complete_behind(_complete(self.log))
             self._report(lambda owner: self._take(owner, readback.read(events)))
 
     def appended(self, events: Sequence[Placed]) -> None:
@@ -300,6 +302,11 @@ class Follower:
             except Exception:  # noqa: BLE001 (what is served does not depend on what is recorded)
                 _LOG.exception("%s: recording failed; it goes on when the log is opened anew", self._namespace)
                 self._recorder = None
+
+
+def _complete(log: NamespaceLog) -> list[Position | None]:
+    """Behind which position of each partition nothing was compacted away."""
+    return [log.complete_after(partition) for partition in range(log.partitions)]
 
 
 def _size(head: Head | None) -> int:

@@ -143,11 +143,11 @@ async def overtaken(following: Following, namespace: str, change_log: PulsarLog)
     (reader,) = log._following._readers
     hand_over, gate = reader._hand_over, asyncio.Event()
 
-    async def held(*arguments: Any) -> None:
+    async def held(*arguments: Any, **named: Any) -> None:
         await gate.wait()
-        await hand_over(*arguments)
+        await hand_over(*arguments, **named)
 
-    reader._hand_over = held  # type: ignore[method-assign, assignment]  # only a message or two are on their way to a reader that is held
+    reader._hand_over = held  # type: ignore[method-assign]  # only a message or two are on their way to a reader that is held
     foreign = following.foreign()
     for n in range(10):
         await asyncio.to_thread(foreign.write, namespace, an_update(key, n, event_id=f"{n}"))

@@ -22,7 +22,9 @@ from topicpolicies_server.logs.pulsar.client import Result
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.reading import partition as reader
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
+from topicpolicies_server.logs.pulsar.reading.entries import Entries
 from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
+from topicpolicies_server.logs.pulsar.reading.questions import Questions
 from topicpolicies_server.logs.pulsar.reading.receiving import Received
 
 NAMESPACE = "public/default"
@@ -74,9 +76,10 @@ class Reading:
         async def skipped(after: MessageId, before: MessageId) -> MessageId | None:
             return min((each for each in self.ledgers if after < each < before), default=None)
 
-        continuity = Continuity(compaction, skipped, opening, not_handed_over)
+        self.continuity = Continuity(opening, not_handed_over)
+        self.questions = Questions(compaction, skipped, recall)
         goal = Goal(last, all_sent, patience, fresh_ledger)
-        self.reader = PartitionReader(handle, 2, schemas, "standalone", goal, continuity, recalled, recall)
+        self.reader = PartitionReader(handle, Entries(2, schemas, "standalone"), goal, self.continuity, self.questions, recalled)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
         self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries))))
@@ -218,7 +221,7 @@ async def test_entries_that_cannot_be_read_take_their_place_and_are_counted() ->
     await reading.until(lambda: bool(reading.caught_up_after))
     assert reading.ids == ["0", "", "", "", "4"]
     assert [bool(placed.problem) for placed in reading.entries] == [False, True, True, True, False]
-    assert reading.reader.problems == 3
+    assert reading.reader.entries.problems == 3
     await reading.stop()
 
 
@@ -322,7 +325,7 @@ async def test_a_message_that_is_not_handed_over_twice_is_unreadable_and_counted
     await reading.until(lambda: reading.caught_up_after == [5])
     assert reading.ids == ["0", "1", "", "", "4"]
     assert [bool(placed.problem) for placed in reading.entries] == [False, False, True, True, False]
-    assert reading.reader.problems == 2
+    assert reading.reader.entries.problems == 2
     await reading.stop()
 
 
@@ -339,7 +342,7 @@ async def test_an_end_that_is_not_handed_over_twice_is_unreadable_and_counted() 
     reading.ledgers = {MessageId(7, entry) for entry in (0, 1, 2, 4)}
     reading.reader.end(MessageId(7, 4))
     await reading.until(lambda: len(reading.entries) == 4)
-    assert reading.entries[-1].position == position_of(MessageId(7, 4)) and reading.reader.problems == 1
+    assert reading.entries[-1].position == position_of(MessageId(7, 4)) and reading.reader.entries.problems == 1
     await reading.stop()
 
 
@@ -431,15 +434,27 @@ async def test_compactions_are_asked_for_as_long_as_there_is_something_to_compac
     await reading.stop()
 
 
+@pytest.mark.parametrize("compaction", [Compaction(20, MessageId(7, 3)), Compaction(19, MessageId(7, 3))])
+async def test_a_compaction_while_the_beginning_is_read_starts_it_anew_if_what_it_erased_can_not_be_had(compaction: Compaction) -> None:
+    handle = FakeReader(*updates(0, 1))
+    reading = Reading(handle, MessageId(7, 3), opening=Compaction(19, MessageId(7, 1)))
+    await reading.until(lambda: len(reading.entries) == 2)
+    reading.compactions = [compaction]
+    handle.feed(updates(3)[0])
+    assert await lost(reading) == "LOG_COMPACTED"
+    assert reading.caught_up_after == []
+
+
 @pytest.mark.parametrize("compaction", [Compaction(20, MessageId(7, 2)), Compaction(19, MessageId(7, 2))])
-async def test_a_compaction_while_the_beginning_is_read_starts_it_anew(compaction: Compaction) -> None:
+async def test_a_compaction_while_the_beginning_is_read_that_erased_nothing_behind_it_starts_nothing_anew(compaction: Compaction) -> None:
     handle = FakeReader(*updates(0, 1))
     reading = Reading(handle, MessageId(7, 2), opening=Compaction(19, MessageId(7, 1)))
     await reading.until(lambda: len(reading.entries) == 2)
     reading.compactions = [compaction]
     handle.feed(updates(2)[0])
-    assert await lost(reading) == "LOG_COMPACTED"
-    assert reading.caught_up_after == []
+    await reading.until(lambda: reading.caught_up_after == [3])
+    assert reading.continuity.complete_after == position_of(MessageId(7, 2)), "of its keys something may be missing up to the opening"
+    await reading.stop()
 
 
 async def test_the_first_entry_of_a_fresh_partition_needs_no_questions() -> None:
@@ -460,7 +475,7 @@ async def test_an_answer_about_compaction_is_waited_for() -> None:
             raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
         return NEVER_COMPACTED
 
-    reading.reader.continuity._ask = ask
+    reading.questions._compaction = ask
     reading.handle.feed(updates(5)[0])
     await asyncio.sleep(0.2)
     assert len(reading.entries) == 3
@@ -480,13 +495,7 @@ async def test_an_answer_about_compaction_is_waited_for() -> None:
     ],
 )
 def test_behind_the_last_compaction_nothing_is_missing(opening: Compaction, complete_after: str | None) -> None:
-    async def ask() -> Compaction:
-        return opening
-
-    async def skipped(after: MessageId, before: MessageId) -> None:
-        del after, before
-
-    assert Continuity(ask, skipped, opening).complete_after == complete_after
+    assert Continuity(opening).complete_after == complete_after
 
 
 # Where the partition ends later

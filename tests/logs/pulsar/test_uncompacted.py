@@ -18,7 +18,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Stretch, Topics
-from topicpolicies_server.logs.pulsar.ids import MessageId
+from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.limits import PulsarLimits
 from topicpolicies_server.logs.pulsar.reading import uncompacted as recall_module
 from topicpolicies_server.logs.pulsar.reading.receiving import Received
@@ -219,7 +219,7 @@ async def compacted_meanwhile(*, known: bool) -> Reading:
     reading.compactions = [Compaction(12, MessageId(7, 7))]
     with contextlib.suppress(LogError):
         await reading.until(lambda: bool(reading.caught_up_after))
-    assert asked == [(0, 7)]
+    assert asked == ([(0, 8)] if known else [(0, 8), (0, 7)]), "all that the compaction went over, at once, or else what is in the gap"
     return reading
 
 
@@ -245,6 +245,66 @@ async def test_the_last_entries_that_compaction_took_away_are_read_too() -> None
     await reading.until(lambda: bool(reading.caught_up_after))
     assert reading.ids == ["0", "1", "2", "3"]
     await reading.stop()
+
+
+async def test_a_compaction_while_the_beginning_is_read_has_it_end_no_earlier_than_the_compaction() -> None:
+    async def between(after: MessageId, before: MessageId) -> list[Received] | None:
+        asked.append((after.entry, before.entry))
+        return None
+
+    asked: list[tuple[int, int]] = []
+    handle = FakeReader(*updates(0, 1))
+    handle.has_more = True
+    reading = Reading(handle, MessageId(7, 1), opening=Compaction(11, MessageId(7, 0)), recall=between)
+    reading.compactions = [Compaction(12, MessageId(7, 3))]
+    await reading.until(lambda: len(reading.entries) == 2)
+    assert asked == [(0, 4)] and reading.continuity.complete_after == position_of(MessageId(7, 3))
+    handle.feed(updates(2)[0])
+    await reading.until(lambda: len(reading.entries) == 3)
+    assert reading.caught_up_after == [], "whoever follows takes everything up to there for read when it has caught up"
+    handle.feed(updates(3)[0])
+    await reading.until(lambda: reading.caught_up_after == [4])
+    await reading.stop()
+
+
+class Standing(Client):
+    """Hands out readers of what stands in the ledgers, each from its first message on."""
+
+    readers = 0
+
+    async def create_reader(self, topic: str, name: str, *, queue_size: int, first: MessageId | None = None) -> FakeReader:
+        await super().create_reader(topic, name, queue_size=queue_size, first=first)
+        self.readers += 1
+        assert first is not None
+        return FakeReader(*updates(*range(first.entry, 1_000)))
+
+
+async def test_what_a_compaction_erased_while_the_beginning_was_read_is_had_however_much_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall_module, "_AT_ONCE", 300)
+    client = Standing(FakeReader())
+    handle = FakeReader(*updates(*range(0, 999, 2), 999))
+    recall = a_recall(client, [{"ledgerId": 7, "entries": 0}], most=10)
+    reading = Reading(handle, MessageId(7, 999), opening=Compaction(11, MessageId(7, 0)), recall=recall.between)
+    reading.compactions = [Compaction(12, MessageId(7, 999))]
+    await reading.until(lambda: bool(reading.caught_up_after), 20)
+    assert reading.ids == [str(entry) for entry in range(1_000)]
+    assert client.readers == 4, "not one for each gap"
+    assert reading.continuity.complete_after == position_of(MessageId(7, 999))
+    await reading.stop()
+
+
+@pytest.mark.parametrize(
+    ("most", "stretch"),
+    [
+        (3, Stretch(MessageId(3, 8), MessageId(5, 0), 3)),
+        (2, Stretch(MessageId(3, 8), MessageId(3, 9), 2)),
+        (7, Stretch(MessageId(3, 8), MessageId(7, 0), 7)),
+        (8, Stretch(MessageId(3, 8), MessageId(7, 1), 8)),
+        (9, Stretch(MessageId(3, 8), MessageId(7, 1), 8)),
+    ],
+)
+async def test_the_first_of_what_stands_between_two_entries_is_told(most: int, stretch: Stretch) -> None:
+    assert await topics().between("a/b", TOPIC, MessageId(3, 7), MessageId(7, 2), most) == stretch
 
 
 @pytest.mark.broker

@@ -194,6 +194,10 @@ class View:
         unsighted = [state.joined for state in states if state.joined is not None and not sight(state, now, window)]
         return max((joined.first_at + window for joined in unsighted), default=None)
 
+    def complete_behind(self, positions: Sequence[Position | None]) -> None:
+        """Behind which position of each partition nothing was compacted away, as is known by now; for while the log is read."""
+        self._complete = positions
+
     def loaded(self) -> None:
         """What was in the log when it was opened has been taken: from now on an unknown key is truly absent."""
         self._context = self._context._replace(joining=False)

@@ -78,7 +78,8 @@ class PulsarNamespaceLog:
         self._finishing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._looked = time.monotonic()
-        self._complete_after: tuple[Position | None, ...] = ("",) * self.partitions
+        self._existed = False
+        """Whether there was a log at the opening."""
         self._candidate: Candidate[OpenProducer] | None = None
         """Set if the log has one writer at a time."""
         if access.advertised is not None:
@@ -142,8 +143,8 @@ class PulsarNamespaceLog:
         return first.ledger in self._following.fresh_ledgers and first.entry == 0 and first.batch_index <= 0
 
     def complete_after(self, partition: int) -> Position | None:
-        """Where the last compaction before the opening ended. A later one that takes something away before it is read loses the log."""
-        return self._complete_after[partition]
+        """Where the last compaction before the opening ended, or one that went on while the beginning was read (``reading/continuity``)."""
+        return self._following.complete_after[partition] if self._existed and self._following is not None else ""
 
     @property
     def shared(self) -> bool:
@@ -340,7 +341,8 @@ class PulsarNamespaceLog:
         """
         if exists:
             async with self._creating:
-                self._complete_after = (await self._follow(self._layout)).complete_after
+                self._existed = True
+                await self._follow(self._layout)
         else:
             asyncio.get_running_loop().call_soon(self._nothing_there)
 

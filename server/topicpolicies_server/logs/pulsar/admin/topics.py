@@ -180,8 +180,15 @@ class Topics:
         return Stretch(first, last, count)
 
     @understood
-    async def between(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> Stretch | None:
-        """What stands between two entries of one of a log's topics; None if that is not known any more.
+    async def between(self, namespace: str, topic: str, after: MessageId, before: MessageId, most: int | None = None) -> Stretch | None:
+        """What stands between two entries of one of a log's topics, or its first entries; None if that is not known any more.
+
+        Args:
+            namespace: ``tenant/namespace``.
+            topic: its local name.
+            after: the entry before the first one.
+            before: the entry behind the last one.
+            most: how many entries are wanted at the most; None: all.
 
         Raises:
             LogError: there is no answer.
@@ -191,9 +198,20 @@ class Topics:
         if after.ledger not in sizes:
             return None  # it was trimmed
         sizes[before.ledger] = before.entry  # of the last ledger the number of entries is not told
-        count = sum(size for ledger, size in sizes.items() if after.ledger <= ledger <= before.ledger) - (after.entry + 1)
+        between = sorted((ledger, size) for ledger, size in sizes.items() if after.ledger <= ledger <= before.ledger)
+        count = sum(size for _, size in between) - (after.entry + 1)
+        if count < 0:
+            return None
         first, last = MessageId(after.ledger, after.entry + 1), MessageId(before.ledger, before.entry - 1)
-        return Stretch(first, last, count) if count >= 0 else None
+        if most is not None and count > most:
+            upto = count = most
+            upto += after.entry + 1  # counted from the beginning of the first ledger
+            for ledger, size in between:
+                if upto <= size:
+                    last = MessageId(ledger, upto - 1)
+                    break
+                upto -= size
+        return Stretch(first, last, count)
 
     @understood
     async def dispatched(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:

@@ -1,8 +1,9 @@
 """Reading a change log: everything, once, in order, or else the log is opened anew.
 
 - ``receiving``: what the library has received, in order
-- ``continuity``: whether something is missing, as a pure state machine
+- ``continuity``: whether something is missing, as a pure state machine; ``questions``: what that asks, of the broker and the ledgers
+- ``entries``: the messages as entries of the log
 - ``uncompacted``: what compaction took away and still stands in the ledgers
-- ``partition``: one partition, with what the three above know; ``following``: all partitions of a log
+- ``partition``: one partition, with what those above know; ``following``: all partitions of a log
 - ``ends``: where the log ends now; ``existence``: whether it is still there
 """

@@ -19,7 +19,9 @@ from ..client import PulsarClientError, close_handle, close_quietly
 from ..client.refusals import refusal
 from ..ids import MessageId
 from .continuity import Continuity
+from .entries import Entries
 from .partition import Goal, PartitionReader
+from .questions import Questions
 from .receiving import Received
 from .uncompacted import Uncompacted
 
@@ -97,7 +99,7 @@ class Following:
 
     @property
     def complete_after(self) -> tuple[Position | None, ...]:
-        """By partition: behind which position nothing was compacted away."""
+        """By partition: behind which position nothing was compacted away. It may move on while the beginning is read (``continuity``)."""
         return tuple(reader.continuity.complete_after for reader in self._readers)
 
     @property
@@ -108,17 +110,17 @@ class Following:
     @property
     def newest_schema(self) -> int:
         """The highest version of a schema that an entry was written with; -1 if none tells."""
-        return max(reader.newest_schema for reader in self._readers)
+        return max(reader.entries.newest_schema for reader in self._readers)
 
     @property
     def ledgers(self) -> tuple[int, ...]:
         """The ledger of the last entry of each partition."""
-        return tuple(reader.last.ledger for reader in self._readers)
+        return tuple(reader.entries.last.ledger for reader in self._readers)
 
     @property
     def problems(self) -> int:
         """How many entries could not be read, or not entirely."""
-        return sum(reader.problems for reader in self._readers)
+        return sum(reader.entries.problems for reader in self._readers)
 
     async def last(self, partition: int) -> MessageId:
         """Asks the broker for the place of a partition's last message.
@@ -191,5 +193,6 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
     goal = Goal(end.last, sent, access.limits.stuck_seconds, end.fresh_ledger)
     remembered = access.not_handed_over
     not_handed_over = None if remembered is None else remembered.setdefault(layout.full_names[partition], set())
-    continuity = Continuity(ask, functools.partial(access.topics.skipped, layout.namespace, topic), compaction, not_handed_over)
-    return PartitionReader(handle, partition, schemas, access.facts.name, goal, continuity, recalled, recall.between), end
+    questions = Questions(ask, functools.partial(access.topics.skipped, layout.namespace, topic), recall.between)
+    entries = Entries(partition, schemas, access.facts.name)
+    return PartitionReader(handle, entries, goal, Continuity(compaction, not_handed_over), questions, recalled), end

@@ -23,17 +23,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ....core.names import Scope
-from ....core.policies.events import Event, Placed, Position
+from ....core.policies.events import Placed, Position
 from ....core.reasons import Reason
-from ...avro import Codec
 from ...change_log import LogError
-from ...producer_names import origin_of
-from ...stamps import ANNOUNCEMENT
-from ..admin.schemas import NOT_REGISTERED, Schemas
 from ..client import OK, Inbox
-from ..ids import NOWHERE, MessageId, border_of, position_of
-from .continuity import Continuity
+from ..ids import NOWHERE, MessageId, border_of
+from .continuity import Continuity, State
+from .entries import Entries
+from .questions import Questions
 from .receiving import Received, Receiver
 
 _log = logging.getLogger(__name__)
@@ -63,50 +60,37 @@ class PartitionReader:
 
     Attributes:
         handle: pulsar-client's reader. Whoever made it closes it.
-        continuity: what is known of the partition's compaction.
-        last: the last entry that was read; (-1, -1) before the first.
-        problems: how many entries could not be read, or not entirely.
-        newest_schema: the highest version of a schema that an entry was written with.
+        continuity: whether something was missed.
+        entries: what was read.
     """
 
     def __init__(
         self,
         handle: Any,
-        partition: int,
-        schemas: Schemas,
-        cluster: str,
+        entries: Entries,
         goal: Goal,
         continuity: Continuity,
+        questions: Questions,
         recalled: Sequence[Received] = (),
-        recall: Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]] | None = None,
     ) -> None:
         """Reads nothing yet.
 
         Args:
             handle: pulsar-client's reader.
-            partition: its number.
-            schemas: of the log.
-            cluster: the name of the local one.
+            entries: decodes what is read.
             goal: where the beginning ends.
-            continuity: what is known of the partition's compaction.
-            recalled: entries up to where the log is compacted, without a hole, to be handed over among the compacted ones (``recall``).
-            recall: reads what stands between two entries; None, or an answer of None: that can't be had.
+            continuity: knows what was compacted away at the opening.
+            questions: asks what that has to know.
+            recalled: entries up to where the log is compacted, without a hole, to be handed over among the compacted ones.
         """
         self.handle = handle
-        self.last = NOWHERE
-        self.problems = 0
-        self.newest_schema = NOT_REGISTERED
-        self._goal = goal
+        self.entries = entries
         self.continuity = continuity
-        self._partition = partition
-        self._schemas = schemas
-        self._cluster = cluster
+        self._goal = goal
+        self._questions = questions
         self._receiver = Receiver(handle)
         self._recalled = deque(recalled)
-        self._recall = recall
         self._caught_up = False
-        self._published = 0
-        """When the last message was published, in milliseconds since 1970."""
         self._expected = NOWHERE
         """The furthest end of the partition that was told of."""
         self._quiet_since = 0.0
@@ -128,7 +112,6 @@ class PartitionReader:
             LogError: reading can't go on.
         """
         goal = self._goal
-        target = NOWHERE if goal.last is None else goal.last
         progress = self._quiet_since = time.monotonic()
         while True:
             batch = self._receiver.take()
@@ -141,7 +124,8 @@ class PartitionReader:
                 if not await self._receiver.wait(_OVERDUE_SECONDS if behind else math.inf) and behind:
                     await self._ask_what_is_missing(deliver)
                 continue
-            if self.last >= target or (not await self._receiver.wait(_QUIET_SECONDS) and await self._is_at_end()):
+            target = max(goal.last or NOWHERE, self.continuity.moved_to)
+            if self.entries.last >= target or (not await self._receiver.wait(_QUIET_SECONDS) and await self._is_at_end()):
                 recalled, self._recalled = self._recalled, deque()
                 await self._hand_over(recalled, deliver)
                 await self._begin(target, deliver)
@@ -158,7 +142,7 @@ class PartitionReader:
                 self._receiver.interrupt()
             self._expected = max(self._expected, last)
             return border_of(last)
-        last = min(last, self.last)  # what stands between is known, and is nothing to be read
+        last = min(last, self.entries.last)  # what stands between is known, and is nothing to be read
         return "" if last == NOWHERE else border_of(last)
 
     @property
@@ -176,10 +160,8 @@ class PartitionReader:
             return
         if await self._receiver.wait(_QUIET_SECONDS) or not self.handle.is_connected():
             return
-        if not await self._come_to(expected, deliver):
-            unreadable = await self.continuity.bridge(expected._replace(entry=expected.entry + 1))
-            await self._hand_over([(place, None) for place in unreadable], deliver)
-            self.continuity.whole = max(self.continuity.whole, expected)
+        self.continuity.ended(expected)
+        await self._make_sure(deliver)
 
     async def keep_up(self) -> None:
         """Learns of compactions (``continuity``); called from time to time.
@@ -188,29 +170,17 @@ class PartitionReader:
             LogError: there is no answer.
         """
         if self._caught_up:
-            await self.continuity.keep_up()
+            await self._questions.keep_up(self.continuity)
 
     async def _begin(self, target: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> None:
         """The beginning is over; from here on, what was compacted away is missed."""
-        end = max(self.last, target)
+        end = max(self.entries.last, target)
         if end is not NOWHERE:
-            await self._come_to(target, deliver)
-            await self.continuity.begin(end, whole=self._recall is not None)
+            self.continuity.ended(end)
+            await self._make_sure(deliver)
         elif self._goal.fresh_ledger is not None:
-            self.continuity.whole = MessageId(self._goal.fresh_ledger, -1)
+            self.continuity.fresh(self._goal.fresh_ledger)
         self._caught_up = True
-
-    async def _come_to(self, end: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> bool:
-        """Reads up to an entry what did not come, and perhaps never will; whether that is all there is."""
-        if self.continuity.whole >= end:
-            return True
-        behind = end._replace(entry=end.entry + 1)
-        missing = await self._recall(self.continuity.whole, behind) if self._recall is not None else None
-        if missing is None:
-            return False
-        await self._hand_over(missing, deliver)
-        self.continuity.whole = max(self.continuity.whole, end)
-        return True
 
     async def _is_at_end(self) -> bool:
         """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
@@ -255,85 +225,43 @@ class PartitionReader:
             merged.append(received)
         return merged
 
-    async def _hand_over(self, batch: Iterable[Received], deliver: Callable[[Sequence[Placed]], None]) -> None:
+    async def _hand_over(self, batch: Iterable[Received], deliver: Callable[[Sequence[Placed]], None], *, sure: bool = False) -> None:
+        """Hands messages over, and before each what is missing there; ``sure``: nothing is."""
         placed: list[Placed] = []
+        continuity, entries = self.continuity, self.entries
         began = time.perf_counter()
-        for received in batch:
-            missing = () if received[1] is None else await self._missing_before(received[0])
-            for place, message in (*missing, received):
-                if message is None:
-                    entry = self._unreadable(place)
-                else:
-                    version = message.int_schema_version()
-                    codec = self._schemas.known(version)
-                    if codec is None:
-                        codec = await self._codec(version)
-                    entry = self._placed(place, message, codec, version)
-                if entry is not None:
-                    self.continuity.whole = max(self.continuity.whole, self.last)
-                    placed.append(entry)
-                if time.perf_counter() - began > _SLICE_SECONDS:
-                    if placed:
-                        deliver(placed)
-                        placed = []
-                    await asyncio.sleep(0)
-                    began = time.perf_counter()
+        for place, message in batch:
+            if not sure and not continuity.goes_on(place):
+                if placed:
+                    deliver(placed)
+                    placed = []
+                continuity.come_to(place)
+                await self._make_sure(deliver)
+            entry = await entries.entry(place, message)
+            if entry is not None:
+                continuity.delivered(place, readable=message is not None)
+                placed.append(entry)
+            if time.perf_counter() - began > _SLICE_SECONDS:
+                if placed:
+                    deliver(placed)
+                    placed = []
+                await asyncio.sleep(0)
+                began = time.perf_counter()
         if placed:
             deliver(placed)
         await asyncio.sleep(0)
 
-    async def _missing_before(self, place: MessageId) -> Sequence[Received]:
-        """What stands before an entry and was not handed over, read as it was; if that can't be had, makes sure that nothing was missed.
+    async def _make_sure(self, deliver: Callable[[Sequence[Placed]], None]) -> None:
+        """Finds out whether something was missed, and hands over what was not handed over where it stands.
 
         Raises:
-            LogError: something was.
+            LogError: something was missed, and can't be had.
         """
-        if place <= self.last or self.continuity.goes_on(place):
-            return ()
-        recalled = await self._recall(self.continuity.whole, place) if self._recall is not None else None
-        if recalled is None:
-            return [(unreadable, None) for unreadable in await self.continuity.bridge(place)]
-        return recalled
-
-    async def _codec(self, version: int) -> Codec | None:
-        """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""
-        pause = 0.5
-        while True:
-            try:
-                return await self._schemas.written_with(version)
-            except LogError as error:
-                _log.warning("Reading a change log waits for its schema %d: %s", version, error.message)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 10.0)
-
-    def _unreadable(self, place: MessageId) -> Placed | None:
-        """The entry of a message that the library never hands over."""
-        if place <= self.last:
-            return None
-        self.last = place
-        self.problems += 1
-        return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not hand it over")
-
-    def _placed(self, place: MessageId, message: Any, codec: Codec | None, version: int) -> Placed | None:
-        """The entry of a message; None if it was delivered before, as may happen when a connection is restored."""
-        if place <= self.last:
-            return None
-        self.last = place
-        self.continuity.handed_over(place)
-        position = position_of(place)
-        producer = message.producer_name()
-        event: Event | None = None
-        if codec is None:
-            problem = f"its schema, version {version}, is none of policy events"
-        elif ANNOUNCEMENT in (properties := message.properties()):
-            problem = ""
-        else:
-            payload = None if message.has_null_value() else message.data()
-            event, problem = codec.read(message.partition_key(), payload, properties)
-            self.newest_schema = max(self.newest_schema, version)
-        self._published = message.publish_timestamp()
-        if event is not None and event.key.scope is Scope.GLOBAL and origin_of(producer) not in ("", self._cluster):
-            event = event._replace(replicated=True)
-        if problem:
-            self.problems += 1
-        return Placed(self._partition, position, event, self._published, producer, problem)
+        continuity = self.continuity
+        while continuity.state is not State.WHOLE:
+            missing = await self._questions.ask(continuity)
+            if missing:
+                await self._hand_over(missing, deliver, sure=True)
+                continuity.recalled(some=True)
+        unreadable, continuity.unreadable = continuity.unreadable, ()
+        await self._hand_over([(place, None) for place in unreadable], deliver, sure=True)

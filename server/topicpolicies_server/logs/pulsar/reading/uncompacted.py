@@ -4,7 +4,8 @@ Compaction leaves the newest event of each key, and takes away what tells whethe
 topic's ledgers stay until they are full, or some hours old, and are trimmed. So whoever starts reads the last of them uncompacted, and
 knows what somebody knows who was there (``core/fold/joining``). And whoever is overtaken by a compaction reads what it erased there.
 
-Of a stretch all entries are had, or none: a history with a hole in it is worse than one that begins late.
+Of a stretch all entries are had, or none: a history with a hole in it is worse than one that begins late. What was erased while a log is
+read may be much, so it is had in stretches that follow each other, each of which is whole.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from .receiving import Received, Receiver
 
 _log = logging.getLogger(__name__)
 
+_AT_ONCE = 5_000
+"""So many of the entries between two are held in memory."""
 _QUIET_SECONDS = 2.0
 """For so long nothing may come."""
 _LONGEST_SECONDS = 30.0
@@ -51,15 +54,18 @@ class Uncompacted:
         """The newest entries up to one, in order; none if they can't be had without a hole, or in time."""
         most = self._access.limits.recalled
         asked = functools.partial(self._access.topics.uncompacted, self._namespace, self._topic, horizon, most)
-        return await self._recalled(asked) or []
+        return await self._recalled(asked, most) or []
 
     async def between(self, after: MessageId, before: MessageId) -> list[Received] | None:
-        """The entries between two, in order; None if there may be some that can't be had, or not in time."""
-        return await self._recalled(functools.partial(self._access.topics.between, self._namespace, self._topic, after, before))
+        """The first entries between two, in order: all, or as many as are held at once.
 
-    async def _recalled(self, asked: Callable[[], Awaitable[Stretch | None]]) -> list[Received] | None:
+        None if there may be some that can't be had, or not in time, or if nothing is to be recalled at all.
+        """
+        asked = functools.partial(self._access.topics.between, self._namespace, self._topic, after, before, _AT_ONCE)
+        return await self._recalled(asked, _AT_ONCE if self._access.limits.recalled else 0)
+
+    async def _recalled(self, asked: Callable[[], Awaitable[Stretch | None]], most: int) -> list[Received] | None:
         """The entries of a stretch that the broker is asked for; None if they can't be had: whatever goes wrong, it is read without."""
-        most = self._access.limits.recalled
         if not most:
             return None
         try:

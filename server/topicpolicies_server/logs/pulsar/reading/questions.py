@@ -1,0 +1,114 @@
+"""What ``continuity`` asks about one partition: the broker, and the ledgers."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from ...change_log import LogError
+from ..admin.topics import Compaction
+from ..ids import MessageId
+from .continuity import UNREADABLE, Continuity, State, Stretch
+from .receiving import Received
+
+_log = logging.getLogger(__name__)
+
+_SETTLING_SECONDS = 0.5
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+_T = TypeVar("_T")
+
+Recall: TypeAlias = Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]]
+"""Reads the entries between two as they were, or the first of them: as many as may be held at once; none if none stands there. None: some
+can't be had."""
+
+
+class Questions:
+    """Asks until there is an answer."""
+
+    def __init__(
+        self,
+        compaction: Callable[[], Awaitable[Compaction]],
+        skipped: Callable[[MessageId, MessageId], Awaitable[MessageId | None]],
+        recall: Recall | None = None,
+    ) -> None:
+        """The first two ask the broker, and may raise ``LogError``.
+
+        Args:
+            compaction: for its compaction.
+            skipped: for the first message between two entries.
+            recall: reads entries in the ledgers; None: they can't be had.
+        """
+        self._compaction = compaction
+        self._skipped = skipped
+        self._recall = recall
+
+    async def ask(self, continuity: Continuity) -> Sequence[Received]:
+        """Asks what continuity has to know in its state, and tells it, but for entries: those are told of when they are delivered.
+
+        Returns:
+            Entries that are to be delivered, if some were asked for and there are any.
+
+        Raises:
+            LogError: something was missed.
+        """
+        match continuity.state:
+            case State.COMPACTION | State.CONFIRMING:
+                continuity.compacted(await _answer(self._compaction))
+            case State.SETTLING:
+                await asyncio.sleep(_SETTLING_SECONDS)  # how far a compaction went is told a moment after it counts
+                continuity.compacted(await _answer(self._compaction))
+            case State.MESSAGES:
+                continuity.messages(await self._messages(continuity.stretch))
+            case State.ERASED | State.GAP:
+                entries = await self._recall(*continuity.stretch) if self._recall is not None else None
+                if entries:
+                    return entries
+                if entries is None:
+                    continuity.not_recalled()
+                else:
+                    continuity.recalled(some=False)
+            case State.WHOLE:
+                pass
+        return ()
+
+    async def keep_up(self, continuity: Continuity) -> None:
+        """Learns of compactions that took away only what was read.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        if not continuity.wants_news:
+            return
+        compaction = await self._compaction()
+        while continuity.is_news(compaction):
+            await asyncio.sleep(_SETTLING_SECONDS)
+            before, compaction = compaction, await self._compaction()
+            if compaction.ledger == before.ledger:
+                continuity.learn(compaction)
+                return
+
+    async def _messages(self, stretch: Stretch) -> list[MessageId]:
+        found: list[MessageId] = []
+        while len(found) < UNREADABLE:
+            after = found[-1] if found else stretch.after
+            skipped = await _answer(functools.partial(self._skipped, after, stretch.before))
+            if skipped is None:
+                break
+            found.append(skipped)
+        return found
+
+
+async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """The broker's answer, which reading has to wait for."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await ask()
+        except LogError as error:
+            _log.warning("Reading a change log waits to hear whether something is missing: %s", error.message)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
