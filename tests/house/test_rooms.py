@@ -15,7 +15,7 @@ _PAGE = (_ROOT / "docs" / "architecture.md").read_text()
 
 MOST = 349
 """Lines of a module."""
-LONGER: Mapping[str, int] = {"logs/pulsar/namespace_log.py": 460}
+LONGER: Mapping[str, int] = {"logs/pulsar/namespace_log.py": 430}
 """Modules that are longer, and how long they may be at the most."""
 _STEP = re.compile(r"^\| [^|]+ \| `([\w/]+)` \| `(?:(\w+)\.)?(\w+)` \|$", re.MULTILINE)
 """A row of the table of the way of an update."""

@@ -4,7 +4,7 @@
 latter is looked for from time to time (``health_checks``). Until then it has the identity of a log that does not exist, and the number of
 partitions that brokers would give it.
 
-**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``logs/leadership``). It
+**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``writing/leading``). It
 stands for that when it is asked to, and by itself where the log tells that somebody has led before: so a lost leader's log is taken over
 by whoever has it open, and reading alone locks nobody out of a log that others write.
 
@@ -25,29 +25,22 @@ from ...core.errors import Kind
 from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
-from ..avro import Dialect, Encoded
+from ..avro import Dialect
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader
-from ..leadership import Candidate, ProducerTaken, StillWaiting
 from ..routing import GLOBAL_PREFIX, java_hash
-from ..stamps import ANNOUNCEMENT
 from .access import Access
 from .admin.facts import ClusterFacts
 from .admin.schemas import NOT_REGISTERED, Schemas
 from .admin.topics import Layout
-from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly, message_of, send
-from .client.refusals import refusal
-from .ids import MessageId, directly_follows, message_id_of, position_of
+from .client import SHARED, close_quietly
+from .ids import directly_follows, message_id_of
 from .reading.ends import Ends
 from .reading.existence import Existence
 from .reading.following import Following
+from .writing.leading import Leading
 from .writing.partition import OpenProducer, PartitionWriter
 
 _log = logging.getLogger(__name__)
-
-_TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
-"""How a broker refuses an exclusive producer because of another."""
-_PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
-"""Reasons that tell of a producer that takes nothing more."""
 
 
 class PulsarNamespaceLog:
@@ -80,10 +73,18 @@ class PulsarNamespaceLog:
         self._looked = time.monotonic()
         self._existed = False
         """Whether there was a log at the opening."""
-        self._candidate: Candidate[OpenProducer] | None = None
+        self._leading: Leading | None = None
         """Set if the log has one writer at a time."""
         if access.advertised is not None:
-            self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
+            self._leading = Leading(
+                self,
+                self._open_producer,
+                namespace=self.namespace,
+                local=layout.local,
+                partitions=self.partitions,
+                cluster=access.facts.name,
+                address=access.advertised(),
+            )
         self._writers = [
             PartitionWriter(
                 partition,
@@ -149,7 +150,7 @@ class PulsarNamespaceLog:
     @property
     def shared(self) -> bool:
         """Brokers and other sidecars write, unless this process leads."""
-        return self._candidate is None or not self._candidate.leadership.leads
+        return self._leading is None or not self._leading.leadership.leads
 
     async def end(self, partition: int) -> Position:
         """Asks the broker (see ``change_log.NamespaceLog.end``); of a log that did not exist, first whether it does now."""
@@ -167,12 +168,12 @@ class PulsarNamespaceLog:
     @property
     def leadership(self) -> Leadership:
         """Anybody may append, or, if the log has one writer at a time, its leader."""
-        return ANYBODY if self._candidate is None else self._candidate.leadership
+        return ANYBODY if self._leading is None else self._leading.leadership
 
     def contend(self) -> None:
         """Stands for leadership, if there is one. That creates a log that does not exist."""
-        if self._candidate is not None and self._ended is None:
-            self._candidate.contend()
+        if self._leading is not None and self._ended is None:
+            self._leading.contend()
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
@@ -210,12 +211,12 @@ class PulsarNamespaceLog:
         """Looks whether the connection is there."""
         if self._existence is not None:
             self._existence.check_connection()
-        if self._candidate is not None:
-            self._candidate.check_connection()
+        if self._leading is not None:
+            self._leading.check_connection()
 
     def close_idle(self) -> None:
         """Closes what was not used for a while, and gives up a connection that does not come back."""
-        if self._candidate is None:
+        if self._leading is None:
             for writer in self._writers:
                 writer.close_if_idle(self._access.limits.idle_producer_seconds)
         if self._existence is not None and (error := self._existence.given_up(time.monotonic())) is not None:
@@ -244,8 +245,8 @@ class PulsarNamespaceLog:
     def read(self, events: Sequence[Placed]) -> None:
         """Hands on what was read."""
         self._sink.read(events)
-        if self._candidate is not None:
-            self._heed(self._candidate, events)
+        if self._leading is not None:
+            self._leading.read(events)
         elif self._following is not None:
             newest = self._following.newest_schema
             for writer in self._writers:
@@ -256,8 +257,8 @@ class PulsarNamespaceLog:
         if not self._told_caught_up:
             self._told_caught_up = True
             self._sink.caught_up()
-            if self._candidate is not None and self._candidate.ever_led:
-                self._candidate.contend()
+            if self._leading is not None:
+                self._leading.caught_up()
 
     def appended(self, placed: list[Placed]) -> None:
         """Hands on what was acknowledged."""
@@ -266,8 +267,8 @@ class PulsarNamespaceLog:
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """Hands on what failed. A leader whose producer has failed leads no longer."""
-        if self._candidate is not None and (error.outcome_unknown or error.reason in _PRODUCER_FAILED):
-            self._candidate.step_down(error)
+        if self._leading is not None:
+            self._leading.append_failed(error)
         self._heed_refusal(error)
         self._sink.append_failed(event, error)
         self._settled.set()
@@ -279,29 +280,7 @@ class PulsarNamespaceLog:
             self._end(error)
             self._sink.lost(error)
 
-    # What a candidate asks and tells (``logs/leadership.Office``)
-
-    async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
-        """Opens a producer that is the only one of its partition."""
-        try:
-            return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
-        except PulsarClientError as error:
-            if error.result in _TAKEN:
-                raise ProducerTaken from error
-            if wait and error.result == Result.Timeout:
-                raise StillWaiting from error
-            raise refusal("Opening it for writing", error.result, error.message) from error
-
-    async def announce(self, partition: int, producer: OpenProducer) -> Position:
-        """Writes an event of no kind, which brokers pass over, under the name of the log itself, so that compaction keeps the newest."""
-        del partition
-        cluster, name = self._access.facts.name, f"persistent://{self.namespace}/{self._layout.local}"
-        announcement = Encoded(name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (cluster,))
-        try:
-            ident = await send(producer.handle, message_of(announcement))
-        except PulsarClientError as error:
-            raise refusal("Announcing its leader", error.result, error.message) from error
-        return position_of(MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()))
+    # Who leads, if the log has one writer at a time (``writing/leading.Led``)
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
         """This process may append."""
@@ -324,12 +303,6 @@ class PulsarNamespaceLog:
     def _heed_refusal(self, error: LogError) -> None:
         if error.reason == Reason.DIALECT_CANNOT_EXPRESS:
             self._access.doubt()
-
-    def _heed(self, candidate: Candidate[OpenProducer], events: Sequence[Placed]) -> None:
-        for placed in events:
-            if placed.partition == 0:
-                candidate.heard(placed.producer)
-        candidate.came_to(events[-1].partition, events[-1].position)
 
     # Its life
 
@@ -432,8 +405,8 @@ class PulsarNamespaceLog:
     def _end(self, error: LogError) -> None:
         """Stops everything; what has no outcome gets one."""
         self._over = True
-        if self._candidate is not None:
-            self._candidate.stop()
+        if self._leading is not None:
+            self._leading.stop()
         if self._following is not None:
             self._following.stop()
         for writer in self._writers:

@@ -1,0 +1,136 @@
+"""Writing a log that has one writer at a time: what a candidate (``logs/leadership``) does on Pulsar."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from ....core.policies.events import Placed, Position
+from ....core.reasons import Reason
+from ...avro import Encoded
+from ...change_log import Leadership, LogError
+from ...leadership import Candidate, ProducerTaken, StillWaiting
+from ...stamps import ANNOUNCEMENT
+from ..client import EXCLUSIVE, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, message_of, send
+from ..client.refusals import refusal
+from ..ids import MessageId, position_of
+from .partition import OpenProducer
+
+_TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
+"""How a broker refuses an exclusive producer because of another."""
+_PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
+"""Reasons that tell of a producer that takes nothing more."""
+
+
+class Led(Protocol):
+    """Whom it is told who leads."""
+
+    def elected(self, producers: Sequence[OpenProducer]) -> None:
+        """This process may append, with one producer for each partition."""
+
+    def deposed(self, error: LogError) -> None:
+        """It may no longer; what has no outcome gets one."""
+
+    def led(self) -> None:
+        """Another process leads, or it is known now which."""
+
+
+class Leading:
+    """One process's part in who writes one log."""
+
+    def __init__(
+        self,
+        log: Led,
+        open_producer: Callable[[int, Any, str], Awaitable[OpenProducer]],
+        *,
+        namespace: str,
+        local: str,
+        partitions: int,
+        cluster: str,
+        address: str,
+    ) -> None:
+        """Stands for nothing yet.
+
+        Args:
+            log: who is told.
+            open_producer: opens a partition's producer, with a mode of access and under a name; may raise ``PulsarClientError``.
+            namespace: ``tenant/namespace``.
+            local: the local name of the log's topic.
+            partitions: how many it has.
+            cluster: the local one's name.
+            address: where clients reach this process.
+        """
+        self._log = log
+        self._open_producer = open_producer
+        self._name = f"persistent://{namespace}/{local}"
+        self._cluster = cluster
+        self._candidate: Candidate[OpenProducer] = Candidate(self, namespace, partitions, cluster, address)
+
+    @property
+    def leadership(self) -> Leadership:
+        """Who leads."""
+        return self._candidate.leadership
+
+    def contend(self) -> None:
+        """Stands for leadership."""
+        self._candidate.contend()
+
+    def caught_up(self) -> None:
+        """The log was read. Where it tells that somebody has led before, this process stands for leadership by itself."""
+        if self._candidate.ever_led:
+            self._candidate.contend()
+
+    def check_connection(self) -> None:
+        """Looks whether the producers have their connections."""
+        self._candidate.check_connection()
+
+    def read(self, events: Sequence[Placed]) -> None:
+        """Heeds what the log tells of its leaders."""
+        for placed in events:
+            if placed.partition == 0:
+                self._candidate.heard(placed.producer)
+        self._candidate.came_to(events[-1].partition, events[-1].position)
+
+    def append_failed(self, error: LogError) -> None:
+        """A leader whose producer has failed leads no longer."""
+        if error.outcome_unknown or error.reason in _PRODUCER_FAILED:
+            self._candidate.step_down(error)
+
+    def stop(self) -> None:
+        """Ends whatever goes on."""
+        self._candidate.stop()
+
+    # What a candidate asks and tells (``logs/leadership.Office``)
+
+    async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
+        """Opens a producer that is the only one of its partition."""
+        try:
+            return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
+        except PulsarClientError as error:
+            if error.result in _TAKEN:
+                raise ProducerTaken from error
+            if wait and error.result == Result.Timeout:
+                raise StillWaiting from error
+            raise refusal("Opening it for writing", error.result, error.message) from error
+
+    async def announce(self, partition: int, producer: OpenProducer) -> Position:
+        """Writes an event of no kind, which brokers pass over, under the name of the log itself, so that compaction keeps the newest."""
+        del partition
+        announcement = Encoded(self._name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (self._cluster,))
+        try:
+            ident = await send(producer.handle, message_of(announcement))
+        except PulsarClientError as error:
+            raise refusal("Announcing its leader", error.result, error.message) from error
+        return position_of(MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()))
+
+    def elected(self, producers: Sequence[OpenProducer]) -> None:
+        """This process may append."""
+        self._log.elected(producers)
+
+    def deposed(self, error: LogError) -> None:
+        """It may no longer."""
+        self._log.deposed(error)
+
+    def led(self) -> None:
+        """Another process leads."""
+        self._log.led()
