@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
+from tests.memory_log import MemoryLog, MemoryNamespaceLog
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.change_log import LogError, LogSink
 from topicpolicies_server.namespaces.capacity import Capacity
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
@@ -192,6 +193,34 @@ def test_what_is_counted_is_what_is_kept_whatever_happens_to_the_logs() -> None:
         assert (capacity.keys, capacity.bytes) == (0, 0)
 
     simulate(scenario, sole_writer=False, namespace_idle_seconds=600.0, join_patience_seconds=0.0)
+
+
+def test_what_is_counted_is_what_is_kept_where_a_log_is_lost_as_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = [LogError(Reason.LOG_LOST, "The reader was closed.")] * 3
+    real = MemoryLog.open
+
+    async def open_and_lose(log: MemoryLog, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+        opened = await real(log, namespace, sink)
+        if log.storage.namespace(namespace).entries[0] and losses:
+            sink.lost(losses.pop())
+        return opened
+
+    async def scenario(bench: Bench) -> None:
+        capacity = bench.registry.capacity
+        for number in range(10):
+            await bench.set(1, key=_key(NAMESPACE, number))
+        before = capacity.keys, capacity.bytes
+        assert len(losses) == 3 and before[0] == 10
+        bench.storage.lose(NAMESPACE)
+        await asyncio.sleep(5)
+        await bench.set(2, key=_key(NAMESPACE, 3))
+        assert not losses and len(bench.log.openings) == 5, "the case"
+        assert (capacity.keys, capacity.bytes) == before
+        await bench.registry.close()
+        assert (capacity.keys, capacity.bytes) == (0, 0)
+
+    monkeypatch.setattr(MemoryLog, "open", open_and_lose)
+    simulate(scenario, namespace_idle_seconds=600.0)
 
 
 def test_a_served_namespace_is_read_anew_although_there_is_no_room() -> None:

@@ -13,7 +13,8 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watch import WatchHub
+from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
+from topicpolicies_server.core.reading.watcher import Latest
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.follower import Follower, Owner
@@ -170,6 +171,34 @@ def test_where_dealing_with_an_entry_fails_the_log_is_read_anew_and_nothing_of_i
         assert len(bench.ids()) == 4
 
     simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Latest, "notify"), (Sequencer, "folded"), (WatchHub, "moved")]
+)
+@pytest.mark.parametrize("topics", [None, frozenset({KEY.topic, OTHER.topic})], ids=["everything", "two topics"])
+def test_where_dealing_with_an_entry_fails_whoever_watches_is_told_what_it_changed(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, topics: frozenset[str] | None
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        await bench.set(1, key=OTHER)
+        watchers = [await bench.namespace.watch(Selection(topics), Mode.LATEST, None, lambda: None) for _ in range(2)]
+        for watcher in watchers:
+            assert watcher.take(10).synced, "the case"
+        broken = _broken_once(monkeypatch, owner, name)
+        bench.opened.reads[0].hold()
+        bench.elsewhere(2)
+        bench.storage.write(NAMESPACE, Event(OTHER, Action.DELETE, None))
+        bench.opened.reads[0].release()
+        await asyncio.sleep(5)
+        assert broken and bench.namespace.phase is Phase.READY and len(bench.log.openings) == 2, "the case"
+        for watcher in watchers:
+            told = {change.key: change.document for change in watcher.take(10).changes}
+            assert told == {KEY: document(max_producer_per_topic=2), OTHER: None}
+            assert watcher.token is not None and watcher.token.positions >= ("13",) and watcher.take(10).changes == []
+
+    simulate(scenario, sole_writer=False)
 
 
 class Recording:

@@ -155,10 +155,14 @@ class Follower:
             self.caught_up()
 
     def retire(self) -> None:
-        """Its owner does not listen any more: it stays where it is, so that another opening can go on from there."""
+        """Its owner does not listen any more: it stays where it is, so that another opening can go on from there.
+
+        If its log is still being opened, the view of the opening before stays with that one.
+        """
         if self._owner is not None:
-            self._owner = None
+            self._owner = self._older = None
             self._record(lambda recorder: recorder.closed())
+            self._recorder = None
 
     def hand_over(self) -> tuple[int, tuple[int, int]]:
         """Another opening goes on with its view, and counts it: its bytes, and the keys and bytes that the capacity knows of."""

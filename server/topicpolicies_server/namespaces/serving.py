@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..config import Limits
 from ..core.policies.events import Position
+from ..core.reading.view import Head
 from ..core.reading.watch import Token, WatchHub
 from ..logs.change_log import NamespaceLog
 from .follower import Follower
@@ -32,11 +33,18 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
     elif hub.token.log == identity:
         follower.passed(hub.token.widened(log.partitions).positions)
         token = Token(identity, tuple(follower.positions))
-        hub.succeed(follower.view, token, follower.view.succeed(older.view, token.positions))
+        changes = follower.view.succeed(older.view, token.positions)
+        hub.succeed(follower.view, token, changes if older.trusted else _with_untold(changes, hub.token, follower))
     else:
         follower.view.supersede(older.view)
         hub.succeed(follower.view, token, ())
     return hub
+
+
+def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> list[Head]:
+    """The changes since the view before, and what came behind the place that watchers were told of: that view may have had it already."""
+    changed = {change.key for change in changes}
+    return [head for head in follower.view.heads() if head.key in changed or told.is_before(head)]
 
 
 def _complete_after(log: NamespaceLog) -> Callable[[int, Position], Position]:
