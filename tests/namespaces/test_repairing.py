@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import uuid
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 
 from tests.memory_log import MemoryNamespaceLog
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.fold.fold import repair_due
+from topicpolicies_server.core.fold.fold import KeyState, repair_due
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.namespaces import repairs
 from topicpolicies_server.namespaces.activity import Activity, Repair
+from topicpolicies_server.namespaces.gate import Gate
 from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
@@ -412,3 +415,30 @@ def test_a_repair_whose_key_has_updates_in_flight_waits_for_them_and_not_for_a_c
         assert bench.namespace.repairs_due == 0
 
     simulate(scenario, sole_writer=False, update_timeout_seconds=60.0, bookmark_interval_seconds=600.0)
+
+
+def test_repairs_that_are_due_at_once_pass_on_uvloop_too_whose_handles_of_such_calls_tell_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    published: list[PolicyKey] = []
+    monkeypatch.setattr(repairs, "repair_due", lambda state: True)
+    monkeypatch.setattr(repairs, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(repairs, "MOST_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        loop, both = asyncio.get_running_loop(), asyncio.Event()
+
+        def publish(key: PolicyKey, cause: Placed | None) -> repairs.Turn:
+            published.append(key)
+            if len(published) == 2:
+                both.set()
+            return repairs.Turn.TAKEN
+
+        due = repairs.Repairs(loop, random.Random(1), Gate(loop, 1_000.0), publish)
+        for key in (KEY, OTHER):
+            due.consider(key, KeyState())
+        async with asyncio.timeout(20):
+            await both.wait()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
+    assert sorted(published) == sorted((KEY, OTHER))

@@ -106,7 +106,9 @@ class Repairs:
         self._waits: list[tuple[float, int, PolicyKey]] = []
         """A heap; it has waits that mean nothing any more."""
         self._numbers = itertools.count(1)
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
+        """When the timer runs, by the loop's clock. Not every loop's handles tell it: uvloop's for what is due at once do not."""
         self._paused = False
         self._refused = 0
         """How often in a row the log has taken nothing."""
@@ -202,11 +204,12 @@ class Repairs:
         """Has the timer run for the earliest wait."""
         while self._waits and not self._counts(self._waits[0]):
             heapq.heappop(self._waits)
-        if self._waits and self._timer is not None and self._timer.when() <= self._waits[0][0]:
+        if self._waits and self._timer is not None and self._timer_at <= self._waits[0][0]:
             return
         self._stop_timer()
         if self._waits:
-            self._timer = self._loop.call_at(self._waits[0][0], self._on_time)
+            self._timer_at = self._waits[0][0]
+            self._timer = self._loop.call_at(self._timer_at, self._on_time)
 
     def _counts(self, wait: tuple[float, int, PolicyKey]) -> bool:
         due = self._due.get(wait[2])
