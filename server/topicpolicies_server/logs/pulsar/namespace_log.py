@@ -33,9 +33,7 @@ from .admin.facts import ClusterFacts
 from .admin.schemas import NOT_REGISTERED, Schemas
 from .admin.topics import Layout
 from .client import SHARED, close_quietly
-from .ids import directly_follows, message_id_of
-from .reading.ends import Ends
-from .reading.existence import Existence
+from .reading.coming import Reading
 from .reading.following import Following
 from .writing.leading import Leading
 from .writing.partition import OpenProducer, PartitionWriter
@@ -56,23 +54,16 @@ class PulsarNamespaceLog:
             forget: called when the log is closed or lost.
         """
         self._access = access
-        self._layout = layout
         self._sink = sink
         self._forget = forget
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
-        self._following: Following | None = None
-        self._existence: Existence | None = None
-        self._ends: Ends | None = None
-        self._creating = asyncio.Lock()
+        self._reading = Reading(access, self._schemas, layout, self)
         self._ended: LogError | None = None
         self._over = False
         self._told_caught_up = False
         self._settled = asyncio.Event()
         self._finishing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._looked = time.monotonic()
-        self._existed = False
-        """Whether there was a log at the opening."""
         self._leading: Leading | None = None
         """Set if the log has one writer at a time."""
         if access.advertised is not None:
@@ -102,17 +93,17 @@ class PulsarNamespaceLog:
     def identity(self) -> str:
         """The cluster, the topic, its partitions and when it was created; without the last as long as it does not exist."""
         created = "" if self._following is None else self._following.creation
-        return f"pulsar:{self._access.facts.name}:{self._layout.namespace}/{self._layout.local}:{self.partitions}:{created}"
+        return f"pulsar:{self._access.facts.name}:{self.namespace}/{self._reading.layout.local}:{self.partitions}:{created}"
 
     @property
     def partitions(self) -> int:
         """Of the topic as it is, or as brokers would create it; one for a topic that is not partitioned."""
-        return max(1, self._layout.partitions)
+        return self._reading.partitions
 
     @property
     def namespace(self) -> str:
         """``tenant/namespace``."""
-        return self._layout.namespace
+        return self._reading.layout.namespace
 
     @property
     def facts(self) -> ClusterFacts:
@@ -133,19 +124,11 @@ class PulsarNamespaceLog:
 
     def follows(self, earlier: Position, later: Position) -> bool:
         """True for neighbouring entries of a ledger, and for the first of a partition of which it is known that it was empty."""
-        if earlier:
-            return directly_follows(earlier, later)
-        if self._following is None:
-            return False
-        try:
-            first = message_id_of(later)
-        except ValueError:
-            return False
-        return first.ledger in self._following.fresh_ledgers and first.entry == 0 and first.batch_index <= 0
+        return self._reading.follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
         """Where the last compaction before the opening ended, or one that went on while the beginning was read (``reading/continuity``)."""
-        return self._following.complete_after[partition] if self._existed and self._following is not None else ""
+        return self._reading.complete_after(partition)
 
     @property
     def shared(self) -> bool:
@@ -156,9 +139,7 @@ class PulsarNamespaceLog:
         """Asks the broker (see ``change_log.NamespaceLog.end``); of a log that did not exist, first whether it does now."""
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message, kind=self._ended.kind)
-        if self._following is None:
-            await self._ensure_followed(create=False)
-        return "" if self._ends is None else await self._ends.end(partition)
+        return await self._reading.end(partition)
 
     @property
     def in_place(self) -> bool:
@@ -209,8 +190,7 @@ class PulsarNamespaceLog:
 
     def check_connection(self) -> None:
         """Looks whether the connection is there."""
-        if self._existence is not None:
-            self._existence.check_connection()
+        self._reading.check_connection()
         if self._leading is not None:
             self._leading.check_connection()
 
@@ -219,21 +199,17 @@ class PulsarNamespaceLog:
         if self._leading is None:
             for writer in self._writers:
                 writer.close_if_idle(self._access.limits.idle_producer_seconds)
-        if self._existence is not None and (error := self._existence.given_up(time.monotonic())) is not None:
+        if (error := self._reading.given_up(time.monotonic())) is not None:
             self.lost(error)
 
     def due(self, now: float) -> bool:
         """Whether it is time to look after the log."""
-        if self._ended is not None:
-            return False
-        if self._existence is not None:
-            return self._existence.due(now)
-        return now - self._looked >= self._access.limits.creation_seconds
+        return self._ended is None and self._reading.due(now)
 
     async def check(self) -> None:
         """Finds out whether the log came into being, or whether it is still the one that was opened."""
         try:
-            error = await (self._existence.trouble() if self._existence is not None else self._look_for_creation())
+            error = await self._reading.trouble()
         except LogError as failure:
             _log.info("Looking after the change log of %s: %s", self.namespace, failure.message)
             return
@@ -313,11 +289,14 @@ class PulsarNamespaceLog:
             LogError: it can't be followed.
         """
         if exists:
-            async with self._creating:
-                self._existed = True
-                await self._follow(self._layout)
+            await self._reading.start()
         else:
             asyncio.get_running_loop().call_soon(self._nothing_there)
+
+    @property
+    def _following(self) -> Following | None:
+        """The readers; None: the log does not exist, as far as is known."""
+        return self._reading.following
 
     @property
     def _outstanding(self) -> int:
@@ -327,58 +306,14 @@ class PulsarNamespaceLog:
         if not self._over:
             self.caught_up()
 
-    async def _follow(self, layout: Layout) -> Following:
-        following = await Following.connect(self._access, self._schemas, layout)
-        if self._over:
-            await following.close()
-            raise LogError(Reason.LOG_CLOSED, f"The change log of {self.namespace} is closed.")
-        self._layout = layout
-        self._following = following
-        self._existence = Existence(self._access, following)
-        self._ends = Ends(following, self._existence, self.lost)
-        following.start(self)
-        return following
-
-    async def _look_for_creation(self) -> LogError | None:
-        try:
-            await self._ensure_followed(create=False)
-        except LogError as error:
-            if error.reason != Reason.NAMESPACE_NOT_FOUND:
-                raise
-            return LogError(error.reason, f"The namespace {self.namespace} was deleted.", kind=error.kind)
-        finally:
-            self._looked = time.monotonic()
-        return None
-
-    async def _ensure_followed(self, *, create: bool) -> None:
-        """Follows the log if it exists; if it does not, creates it or leaves it at that."""
-        async with self._creating:
-            if self._following is not None:
-                return
-            layout = await self._access.topics.find(self.namespace)
-            if layout is None and create:
-                base = f"persistent://{self.namespace}/{self._layout.local}"
-                layout = self._layout._replace(partitions=await self._access.client.let_broker_lay_out(base))
-            if layout is None:
-                return
-            if max(1, layout.partitions) != self.partitions:
-                error = LogError(
-                    Reason.LOG_REPARTITIONED,
-                    f"The change log of {self.namespace} came into being with {layout.partitions} partitions instead of {self.partitions};"
-                    " it has to be opened anew.",
-                )
-                asyncio.get_running_loop().call_soon(self.lost, error)
-                raise error
-            await self._follow(layout)
-
     def _rehearse(self, event: Event) -> None:
         self._schemas.newest.codec.encode(event)
 
     async def _open_producer(self, partition: int, access: Any = SHARED, name: str = "") -> OpenProducer:
-        await self._ensure_followed(create=True)
+        await self._reading.ensure_followed(create=True)
         registered = await self._schemas.refresh()
         handle = await self._access.client.create_producer(
-            self._layout.full_names[partition],
+            self._reading.layout.full_names[partition],
             registered.definition,
             send_seconds=self._access.limits.send_seconds,
             queue_size=self._access.limits.in_flight,
@@ -407,8 +342,7 @@ class PulsarNamespaceLog:
         self._over = True
         if self._leading is not None:
             self._leading.stop()
-        if self._following is not None:
-            self._following.stop()
+        self._reading.stop()
         for writer in self._writers:
             for event, sent in writer.stop():
                 self._sink.append_failed(event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=sent))
@@ -416,9 +350,7 @@ class PulsarNamespaceLog:
         self._closing = asyncio.get_running_loop().create_task(self._close_connections())
 
     async def _close_connections(self) -> None:
-        closing = [writer.close() for writer in self._writers]
-        if self._following is not None:
-            closing.append(self._following.close())
+        closing = [*(writer.close() for writer in self._writers), self._reading.close()]
         with suppress(TimeoutError):  # the broker closes what belongs to a connection that ends
             async with asyncio.timeout(self._access.limits.close_seconds):
                 await asyncio.gather(*closing)

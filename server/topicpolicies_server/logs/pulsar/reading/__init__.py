@@ -5,5 +5,6 @@
 - ``entries``: the messages as entries of the log
 - ``uncompacted``: what compaction took away and still stands in the ledgers
 - ``partition``: one partition, with what those above know; ``following``: all partitions of a log
+- ``coming``: one log, followed if it exists, and looked for if it does not
 - ``ends``: where the log ends now; ``existence``: whether it is still there
 """

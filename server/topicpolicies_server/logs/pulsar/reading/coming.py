@@ -1,0 +1,170 @@
+"""One log as it is read: it is followed if it exists, and looked for if it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from ....core.policies.events import Position
+from ....core.reasons import Reason
+from ...change_log import LogError
+from ..access import Access
+from ..admin.schemas import Schemas
+from ..admin.topics import Layout
+from ..ids import directly_follows, message_id_of
+from .ends import Ends
+from .existence import Existence
+from .following import Following, Listener
+
+
+class Reading:
+    """Reads one log as soon as there is one.
+
+    Attributes:
+        layout: the log's topic, as it is or as it would be.
+        following: its readers; None: it does not exist, as far as is known.
+    """
+
+    def __init__(self, access: Access, schemas: Schemas, layout: Layout, listener: Listener) -> None:
+        """Reads nothing yet.
+
+        Args:
+            access: the ways to the brokers.
+            schemas: of the log.
+            layout: the log's topic, as it is or as it would be.
+            listener: who is told what is read, and that the log is lost.
+        """
+        self.layout = layout
+        self.following: Following | None = None
+        self._access = access
+        self._schemas = schemas
+        self._listener = listener
+        self._existence: Existence | None = None
+        self._ends: Ends | None = None
+        self._creating = asyncio.Lock()
+        self._existed = False
+        """Whether there was a log at the opening."""
+        self._over = False
+        self._looked = time.monotonic()
+
+    @property
+    def partitions(self) -> int:
+        """Of the topic as it is, or as brokers would create it; one for a topic that is not partitioned."""
+        return max(1, self.layout.partitions)
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """True for neighbouring entries of a ledger, and for the first of a partition of which it is known that it was empty."""
+        if earlier:
+            return directly_follows(earlier, later)
+        if self.following is None:
+            return False
+        try:
+            first = message_id_of(later)
+        except ValueError:
+            return False
+        return first.ledger in self.following.fresh_ledgers and first.entry == 0 and first.batch_index <= 0
+
+    def complete_after(self, partition: int) -> Position | None:
+        """Where the last compaction before the opening ended, or one that went on while the beginning was read (``continuity``)."""
+        return self.following.complete_after[partition] if self._existed and self.following is not None else ""
+
+    async def start(self) -> None:
+        """Begins to follow the log, which exists.
+
+        Raises:
+            LogError: it can't be followed.
+        """
+        async with self._creating:
+            self._existed = True
+            await self._follow(self.layout)
+
+    async def ensure_followed(self, *, create: bool) -> None:
+        """Follows the log if it exists; if it does not, creates it or leaves it at that.
+
+        Raises:
+            LogError: it can't be followed, or there is no answer.
+        """
+        async with self._creating:
+            if self.following is not None:
+                return
+            namespace = self.layout.namespace
+            layout = await self._access.topics.find(namespace)
+            if layout is None and create:
+                base = f"persistent://{namespace}/{self.layout.local}"
+                layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(base))
+            if layout is None:
+                return
+            if max(1, layout.partitions) != self.partitions:
+                error = LogError(
+                    Reason.LOG_REPARTITIONED,
+                    f"The change log of {namespace} came into being with {layout.partitions} partitions instead of {self.partitions};"
+                    " it has to be opened anew.",
+                )
+                asyncio.get_running_loop().call_soon(self._listener.lost, error)
+                raise error
+            await self._follow(layout)
+
+    async def end(self, partition: int) -> Position:
+        """Asks the broker where a partition ends; of a log that did not exist, first whether it does now.
+
+        Raises:
+            LogError: there is no answer, or the log is gone.
+        """
+        if self.following is None:
+            await self.ensure_followed(create=False)
+        return "" if self._ends is None else await self._ends.end(partition)
+
+    def check_connection(self) -> None:
+        """Looks whether the connection is there."""
+        if self._existence is not None:
+            self._existence.check_connection()
+
+    def given_up(self, now: float) -> LogError | None:
+        """The end of waiting for a connection that does not come back; ``now`` is monotonic seconds."""
+        return None if self._existence is None else self._existence.given_up(now)
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to look after the log; ``now`` is monotonic seconds."""
+        if self._existence is not None:
+            return self._existence.due(now)
+        return now - self._looked >= self._access.limits.creation_seconds
+
+    async def trouble(self) -> LogError | None:
+        """Finds out whether the log came into being, or what is wrong with the one that was opened.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        if self._existence is not None:
+            return await self._existence.trouble()
+        try:
+            await self.ensure_followed(create=False)
+        except LogError as error:
+            if error.reason != Reason.NAMESPACE_NOT_FOUND:
+                raise
+            return LogError(error.reason, f"The namespace {self.layout.namespace} was deleted.", kind=error.kind)
+        finally:
+            self._looked = time.monotonic()
+        return None
+
+    def stop(self) -> None:
+        """Stops, for good."""
+        self._over = True
+        if self.following is not None:
+            self.following.stop()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self.following is not None:
+            await self.following.close()
+
+    async def _follow(self, layout: Layout) -> None:
+        following = await Following.connect(self._access, self._schemas, layout)
+        if self._over:
+            await following.close()
+            raise LogError(Reason.LOG_CLOSED, f"The change log of {layout.namespace} is closed.")
+        self.layout = layout
+        self.following = following
+        self._existence = Existence(self._access, following)
+        self._ends = Ends(following, self._existence, self._listener.lost)
+        following.start(self._listener)
