@@ -31,6 +31,7 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.rpc.errors import DETAILS_KEY
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal, refused
@@ -165,6 +166,21 @@ async def test_whoever_waits_for_a_log_that_is_being_opened_is_told_that_the_ser
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stream.read()
     assert told(Refusal(caught.value)) == STOPPING
+
+
+async def test_calls_that_had_arrived_and_not_begun_are_told_that_the_server_stops(
+    patient: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicpolicies_server.rpc.calls.REFUSING_SECONDS", NEVER)
+    async with grpc.aio.insecure_channel(patient.address) as channel:
+        stub = async_stub(channel)
+        await stub.UpdatePolicy(update())
+        burst: list[Any] = [stub.UpdatePolicy(update(f"{TOPIC}-{number}")) for number in range(300)]
+        await until(lambda: len(patient._servicer.calls) > 0)  # type: ignore[union-attr]
+        await stopped(patient)
+        ends = [(await call.code(), await call.trailing_metadata()) for call in burst]
+    assert {code for code, _ in ends} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+    assert any(code is grpc.StatusCode.UNAVAILABLE and b"SHUTTING_DOWN" in dict(told)[DETAILS_KEY] for code, told in ends), "the case"
 
 
 async def test_a_stream_of_updates_is_read_no_more_and_tells_what_it_has_read(patient: Server, monkeypatch: pytest.MonkeyPatch) -> None:

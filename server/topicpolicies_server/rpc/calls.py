@@ -28,6 +28,12 @@ UNREAD_SECONDS = 1.0
 """How long, while the server stops, a peer may leave unread what is written to it."""
 LAST_SECONDS = 1.0
 """How long calls that were ended may take to say so."""
+REFUSING_SECONDS = 2.0
+"""How long, at most, calls that still come are told that the server stops, before gRPC takes no more of them."""
+_QUIET_LOOKS = 5
+"""When so many looks in a row have found no new call, all that had arrived have begun."""
+_QUIET_SECONDS = 0.01
+"""Between two such looks."""
 _LOOK_SECONDS = 0.1
 """How often it is looked whether peers read."""
 
@@ -87,6 +93,9 @@ class Calls:
         self._endless = 0
         """Those of them that do not end by themselves when the server stops."""
         self._ended = asyncio.Event()
+        self._stops = False
+        self._refused = 0
+        """Calls that came since the server stops."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -96,8 +105,11 @@ class Calls:
         """A call, which is in progress in this task meanwhile; ``endless``: when the server stops nobody waits for its end.
 
         Raises:
-            PolicyError: RESOURCE_EXHAUSTED, there are as many as there may be.
+            PolicyError: RESOURCE_EXHAUSTED, there are as many as there may be; UNAVAILABLE, the server stops.
         """
+        if self._stops:
+            self._refused += 1
+            raise stopping()
         if len(self._calls) >= self._most:
             raise PolicyError(
                 Kind.RESOURCE_EXHAUSTED,
@@ -114,6 +126,15 @@ class Calls:
             self._endless -= endless
             if len(self._calls) in (0, self._endless):
                 self._ended.set()
+
+    async def refuse(self) -> None:
+        """Refuses new calls from now on; returns when those that had arrived are told so. gRPC would cancel them without a reason."""
+        self._stops = True
+        over, looks = self._loop.time() + REFUSING_SECONDS, 0
+        while looks < _QUIET_LOOKS and self._loop.time() < over:
+            refused = self._refused
+            await asyncio.sleep(_QUIET_SECONDS)
+            looks = looks + 1 if refused == self._refused else 0
 
     async def drained(self, seconds: float) -> None:
         """Returns when no call is in progress but endless ones, or so many seconds from now; those whose peers do not read are ended."""

@@ -1,6 +1,7 @@
 """How a server's calls end when it stops, in this order.
 
-1. No new calls. Watches end, each with a bookmark; streams of updates read no more, and end when all they have read has its result.
+1. Watches end, each with a bookmark; streams of updates read no more, and end when all they have read has its result. Calls that come are
+   told SHUTTING_DOWN, until there are none, or for two seconds; then gRPC takes no more, and cancels those that come in that moment.
 2. What is under way may take its time (``drain_seconds``). Peers that do not read have a second.
 3. Changes that have no result are answered: SHUTTING_DOWN where they certainly were not made, OUTCOME_UNKNOWN where they may have been.
 4. All other calls are told SHUTTING_DOWN.
@@ -22,6 +23,7 @@ _MOMENT_SECONDS = 0.1
 async def stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
     """Ends all calls of a server, and the server; ``seconds``: how long what is under way may take."""
     servicer.stop_watches()
+    await servicer.calls.refuse()
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 3 * LAST_SECONDS), name="no new calls")
     try:
         await servicer.calls.drained(seconds)
