@@ -267,6 +267,27 @@ async def test_a_failure_that_nobody_foresaw_is_told_as_internal_and_logged_once
         assert (caplog.records[0].exc_info is not None) == (time == 0), "the traceback stands in the log once"
 
 
+async def test_a_change_of_a_stream_that_fails_unforeseen_has_its_result_and_the_stream_goes_on(
+    server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = server.registry.get
+
+    def fail(name: str) -> Any:
+        if name == "acme/broken":
+            raise UnforeseenError(name)
+        return real(name)
+
+    monkeypatch.setattr(server.registry, "get", fail)
+    updates = Updates(channel)
+    topics = [TOPIC, "persistent://acme/broken/one", f"{TOPIC}-2"]
+    changes = [change(number, topic) for number, topic in enumerate(topics, 1)]
+    await updates.call.write(UpdatePoliciesRequest(changes=changes).SerializeToString())
+    first, broken, last = await updates.results(3)
+    assert broken.error.code == grpc.StatusCode.INTERNAL.value[0] and first.HasField("updated") and last.HasField("updated")
+    await updates.call.done_writing()
+    assert await updates.call.read() is grpc.aio.EOF
+
+
 def test_every_method_is_tried(server: Server) -> None:
     assert isinstance(server._servicer, Servicer)
     described = DESCRIPTOR.services_by_name["TopicPoliciesService"].methods_by_name

@@ -166,15 +166,17 @@ class UpdateStream:
         except PolicyError as error:
             tell(None, error)
             return
-        except Exception as error:  # noqa: BLE001 (the caller is told that it is our fault, the log why)
-            self._failures.tell("A change of UpdatePolicies", error)
-            tell(None, errors.internal())
+        except Exception as error:  # noqa: BLE001 (told)
+            self._tell_failure(None, error, tell)
             return
         request.stream = self._order
         try:
             at_once = self._turns is None or self._turns.at_once(namespace, request)
         except PolicyError as error:
             tell(request, error)
+            return
+        except Exception as error:  # noqa: BLE001 (told)
+            self._tell_failure(request, error, tell)
             return
         if self._turns is None or at_once:
             self._submit(namespace, request, tell)
@@ -201,9 +203,8 @@ class UpdateStream:
         except asyncio.CancelledError:
             tell(request, stopping())
             raise
-        except Exception as error:  # noqa: BLE001 (as above)
-            self._failures.tell("A change of UpdatePolicies", error)
-            tell(request, errors.internal())
+        except Exception as error:  # noqa: BLE001 (told)
+            self._tell_failure(request, error, tell)
         else:
             self._submit(namespace, request, tell)
 
@@ -216,10 +217,19 @@ class UpdateStream:
             tell(request, self._elsewhere.setdefault(namespace, answer) if isinstance(answer, NotLeader) else answer)
 
         try:
-            self._open[request] = served = self._registry.get(namespace)
-            served.submit(request, settle)
+            served = self._registry.get(namespace)
         except PolicyError as error:
             tell(request, error)
+        except Exception as error:  # noqa: BLE001 (told)
+            self._tell_failure(request, error, tell)
+        else:
+            self._open[request] = served
+            served.submit(request, settle)
+
+    def _tell_failure(self, request: Request | None, error: Exception, tell: _Tell) -> None:
+        """A change fails in a way that nobody foresaw: the caller is told that it is our fault, the log why."""
+        self._failures.tell("A change of UpdatePolicies", error)
+        tell(request, errors.internal())
 
     def _record(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> bytes:
         if request is None or isinstance(answer, PolicyError):
