@@ -9,6 +9,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -29,7 +30,7 @@ from topicpolicies.v1.service_pb2 import (
     UpdatePolicyRequest,
     WatchPoliciesRequest,
 )
-from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
 from topicpolicies_server.rpc.errors import DETAILS_KEY
 from topicpolicies_server.rpc.server import Server
@@ -251,6 +252,32 @@ async def test_watches_of_the_health_hold_nobody_up_and_are_told(patient: Server
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()
         assert told(Refusal(caught.value)) == STOPPING
+
+
+@pytest.mark.parametrize("part", ["_registry", "_log", "_metrics"])
+async def test_whatever_fails_while_it_stops_what_was_taken_is_given_back(
+    part: str, limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        history=HistoryConfig(path=tmp_path / "history.db"),
+        metrics_listen=parse_address("127.0.0.1:0"),
+    )
+    server = Server(config)
+    await server.start()
+    real = getattr(server, part).close
+
+    async def fail() -> None:
+        await real()
+        raise OSError("nobody thought of it")
+
+    monkeypatch.setattr(getattr(server, part), "close", fail)
+    with pytest.raises(OSError, match="nobody thought of it"):
+        await stopped(server)
+    async with Server(config) as again, grpc.aio.insecure_channel(again.address) as channel:
+        await async_stub(channel).UpdatePolicy(update())
 
 
 async def test_watches_end_with_a_bookmark_and_the_reason(patient: Server) -> None:

@@ -140,25 +140,19 @@ class Server:
 
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_SECONDS):  # who watches the health and does not read holds nobody up
-                await self._health.enter_graceful_shutdown()
-        if self._grpc is not None and self._servicer is not None:
-            await stop_calls(self._grpc, self._servicer, self.config.limits.drain_seconds)
-        if self._metrics is not None:
-            await self._metrics.close()
-        if self._guard is not None:
-            await self._guard.stop()
-        if self._registry is not None:
-            await self._registry.close()
-        if self._log is not None:
-            await self._log.close()
-        if self._history is not None:
-            await self._history.close()
-        if self._admission is not None:
-            await self._admission.close()
-        if self._guard_admin is not None:
-            await self._guard_admin.close()
+        async with contextlib.AsyncExitStack() as steps:  # the last one first, and each of them whatever becomes of the others
+            for part in (self._guard_admin, self._admission, self._history, self._log, self._registry):
+                if part is not None:
+                    steps.push_async_callback(part.close)
+            if self._guard is not None:
+                steps.push_async_callback(self._guard.stop)
+            if self._metrics is not None:
+                steps.push_async_callback(self._metrics.close)
+            if self._grpc is not None and self._servicer is not None:
+                steps.push_async_callback(stop_calls, self._grpc, self._servicer, self.config.limits.drain_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_SECONDS):  # who watches the health and does not read holds nobody up
+                    await self._health.enter_graceful_shutdown()
 
     async def __aenter__(self) -> Self:
         await self.start()
