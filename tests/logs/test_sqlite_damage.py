@@ -259,6 +259,19 @@ async def test_a_damaged_event_fails_the_read_and_says_which(path: Path, change:
     await change_log.close()
 
 
+async def test_damage_that_is_met_at_each_opening_is_told_in_the_servers_log_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    await life(path, "a", "b")
+    execute(path, "UPDATE events SET published_at = 7 WHERE place & 0xff = 1")
+    change_log = SqliteLog(path)
+    for _ in range(3):
+        recorder = Recorder()
+        log = await change_log.open(NAMESPACE, recorder)
+        await recorder.until(lambda recorder=recorder: bool(recorder.losses))  # type: ignore[misc]
+        await log.close()
+    await change_log.close()
+    assert caplog.text.count("is damaged") == 1
+
+
 @pytest.mark.parametrize("change", ["schema = 99", "properties = 'no json'", "properties = '[]'", "key = 'no topic'", "payload = x'00'"])
 async def test_an_entry_that_is_no_event_fails_the_read_although_its_checksum_is_right(path: Path, change: str) -> None:
     await life(path, "a", "b", "c", topic="t")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -319,5 +322,54 @@ def test_a_restart_forgets_no_request_that_the_log_tells_of() -> None:
         assert (repeated.replayed, repeated.version, repeated.previous) == (True, first.version, first.previous)
         assert await again.value() == 1 + 3 * REMEMBERED_REQUESTS, "it was not applied once more"
         await again.registry.close()
+
+    simulate(scenario)
+
+
+def test_whoever_asks_for_a_damaged_log_is_told_that_it_is_damaged_and_the_servers_log_says_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(7)
+        real = bench.log.open
+        bench.faults.read_seconds = 0.1
+
+        async def open_damaged(namespace: str, sink: Any) -> Any:
+            log = await real(namespace, sink)
+            bench.loop.call_later(0.01, functools.partial(bench.storage.lose, namespace, reason=Reason.LOG_FILE_UNUSABLE))
+            return log
+
+        bench.log.open = open_damaged  # type: ignore[method-assign]
+        bench.namespace.hold(bench)
+        for asked in range(1, 6):
+            error = await error_of(bench.namespace.get(KEY))
+            assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "LOG_FILE_UNUSABLE")
+            assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again."
+            assert len(bench.log.openings) == asked, "reading it anew at once mends nothing"
+            await asyncio.sleep(ASKED_SECONDS)
+        bench.log.open = real  # type: ignore[method-assign]
+        assert await bench.value() == 7
+
+    with caplog.at_level(logging.WARNING):
+        simulate(scenario, load_retry_seconds=1000)
+    (line,) = [record.getMessage() for record in caplog.records if NAMESPACE in record.getMessage()]
+    assert line == f"{NAMESPACE} can't be loaded: The change log of {NAMESPACE} can't be followed any more. Open it again."
+
+
+def test_a_log_that_is_lost_while_it_is_read_again_and_again_is_told_in_one_sentence() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.elsewhere(7)
+        real = bench.log.open
+        bench.faults.read_seconds = 0.1
+
+        async def open_and_lose(namespace: str, sink: Any) -> Any:
+            log = await real(namespace, sink)
+            bench.loop.call_later(0.01, bench.storage.lose, namespace)
+            return log
+
+        bench.log.open = open_and_lose  # type: ignore[method-assign]
+        error = await error_of(bench.namespace.get(KEY))
+        assert error.reason == "LOG_LOST"
+        assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again. Try again."
 
     simulate(scenario)

@@ -26,6 +26,8 @@ _LOG = logging.getLogger(__name__)
 _LOSSES = 5
 """As often may a log be lost while it is read before those who wait for it are told; and as soon as it serves, before there is a pause."""
 _BRIEF_SECONDS = 1.0
+_LASTING = frozenset({Reason.LOG_FILE_UNUSABLE})
+"""Reasons of losses that reading anew at once does not mend: whoever waits is told of them."""
 
 
 class Loader:
@@ -65,6 +67,8 @@ class Loader:
         self._lost = asyncio.Event()
         self._read = self._served = self._loop.create_future()
         self._patient_until = 0.0
+        self._told = ""
+        """What the server's log was told of the last tries, as long as none succeeds."""
         self._losses = 0
         """Tries in a row in which the log was lost."""
         self._served_at = 0.0
@@ -125,7 +129,8 @@ class Loader:
         """An opening can't be followed any more. Returns whether it was one that counts."""
         if follower not in (self._life.served if isinstance(self._life.state, Serving) else None, self._life.reading):
             return False
-        _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
+        if error.reason not in _LASTING:
+            _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
         if isinstance(self._life.state, Serving):
             self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
         self._life.lost(error)
@@ -139,7 +144,7 @@ class Loader:
             self._predecessor = None
         while not isinstance(state := self._life.state, Closed):
             if isinstance(state, Serving):
-                self._losses = 0
+                self._losses, self._told = 0, ""
                 self._pauses.start_over()
                 await self._lost.wait()
                 continue
@@ -176,9 +181,8 @@ class Loader:
             self._miss(_broken(self._name))
 
     def _miss(self, error: LogError) -> None:
-        known = self._life.error
-        level = logging.DEBUG if known is not None and error.message == known.message else logging.WARNING
-        _LOG.log(level, "%s can't be loaded: %s", self._name, error.message)
+        _LOG.log(logging.DEBUG if error.message == self._told else logging.WARNING, "%s can't be loaded: %s", self._name, error.message)
+        self._told = error.message
         follower = self._life.reading
         self._life.missed(error)
         if follower is not None:
@@ -231,8 +235,10 @@ class Loader:
         if not self._served.done():
             self._give_up(follower)
             error = self._life.error
-            why = error.message if error is not None else "its change log was lost while it was read"
-            raise unavailable(self._name, Reason.LOG_LOST, f"{why}: try again.")
+            if error is not None and error.reason in _LASTING:
+                raise LogError(error.reason, error.message)
+            why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
+            raise LogError(Reason.LOG_LOST, f"{why} Try again.")
 
     def _give_up(self, follower: Follower) -> None:
         """Nobody listens to an opening any more. Its log is closed beside."""

@@ -57,6 +57,8 @@ class Stored:
     """Events that are there, as far as they were seen since the file was opened."""
     kept: int = 0
     """How many of them the last compaction left that it might have deleted: the keys of that time."""
+    damage: str = ""
+    """What is damaged, as the server's log was told; "" if the last reading found nothing."""
     log: SqliteNamespaceLog | None = field(default=None, repr=False)
     """Who has it open."""
 
@@ -218,8 +220,11 @@ class SqliteNamespaceLog(Brokerless):
         name = self._stored.space.name
         try:
             await self._read_all(loading, readers)
+            self._stored.damage = ""
         except Damaged as error:
-            _log.error("the change log of %s is damaged: %s", name, error)
+            if str(error) != self._stored.damage:  # it is met again at each opening
+                _log.error("the change log of %s is damaged: %s", name, error)
+            self._stored.damage = str(error)
             why = f"The change log of {name} is damaged: {error}. Restore it from a backup."
             self.lose(len(self._pending), LogError(Reason.LOG_FILE_UNUSABLE, why))
         except Exception as error:  # noqa: BLE001 (whatever it is: nobody must wait for this namespace for ever)
