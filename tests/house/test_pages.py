@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import re
 import shutil
@@ -59,6 +60,22 @@ def test_every_file_module_and_test_that_a_page_names_is_there() -> None:
     pages = [name for name in _files() if name.endswith(".md")]
     assert len(pages) > 15 and len(_tests()) > 1000
     assert {page: stale for page in pages if (stale := _stale(page, (_ROOT / page).read_text()))} == {}
+
+
+def _doubled(text: str) -> list[str]:
+    """How what stands twice begins, of rows of tables and points of lists; merges leave such."""
+    counted = collections.Counter(line[:60] for line in text.splitlines() if re.match(r"(\| (?!what )|- ).{40}", line))
+    return [beginning for beginning, times in counted.items() if times > 1]
+
+
+@pytest.mark.parametrize("page", ["CHANGELOG.md", "docs/bugs.md"])
+def test_nothing_is_told_twice(page: str) -> None:
+    assert _doubled((_ROOT / page).read_text()) == []
+
+
+def test_a_point_that_stands_twice_is_found() -> None:
+    point = "- A point of a list, which has as many letters as it takes to be one.\n"
+    assert _doubled(point + "- Another point of the same list, with as many letters as well.\n" + point) == [point.strip()[:60]]
 
 
 @pytest.mark.parametrize(
