@@ -124,7 +124,9 @@ async def test_another_programs_database_is_refused_and_left_alone(path: Path) -
 
 async def test_what_is_no_database_is_refused(path: Path) -> None:
     put(path, b"something else entirely, and long enough to be looked at " * 100)
-    assert (await refusal(path)).reason == "LOG_FILE_UNUSABLE"
+    told = await refusal(path)
+    assert told.reason == "LOG_FILE_UNUSABLE"
+    assert told.message.endswith("file is not a database. Restore it from a backup, or name another file.")
     with pytest.raises(LogError, match="can't be opened for writing") as refused:
         await SqliteLog(path.parent).start()
     assert refused.value.reason == "LOG_FILE_UNUSABLE"

@@ -71,8 +71,16 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         if isinstance(error, Damaged):
             raise damaged(path, error) from error
         if isinstance(error, (*ERRORS, OSError)):
-            raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be opened: {error}.") from error
+            way_out = " Restore it from a backup, or name another file." if _is_not_whole(error) else ""
+            raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be opened: {error}.{way_out}") from error
         raise
+
+
+def _is_not_whole(error: Exception) -> bool:
+    """Whether an error of opening tells that the file's content is damaged, or never was a database; not that it can't be reached."""
+    return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) or isinstance(
+        error, UnicodeDecodeError
+    )
 
 
 def damaged(path: Path, error: Damaged) -> LogError:
