@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...core.reasons import Reason
+from ..change_log import LogError
 from .admin import Admin
 from .admin.facts import ClusterFacts
 from .admin.topics import Topics
@@ -27,3 +29,8 @@ class Access(NamedTuple):
     """To be called when an event is refused because of ``facts``, so that they are asked for again (``upgrades``)."""
     not_handed_over: dict[str, set[MessageId]] | None = None
     """By topic: the messages that this process was not given when it read it; None: that is not remembered."""
+
+    def heed(self, error: LogError) -> None:
+        """An event was refused."""
+        if error.reason == Reason.DIALECT_CANNOT_EXPRESS:
+            self.doubt()

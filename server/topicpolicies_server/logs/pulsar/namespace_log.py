@@ -163,8 +163,7 @@ class PulsarNamespaceLog:
         leadership = self.leadership
         if not leadership.leads:
             raise NotLeader(self.namespace, leadership)
-        outstanding = self._outstanding
-        if outstanding >= self._access.limits.in_flight:
+        if (outstanding := self._outstanding) >= self._access.limits.in_flight:
             raise LogError(
                 Reason.LOG_BUSY,
                 f"{outstanding} events wait for the change log already: send fewer at once, or raise max_in_flight_per_namespace.",
@@ -173,7 +172,7 @@ class PulsarNamespaceLog:
         try:
             self._writers[self.partition_of(event.key)].append(event)
         except LogError as error:
-            self._heed_refusal(error)
+            self._access.heed(error)
             raise
 
     async def close(self) -> None:
@@ -245,7 +244,7 @@ class PulsarNamespaceLog:
         """Hands on what failed. A leader whose producer has failed leads no longer."""
         if self._leading is not None:
             self._leading.append_failed(error)
-        self._heed_refusal(error)
+        self._access.heed(error)
         self._sink.append_failed(event, error)
         self._settled.set()
 
@@ -276,10 +275,6 @@ class PulsarNamespaceLog:
         """Hands on that another process leads."""
         self._sink.led()
 
-    def _heed_refusal(self, error: LogError) -> None:
-        if error.reason == Reason.DIALECT_CANNOT_EXPRESS:
-            self._access.doubt()
-
     # Its life
 
     async def start(self, *, exists: bool) -> None:
@@ -291,7 +286,7 @@ class PulsarNamespaceLog:
         if exists:
             await self._reading.start()
         else:
-            asyncio.get_running_loop().call_soon(self._nothing_there)
+            asyncio.get_running_loop().call_soon(lambda: None if self._over else self.caught_up())
 
     @property
     def _following(self) -> Following | None:
@@ -301,10 +296,6 @@ class PulsarNamespaceLog:
     @property
     def _outstanding(self) -> int:
         return sum(writer.outstanding for writer in self._writers)
-
-    def _nothing_there(self) -> None:
-        if not self._over:
-            self.caught_up()
 
     def _rehearse(self, event: Event) -> None:
         self._schemas.newest.codec.encode(event)
