@@ -16,6 +16,7 @@ from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import ANYBODY, LogError
+from topicpolicies_server.namespaces.complaints import Complaints
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.retrying import ASKED_SECONDS
 
@@ -326,8 +327,9 @@ def test_a_restart_forgets_no_request_that_the_log_tells_of() -> None:
     simulate(scenario)
 
 
+@pytest.mark.parametrize("watched", [True, False])
 def test_whoever_asks_for_a_damaged_log_is_told_that_it_is_damaged_and_the_servers_log_says_it_once(
-    caplog: pytest.LogCaptureFixture,
+    watched: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(7)
@@ -340,13 +342,14 @@ def test_whoever_asks_for_a_damaged_log_is_told_that_it_is_damaged_and_the_serve
             return log
 
         bench.log.open = open_damaged  # type: ignore[method-assign]
-        bench.namespace.hold(bench)
+        if watched:
+            bench.namespace.hold(bench)
         for asked in range(1, 6):
             error = await error_of(bench.namespace.get(KEY))
             assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "LOG_FILE_UNUSABLE")
             assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again."
             assert len(bench.log.openings) == asked, "reading it anew at once mends nothing"
-            await asyncio.sleep(ASKED_SECONDS)
+            await asyncio.sleep(2 * ASKED_SECONDS)
         bench.log.open = real  # type: ignore[method-assign]
         assert await bench.value() == 7
 
@@ -373,3 +376,14 @@ def test_a_log_that_is_lost_while_it_is_read_again_and_again_is_told_in_one_sent
         assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again. Try again."
 
     simulate(scenario)
+
+
+def test_of_very_many_namespaces_that_fail_the_last_thousand_are_told_of_once() -> None:
+    complaints = Complaints()
+    names = [f"acme/{number}" for number in range(1_001)]
+    assert all(complaints.is_new(name, "It is away.") for name in names)
+    assert not complaints.is_new(names[1], "It is away.")
+    assert complaints.is_new(names[1], "It is damaged.")
+    complaints.loaded(names[1])
+    assert complaints.is_new(names[1], "It is damaged.")
+    assert complaints.is_new(names[0], "It is away."), "it was forgotten"

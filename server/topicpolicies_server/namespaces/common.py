@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..logs.change_log import ChangeLog
 from .activity import Activity
 from .capacity import Capacity
+from .complaints import Complaints
 from .follower import Record
 from .gate import Gate
 
@@ -37,5 +38,7 @@ class Common:
     """What may be kept in memory."""
     read_only: bool = False
     """Whether nothing may be written: updates are refused, repairs only told of."""
+    complaints: Complaints = field(default_factory=Complaints)
+    """What the server's log was told of loads that failed."""
     record: Record | None = None
     """Gives whoever writes down what is folded; None: nobody does."""

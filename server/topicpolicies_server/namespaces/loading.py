@@ -67,8 +67,6 @@ class Loader:
         self._lost = asyncio.Event()
         self._read = self._served = self._loop.create_future()
         self._patient_until = 0.0
-        self._told = ""
-        """What the server's log was told of the last tries, as long as none succeeds."""
         self._losses = 0
         """Tries in a row in which the log was lost."""
         self._served_at = 0.0
@@ -144,8 +142,9 @@ class Loader:
             self._predecessor = None
         while not isinstance(state := self._life.state, Closed):
             if isinstance(state, Serving):
-                self._losses, self._told = 0, ""
+                self._losses = 0
                 self._pauses.start_over()
+                self._common.complaints.loaded(self._name)
                 await self._lost.wait()
                 continue
             if isinstance(state, Failed):
@@ -181,8 +180,8 @@ class Loader:
             self._miss(_broken(self._name))
 
     def _miss(self, error: LogError) -> None:
-        _LOG.log(logging.DEBUG if error.message == self._told else logging.WARNING, "%s can't be loaded: %s", self._name, error.message)
-        self._told = error.message
+        level = logging.WARNING if self._common.complaints.is_new(self._name, error.message) else logging.DEBUG
+        _LOG.log(level, "%s can't be loaded: %s", self._name, error.message)
         follower = self._life.reading
         self._life.missed(error)
         if follower is not None:
