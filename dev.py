@@ -131,9 +131,9 @@ def verify(*arguments: str) -> int:
     """Inspects, then tests; what failed before the tests is said again after them."""
     failed = inspect()
     heading("tests")
-    # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Brokers, servers and Spark
-    # run beside them: with more processes than processors, tests meet a machine on which nothing has its time.
-    processes = min(os.cpu_count() or 1, 4)
+    # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
+    # for brokers and other programs most of their time: there is one process more than processors. With more still, nothing has its time.
+    processes = min((os.cpu_count() or 1) + 1, 4)
     status = run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
     if failed:
         raise Failure(f"Not in order: {', '.join(failed)} (see above).")
