@@ -55,3 +55,13 @@ class MemoryStorage(storage.MemoryStorage):
 
     def _made(self, name: str, partitions: int, identity: str) -> StoredNamespace:
         return StoredNamespace(name, partitions, identity)
+
+    def write_unreadable(self, namespace: str, *, partition: int = 0, problem: str = "not an event") -> Placed:
+        """Stores an entry that nobody can read."""
+        return self.namespace(namespace).store(partition, None, self.now(), "broker", problem)
+
+    def recreate(self, namespace: str) -> None:
+        """Deletes what is stored of a namespace and begins a new log, with a new identity, in its place."""
+        self.lose(namespace)
+        self._namespaces.pop(namespace, None)
+        self._generations[namespace] = self._generations.get(namespace, 1) + 1

@@ -101,11 +101,6 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
         self._thread.start()
 
-    @property
-    def waiting_bytes(self) -> int:
-        """What waits to be written, by estimate."""
-        return self._added - self._taken
-
     def note(self, noted: Noted) -> bool:
         """Takes an event. Returns False if too much waits already: it will not be in the history."""
         size = weight(noted)

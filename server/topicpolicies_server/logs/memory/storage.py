@@ -108,10 +108,6 @@ class MemoryStorage:
         stored = self.namespace(namespace)
         return stored.store(partition_of(event.key, stored.partitions), event, self.now(), producer)
 
-    def write_unreadable(self, namespace: str, *, partition: int = 0, problem: str = "not an event") -> Placed:
-        """Stores an entry that nobody can read."""
-        return self.namespace(namespace).store(partition, None, self.now(), "broker", problem)
-
     def skip(self, namespace: str, *, partition: int = 0, count: int = 1) -> None:
         """Leaves out places (see ``StoredNamespace.skip``)."""
         self.namespace(namespace).skip(partition, count)
@@ -125,9 +121,3 @@ class MemoryStorage:
         stored = self.namespace(namespace)
         for follower in list(stored.followers):
             follower.lose(LogError(reason, f"The change log of {namespace} can't be followed any more. Open it again."))
-
-    def recreate(self, namespace: str) -> None:
-        """Deletes what is stored of a namespace and begins a new log, with a new identity, in its place."""
-        self.lose(namespace)
-        self._namespaces.pop(namespace, None)
-        self._generations[namespace] = self._generations.get(namespace, 1) + 1
