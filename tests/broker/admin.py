@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import httpx
 
+from tests.broker import compacting
+
 CHANGE_EVENTS = "__change_events"
 """The local name of a namespace's system topic of policy events."""
 
@@ -98,9 +100,11 @@ class Admin:
     def compact_only_on_request(self, namespace: str) -> None:
         """Has brokers compact a namespace's change log only when they are asked to, instead of every minute.
 
-        For tests that read a log themselves: one that is compacted while it is read has to be opened anew, as servers do.
+        For tests that read a log themselves: one that is compacted while it is read has to be opened anew, as servers do. Where all
+        brokers compact all the time (``compacting``), it does nothing.
         """
-        self.call("PUT", f"namespaces/{namespace}/compactionThreshold", 1 << 40)
+        if not compacting.forced():
+            self.call("PUT", f"namespaces/{namespace}/compactionThreshold", 1 << 40)
 
     def create_topic(self, topic: str, *, partitions: int = 0) -> None:
         """Creates a topic, given as ``tenant/namespace/topic``; partitioned if partitions are asked for."""

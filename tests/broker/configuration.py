@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.broker import compacting
 from tests.broker.credentials import Authority, TokenKey
 from tests.ports import free_port
 
@@ -24,17 +25,23 @@ _OPENED = (
     "jdk.management/com.sun.management.internal",
 )
 
-LOGGING = """<Configuration status="WARN">
+_LOGGING = """<Configuration status="WARN">
   <Appenders>
     <Console name="out" target="SYSTEM_OUT"><PatternLayout pattern="%d{ISO8601} %-5p [%t] %c{1} - %m%n"/></Console>
   </Appenders>
   <Loggers>
     <!-- Says twice per bookie and call that the loopback address has no rack. -->
     <Logger name="org.apache.bookkeeper.client.TopologyAwareEnsemblePlacementPolicy" level="ERROR"/>
+    <Logger name="org.apache.pulsar.compaction" level="{compaction}"/>
     <Root level="WARN"><AppenderRef ref="out"/></Root>
   </Loggers>
 </Configuration>
 """
+
+
+def logging() -> str:
+    """The text of ``log4j2.xml``: warnings, and each compaction where those are counted."""
+    return _LOGGING.replace("{compaction}", "INFO" if compacting.forced() else "WARN")
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping
             "tlsTrustCertsFilePath": str(security.authority.trust),
             "brokerClientTrustCertsFilePath": str(security.authority.trust),
         }
-    return "".join(f"{name}={value}\n" for name, value in (lines | dict(extra)).items())
+    return "".join(f"{name}={value}\n" for name, value in (lines | dict(extra) | dict(compacting.settings())).items())
 
 
 def command(java: Path, java_options: Sequence[str], class_path: str, home: Path, ports: Ports, *, heap_mb: int, wipe: bool) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.broker import configuration
+from tests.broker import compacting, configuration
 from tests.broker.admin import Admin
 from tests.broker.configuration import SUPERUSER, Ports, Security
 from tests.broker.jars import LATEST, BrokerUnavailableError, cache, class_archive, jars, java
@@ -69,7 +69,7 @@ class Broker:
         self.home = _new_home(version)
         self.log = self.home / "broker.log"
         (self.home / "tmp").mkdir()
-        (self.home / "log4j2.xml").write_text(configuration.LOGGING)
+        (self.home / "log4j2.xml").write_text(configuration.logging())
         (self.home / "standalone.conf").write_text(configuration.standalone_conf(self.home, self.ports, self.security, settings or {}))
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -159,6 +159,7 @@ class Broker:
     def close(self) -> None:
         """Ends the broker and removes its data; its log stays until later runs push it out."""
         self.kill()
+        compacting.count(self.log)
         for part in ("data", "tmp"):
             shutil.rmtree(self.home / part, ignore_errors=True)
 
@@ -216,11 +217,18 @@ def _new_home(version: str) -> Path:
     parent = cache() / "brokers"
     parent.mkdir(parents=True, exist_ok=True)
     abandoned = [home for home in parent.iterdir() if not _owned(home)]
-    for home in sorted(abandoned, key=lambda found: found.stat().st_mtime, reverse=True)[_KEPT_RUNS:]:
+    for home in sorted(abandoned, key=_changed, reverse=True)[_KEPT_RUNS:]:
         shutil.rmtree(home, ignore_errors=True)
     home = Path(tempfile.mkdtemp(prefix=f"{version}-", dir=parent))
     (home / "owner").write_text(str(os.getpid()))
     return home
+
+
+def _changed(home: Path) -> float:
+    """When, in seconds; 0 for one that another process has just removed."""
+    with contextlib.suppress(OSError):
+        return home.stat().st_mtime
+    return 0.0
 
 
 def _owned(home: Path) -> bool:

@@ -12,11 +12,12 @@ import httpx
 import pulsar
 import pytest
 
+from tests.broker import pulsar_broker
 from tests.broker.admin import CHANGE_EVENTS, Admin, AdminError
 from tests.broker.configuration import Security
 from tests.broker.credentials import Authority, TokenKey
 from tests.broker.fixtures import BrokerOf, MakeBroker
-from tests.broker.jars import BrokerUnavailableError
+from tests.broker.jars import LATEST, BrokerUnavailableError
 from tests.broker.pulsar_broker import Broker
 
 _OWNER = """
@@ -44,6 +45,22 @@ def _eventually(holds: Callable[[], bool], timeout_s: float = 10) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def test_an_abandoned_home_that_another_process_removes_meanwhile_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPICPOLICIES_CACHE", str(tmp_path))
+    removed = []
+
+    def owned(home: Path) -> bool:
+        removed.append(home)
+        home.rmdir()
+        return False
+
+    monkeypatch.setattr(pulsar_broker, "_owned", owned)
+    for number in range(20):
+        (tmp_path / "brokers" / f"abandoned-{number}").mkdir(parents=True)
+    assert pulsar_broker._new_home(LATEST).is_dir()
+    assert len(removed) == 20
 
 
 def test_the_shared_broker_is_of_the_newest_version_and_carries_messages(broker: Broker, admin: Admin, namespace: str) -> None:

@@ -1,0 +1,81 @@
+"""Brokers that compact all the time: ``pytest --compact-every 1`` has every broker of the run look each second for logs to compact.
+
+Brokers look once a minute otherwise, and tests that read a log themselves have it compacted on request only. With the option nothing is
+exempt: no setting of a test, no policy of a namespace. How many compactions there were is told at the end, and a run with brokers in which
+there was none has failed.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_OPTION = "--compact-every"
+_KEY = "compactions"
+_DONE = "Commencing phase two of compaction"
+
+_seconds: list[int] = []
+_counts: dict[Path, int] = {}
+
+
+def forced() -> bool:
+    """Whether brokers compact all the time."""
+    return bool(_seconds)
+
+
+def settings() -> Mapping[str, str]:
+    """Lines of ``standalone.conf`` that win over all others."""
+    return {"brokerServiceCompactionMonitorIntervalInSeconds": str(_seconds[0])} if _seconds else {}
+
+
+def count(log: Path) -> None:
+    """Counts the compactions that the log of a broker tells of; called when the broker is closed."""
+    if _seconds and log.exists():
+        with log.open(errors="replace") as lines:
+            _counts[log] = sum(_DONE in line for line in lines)
+
+
+class _Sum:
+    """Adds up what the processes of a run counted."""
+
+    def __init__(self) -> None:
+        self.brokers = self.compactions = 0
+
+    def add(self, counts: list[int]) -> None:
+        self.brokers += len(counts)
+        self.compactions += sum(counts)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.add(getattr(node, "workeroutput", {}).get(_KEY, []))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self.add(list(_counts.values()))
+        if self.brokers and not self.compactions and not session.exitstatus:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("compactions")
+        terminalreporter.line(f"{self.compactions:,} compactions by {self.brokers} brokers")
+
+
+class _Teller:
+    """Hands the counts of one process to the process that runs them all."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        session.config.workeroutput[_KEY] = list(_counts.values())  # type: ignore[attr-defined]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Makes ``--compact-every`` an option."""
+    parser.addoption(_OPTION, type=int, metavar="SECONDS", help="have all brokers compact all change logs again and again")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Takes the option."""
+    if seconds := config.getoption(_OPTION):
+        _seconds[:] = [seconds]
+        config.pluginmanager.register(_Teller() if hasattr(config, "workerinput") else _Sum())
