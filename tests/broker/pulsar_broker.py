@@ -58,14 +58,13 @@ class Broker:
         Raises:
             BrokerUnavailableError: Java, Maven or the jars are not to be had.
         """
-        self.version = version
         self.ports = ports or Ports()
         self.security = security or Security()
         self._java = java()
-        self._class_path = os.pathsep.join([f"{jars(version)}/*", *map(str, plugins)])
-        archive, made = class_archive(version)
-        self._java_options = list(java_options) or ([f"-XX:SharedArchiveFile={archive}"] if made.is_file() else [])
+        self._plugins = plugins
+        self._given_options = java_options
         self._heap_mb = heap_mb
+        self._be_of(version)
         self.home = _new_home(version)
         self.log = self.home / "broker.log"
         (self.home / "tmp").mkdir()
@@ -140,6 +139,16 @@ class Broker:
             self.kill()
             raise
 
+    def upgrade(self, version: str) -> None:
+        """Has the next start run another version on the same data; the broker does not run now.
+
+        Raises:
+            BrokerUnavailableError: the jars are not to be had.
+        """
+        if self._process is not None:
+            raise RuntimeError("this broker is running")
+        self._be_of(version)
+
     def stop(self, *, timeout_s: float = 30) -> None:
         """Shuts the broker down in order, or kills it when that takes too long; does nothing if it does not run."""
         self._end(signal.SIGTERM, timeout_s)
@@ -173,6 +182,13 @@ class Broker:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _be_of(self, version: str) -> None:
+        """Takes the classes of a version, out of an archive if there is one."""
+        self.version = version
+        self._class_path = os.pathsep.join([f"{jars(version)}/*", *map(str, self._plugins)])
+        archive, made = class_archive(version)
+        self._java_options = list(self._given_options) or ([f"-XX:SharedArchiveFile={archive}"] if made.is_file() else [])
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None:

@@ -34,13 +34,12 @@ from ...core.policies.documents import FIELDS, Settings, setting_of
 from ...core.policies.events import Action, Event, Stamp, StampKind
 from ...core.reasons import Reason
 from ..change_log import LogError
+from ..routing import GLOBAL_PREFIX
 from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import IS_GLOBAL, Document
 from .envelope import NAMES, TOPIC_POLICY, Around, Envelope
 from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema
 
-GLOBAL_PREFIX = "__G__"
-"""What the keys of GLOBAL policies begin with (``TopicPoliciesService.wrapEventKey``)."""
 EMBEDDED_CLUSTER = "standalone"
 """The local cluster's name where there is no cluster: in the embedded log."""
 OUR_FAMILIES = frozenset(setting_of(name) for name in FIELDS)
