@@ -1,22 +1,70 @@
-"""Remembers answers for a while: bounded, one question at a time for each key, refreshed before it is needed."""
+"""Remembers answers for a while: bounded, one question at a time for each key, refreshed before it is needed.
+
+Whoever asks for what is being asked already shares the question, which is a task of the cache's own: a caller that is cancelled ends only
+its waiting. A question ends in one of these ways:
+
+=====================================  =======================================  ===================================
+what it comes to                       what is remembered                       what those who wait have
+=====================================  =======================================  ===================================
+an answer that is worth keeping        it; the oldest answer goes for room      it
+another answer                         nothing about the key                    it
+a ``PolicyError`` of kind NOT_FOUND    nothing about the key                    the error
+another ``PolicyError``                what was, as an older answer             the error
+an error that nobody foresaw, or that  what was, as an older answer; a line     the error
+what it awaited was cancelled          stands in the log
+``close`` ends it                      what was                                 ``PolicyError``: SHUTTING_DOWN
+=====================================  =======================================  ===================================
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, NamedTuple, TypeVar
 
-from ..core.errors import PolicyError
+from ..core.errors import PolicyError, stopping
+from ..tasks import asked_to_end
 
 _LOG = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class _Entry(NamedTuple):
-    value: object
+class Answer(NamedTuple, Generic[_Value]):
+    """What was answered."""
+
+    value: _Value
     at: float
+    """When it was asked, in monotonic seconds."""
+
+
+class Answers(Generic[_Key, _Value]):
+    """The newest answers by key, of a bounded number of keys."""
+
+    def __init__(self, most: int) -> None:
+        """``most``: keys whose answers are kept; the oldest go."""
+        self._most = most
+        self._kept: OrderedDict[_Key, Answer[_Value]] = OrderedDict()  # a dict is slow to find its first entry
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, key: _Key) -> Answer[_Value] | None:
+        """The answer about a key; None if there is none."""
+        return self._kept.get(key)
+
+    def put(self, key: _Key, answer: Answer[_Value]) -> None:
+        """Keeps an answer in place of an older one."""
+        self._kept[key] = answer
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def drop(self, key: _Key) -> None:
+        """Forgets what was answered about a key."""
+        self._kept.pop(key, None)
 
 
 class Cache(Generic[_Key, _Value]):
@@ -42,28 +90,28 @@ class Cache(Generic[_Key, _Value]):
         """
         self._ask = ask
         self._fresh = fresh_seconds
-        self._most = most
         self._now = now
         self._keep = keep
-        self._entries: dict[_Key, _Entry] = {}
+        self._answers: Answers[_Key, _Value] = Answers(most)
         self._asking: dict[_Key, asyncio.Task[_Value]] = {}
         self._failing = False
         """Whether the last question failed in a way that nobody foresaw: that is logged once."""
+        self._closed = False
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._answers)
 
     def peek(self, key: _Key) -> _Value | None:
         """A fresh answer, at once; None if there is none."""
-        entry = self._entries.get(key)
-        if entry is None:
+        answer = self._answers.of(key)
+        if answer is None:
             return None
-        age = self._now() - entry.at
+        age = self._now() - answer.at
         if age > self._fresh:
             return None
-        if age > self._fresh / 2 and key not in self._asking:
+        if age > self._fresh / 2 and key not in self._asking and not self._closed:
             self._begin(key)
-        return entry.value  # type: ignore[return-value]
+        return answer.value
 
     async def get(self, key: _Key, *, stale: bool = False) -> _Value:
         """An answer, asked for if need be.
@@ -73,19 +121,29 @@ class Cache(Generic[_Key, _Value]):
             stale: whether an answer that is too old will do: then it is asked for beside, and nobody waits or fails.
 
         Raises:
-            PolicyError: there is no answer.
+            PolicyError: there is no answer; or there will be none, because the cache was closed (SHUTTING_DOWN).
         """
         fresh = self.peek(key)
         if fresh is not None:
             return fresh
-        task = self._asking.get(key) or self._begin(key)
-        old = self._entries.get(key)
+        task = self._asking.get(key)
+        if task is None and not self._closed:
+            task = self._begin(key)
+        old = self._answers.of(key)
         if stale and old is not None:
-            return old.value  # type: ignore[return-value]
-        return await asyncio.shield(task)
+            return old.value
+        if task is None:
+            raise stopping()
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if asked_to_end(error):
+                raise
+            raise stopping() from None  # nobody but ``close`` cancels a question
 
     async def close(self) -> None:
-        """Ends what is being asked."""
+        """Ends what is being asked. Nothing is asked from now on."""
+        self._closed = True
         asking = list(self._asking.values())
         for task in asking:
             task.cancel()
@@ -99,12 +157,16 @@ class Cache(Generic[_Key, _Value]):
 
     async def _question(self, key: _Key) -> _Value:
         asked = self._now()
-        value = await self._ask(key)
-        self._entries.pop(key, None)
+        try:
+            value = await self._ask(key)
+        except asyncio.CancelledError as error:
+            if asked_to_end(error):
+                raise
+            raise RuntimeError("what would have answered was cancelled") from error
         if self._keep(value):
-            self._entries[key] = _Entry(value, asked)
-            while len(self._entries) > self._most:
-                del self._entries[next(iter(self._entries))]
+            self._answers.put(key, Answer(value, asked))
+        else:
+            self._answers.drop(key)
         return value
 
     def _end(self, key: _Key, task: asyncio.Task[_Value]) -> None:
@@ -113,7 +175,7 @@ class Cache(Generic[_Key, _Value]):
         if not task.cancelled():
             error = task.exception()  # whoever waits has it; nobody may
             if isinstance(error, PolicyError) and error.kind.value == "NOT_FOUND":
-                self._entries.pop(key, None)
+                self._answers.drop(key)
             unforeseen = error is not None and not isinstance(error, PolicyError)
             if unforeseen and not self._failing:
                 _LOG.error("a question about %s failed (%r); it is asked again", key, error, exc_info=error)

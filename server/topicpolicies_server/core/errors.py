@@ -79,6 +79,11 @@ def invalid(reason: Reason, *violations: Violation) -> PolicyError:
     return PolicyError(Kind.INVALID_ARGUMENT, reason, _sentences(violations), violations=violations)
 
 
+def stopping() -> PolicyError:
+    """What is told of whatever ends because the server stops (UNAVAILABLE): nothing was done."""
+    return PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: try another, or this one later.")
+
+
 def _sentences(violations: Sequence[Violation]) -> str:
     message = ""
     for index, violation in enumerate(violations):

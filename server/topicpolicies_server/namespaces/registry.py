@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from ..config import Limits
-from ..core.errors import Kind, PolicyError
+from ..core.errors import Kind, PolicyError, stopping
 from ..core.fold.fold import FoldContext
 from ..core.reasons import Reason
 from ..history import History
@@ -118,7 +118,7 @@ class Registry:
     async def close(self) -> None:
         """Closes all namespaces; what their logs have accepted is finished. Whoever asks, or waits for what was not sent, is told why."""
         if self._ended is None:
-            self._ended = PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: try another, or this one later.")
+            self._ended = stopping()
         await self._sweeper.stop()
         self.gate.close()
         for namespace in list(self._namespaces.values()):

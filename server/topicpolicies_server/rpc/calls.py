@@ -21,7 +21,7 @@ import contextlib
 import enum
 from collections.abc import Callable, Iterator
 
-from ..core.errors import Kind, PolicyError
+from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
 
 UNREAD_SECONDS = 1.0
@@ -36,11 +36,6 @@ _QUIET_SECONDS = 0.01
 """Between two such looks."""
 _LOOK_SECONDS = 0.1
 """How often it is looked whether peers read."""
-
-
-def stopping() -> PolicyError:
-    """What a call is told that is ended because the server stops: nothing was done."""
-    return PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: try another, or this one later.")
 
 
 class State(enum.Enum):

@@ -13,7 +13,7 @@ from ..cluster.admission import Admission
 from ..cluster.switchboard import Switchboard
 from ..config import Limits
 from ..core.chains.sequencer import Request, Result
-from ..core.errors import Kind, PolicyError
+from ..core.errors import Kind, PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
@@ -21,7 +21,7 @@ from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, effective, errors, histories, listing, requests
-from .calls import Calls, stopping
+from .calls import Calls
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures

@@ -16,14 +16,13 @@ from topicpolicies.v1 import service_pb2
 
 from ..cluster.admission import Admission, Turns
 from ..core.chains.sequencer import Request, Result
-from ..core.errors import PolicyError, Violation, invalid
+from ..core.errors import PolicyError, Violation, invalid, stopping
 from ..core.names import PolicyKey
 from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, errors, requests
-from .calls import stopping
 from .decoding import MOST_CHANGES, Batch, Undecodable
 from .failures import Failures
 

@@ -1,0 +1,140 @@
+"""Answers are remembered, bounded and shared; whoever waits for a question of others is told how it ended, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from topicpolicies_server.cluster.cache import Answer, Answers, Cache
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+
+_HANGS_SECONDS = 20.0
+
+
+class Asked:
+    """Answers a key with itself when the test says so."""
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+        self.answering = asyncio.Event()
+        self.behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Something that a question awaits, and that others may cancel."""
+
+    async def __call__(self, key: str) -> str:
+        self.questions.append(key)
+        await self.answering.wait()
+        if key == "behind":
+            await self.behind
+        return key
+
+
+@pytest.fixture
+async def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+async def cache(asked: Asked) -> Cache[str, str]:
+    return Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0)
+
+
+async def turns_of_the_loop() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def outcome(waiter: asyncio.Task[str]) -> BaseException | str:
+    """What a waiter had; ``CancelledError`` if it was cancelled."""
+    (had,) = await asyncio.gather(waiter, return_exceptions=True)
+    return had
+
+
+async def test_whoever_shares_the_question_of_a_caller_that_is_cancelled_has_its_answer(cache: Cache[str, str], asked: Asked) -> None:
+    first, second = (asyncio.create_task(cache.get("one")) for _ in range(2))
+    await turns_of_the_loop()
+    first.cancel()
+    await turns_of_the_loop()
+    asked.answering.set()
+    assert isinstance(await outcome(first), asyncio.CancelledError)
+    assert await outcome(second) == "one"
+    assert asked.questions == ["one"]
+
+
+async def test_whoever_waits_when_a_cache_is_closed_is_told_so_and_is_not_cancelled(cache: Cache[str, str]) -> None:
+    waiter = asyncio.create_task(cache.get("one"))
+    await turns_of_the_loop()
+    await cache.close()
+    had = await outcome(waiter)
+    assert isinstance(had, PolicyError) and (had.kind, had.reason) == (Kind.UNAVAILABLE, Reason.SHUTTING_DOWN)
+
+
+async def test_a_caller_that_is_cancelled_while_the_cache_closes_is_cancelled(cache: Cache[str, str]) -> None:
+    waiter = asyncio.create_task(cache.get("one"))
+    await turns_of_the_loop()
+    waiter.cancel()
+    await cache.close()
+    assert isinstance(await outcome(waiter), asyncio.CancelledError)
+
+
+async def test_nothing_is_asked_of_a_cache_that_was_closed(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: now)
+    asked.answering.set()
+    assert await cache.get("one") == "one"
+    await cache.close()
+    now = 9.0
+    assert cache.peek("one") == "one"
+    now = 11.0
+    assert cache.peek("one") is None
+    assert await cache.get("one", stale=True) == "one"
+    for key in ("one", "two"):
+        with pytest.raises(PolicyError, match="stopping") as error:
+            await cache.get(key)
+        assert error.value.reason == Reason.SHUTTING_DOWN
+    await turns_of_the_loop()
+    assert asked.questions == ["one"] and caplog.records == []
+
+
+async def test_a_cancellation_of_what_a_question_awaits_is_an_error_and_cancels_nobody(
+    cache: Cache[str, str], asked: Asked, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked.answering.set()
+    waiters = [asyncio.create_task(cache.get("behind")) for _ in range(2)]
+    await turns_of_the_loop()
+    asked.behind.cancel()
+    for waiter in waiters:
+        assert isinstance(await outcome(waiter), RuntimeError)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR and "behind" in record.message
+    asked.behind = asyncio.get_running_loop().create_future()
+    asked.behind.set_result(None)
+    async with asyncio.timeout(_HANGS_SECONDS):
+        assert await cache.get("behind") == "behind"
+
+
+def test_the_oldest_answers_go_and_one_that_is_answered_anew_is_the_newest() -> None:
+    answers: Answers[str, int] = Answers(3)
+    for number, key in enumerate(("one", "two", "three", "one", "four")):
+        answers.put(key, Answer(number, 0.0))
+    kept = [answers.of(key) for key in ("one", "two", "three", "four")]
+    assert [answer and answer.value for answer in kept] == [3, None, 2, 4]
+    assert len(answers) == 3
+
+
+def test_forgetting_the_oldest_of_many_answers_takes_no_longer_than_of_a_few() -> None:
+    def seconds_for(most: int) -> float:
+        answers: Answers[int, int] = Answers(most)
+        for number in range(most):
+            answers.put(number, Answer(number, 0.0))
+        later = [(number, Answer(number, 0.0)) for number in range(most, most + 50_000)]
+        began = time.process_time()
+        for number, answer in later:
+            answers.put(number, answer)
+        assert len(answers) == most
+        return time.process_time() - began
+
+    assert seconds_for(44_000) < 8 * seconds_for(32)
