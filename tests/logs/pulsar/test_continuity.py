@@ -274,6 +274,18 @@ def test_a_message_that_is_not_handed_over_twice_is_delivered_as_unreadable() ->
     assert known == set(), "it came after all"
 
 
+def test_what_compaction_has_gone_beyond_is_not_remembered_as_not_handed_over() -> None:
+    known = {MessageId(7, 1), MessageId(7, 3), MessageId(8, 0)}
+    Continuity(Compaction(-1, MessageId(7, -1)), known)
+    assert len(known) == 3
+    Continuity(Compaction(20, None), known)
+    assert len(known) == 3, "nobody can tell how far"
+    Continuity(Compaction(20, MessageId(7, 3)), known)
+    assert known == {MessageId(8, 0)}
+    Continuity(Compaction(30, MessageId(9, -1)), known)
+    assert known == set()
+
+
 def test_a_compaction_while_messages_are_looked_for_makes_that_answer_worthless() -> None:
     continuity, _ = behind_a_gap(set())
     continuity.messages([])

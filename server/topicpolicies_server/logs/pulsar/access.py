@@ -11,8 +11,8 @@ from .admin import Admin
 from .admin.facts import ClusterFacts
 from .admin.topics import Topics
 from .client import PulsarClient
-from .ids import MessageId
 from .limits import PulsarLimits
+from .reading.not_handed_over import NotHandedOver
 
 
 class Access(NamedTuple):
@@ -27,8 +27,8 @@ class Access(NamedTuple):
     """If logs are to have one writer at a time: where clients reach this process."""
     doubt: Callable[[], None] = lambda: None
     """To be called when an event is refused because of ``facts``, so that they are asked for again (``upgrades``)."""
-    not_handed_over: dict[str, set[MessageId]] | None = None
-    """By topic: the messages that this process was not given when it read it; None: that is not remembered."""
+    not_handed_over: NotHandedOver | None = None
+    """The messages that this process was not given when it read; None: that is not remembered."""
 
     def heed(self, error: LogError) -> None:
         """An event was refused."""

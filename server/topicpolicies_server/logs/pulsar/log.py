@@ -17,9 +17,9 @@ from .admin.topics import Topics
 from .client import PulsarClient
 from .credentials import TlsOptions, TokenSource
 from .health_checks import Checked, HealthChecks
-from .ids import MessageId
 from .limits import PulsarLimits
 from .namespace_log import PulsarNamespaceLog
+from .reading.not_handed_over import NotHandedOver
 from .upgrades import Upgrades, same_for_logs
 
 _CHECK_SECONDS = 1.0
@@ -66,7 +66,7 @@ class PulsarLog:
         self._admin: Admin | None = None
         self._client: PulsarClient | None = None
         self._upgrades: Upgrades | None = None
-        self._not_handed_over: dict[str, set[MessageId]] = {}
+        self._not_handed_over = NotHandedOver()
         self._asking = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
         self._starting: set[PulsarNamespaceLog] = set()

@@ -2,6 +2,7 @@
 
 - ``receiving``: what the library has received, in order
 - ``continuity``: whether something is missing, as a pure state machine; ``questions``: what that asks, of the broker and the ledgers
+- ``not_handed_over``: what was missing at earlier openings
 - ``entries``: the messages as entries of the log
 - ``uncompacted``: what compaction took away and still stands in the ledgers
 - ``partition``: one partition, with what those above know; ``following``: all partitions of a log

@@ -48,7 +48,7 @@ up to there all entries are read as they were, nothing is read again, and the hi
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import MutableSet, Sequence
 from typing import NamedTuple
 
 from ....core.policies.events import Position
@@ -90,18 +90,21 @@ class Continuity:
             on to there.
     """
 
-    def __init__(self, opening: Compaction, not_handed_over: set[MessageId] | None = None) -> None:
+    def __init__(self, opening: Compaction, not_handed_over: MutableSet[MessageId] | None = None) -> None:
         """Nothing was read yet.
 
         Args:
             opening: what the broker said of its compaction before anything was read.
-            not_handed_over: messages that this process was not given when it opened the log before; new ones are added.
+            not_handed_over: messages that this process was not given when it opened the log before; new ones are added, and those that
+                nobody looks for any more are removed.
         """
         self.state = State.WHOLE
         self.whole = opening.horizon or NOWHERE
         self.moved_to = NOWHERE
         self._opening = self._known = self._told = opening
-        self._not_handed_over = set() if not_handed_over is None else not_handed_over
+        self._not_handed_over: MutableSet[MessageId] = set() if not_handed_over is None else not_handed_over
+        for place in [place for place in self._not_handed_over if place <= self.whole]:  # nothing is missed up to there
+            self._not_handed_over.discard(place)
         self._passed = opening.ledger == -1 or opening.horizon is None
         """Whether reading has come behind the opening's horizon. Before the first compaction nothing stands up to there."""
         self._before = NOWHERE
@@ -250,8 +253,8 @@ class Continuity:
     def _conclude(self) -> None:
         if len(self._messages) >= UNREADABLE:
             raise _not_handed_over(self._messages[0])
-        if not self._not_handed_over.issuperset(self._messages):
-            self._not_handed_over.update(self._messages)
+        if not self._not_handed_over >= set(self._messages):
+            self._not_handed_over |= set(self._messages)
             raise _not_handed_over(self._messages[0])
         self.unreadable = self._messages
         self._done()

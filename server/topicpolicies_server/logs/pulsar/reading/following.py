@@ -192,7 +192,7 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
     sent = functools.partial(access.topics.dispatched, layout.namespace, topic, name)
     goal = Goal(end.last, sent, access.limits.stuck_seconds, end.fresh_ledger)
     remembered = access.not_handed_over
-    not_handed_over = None if remembered is None else remembered.setdefault(layout.full_names[partition], set())
+    not_handed_over = None if remembered is None else remembered.of(layout.full_names[partition])
     questions = Questions(ask, functools.partial(access.topics.skipped, layout.namespace, topic), recall.between)
     entries = Entries(partition, schemas, access.facts.name)
     return PartitionReader(handle, entries, goal, Continuity(compaction, not_handed_over), questions, recalled), end
