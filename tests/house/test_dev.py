@@ -122,6 +122,22 @@ def test_failing_tests_fail_the_command(monkeypatch: pytest.MonkeyPatch) -> None
     assert dev.main(["check"]) == 5
 
 
+def test_what_the_tests_compile_is_kept_wherever_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    ask = (sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)")
+    answers: list[str] = []
+
+    def run(*command: str | Path) -> int:
+        if "pytest" in command:
+            answers.append(subprocess.check_output(ask, text=True).strip())
+        return 0
+
+    monkeypatch.setattr(dev, "install", lambda _: None)
+    monkeypatch.setattr(dev, "run", run)
+    assert dev.main(["check"]) == 0
+    assert answers == ["False"]
+
+
 def test_the_readme_continuous_integration_and_make_name_its_commands() -> None:
     steps = [line for line in (_ROOT / ".ci" / "run").read_text().splitlines() if "python3" in line]
     assert steps == ["exec python3 dev.py test"]
