@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from .sqlite_file import FileError, Problem
 
 
 class FileLock:
-    """The lock on ``path`` + ``.lock`` (``flock``). The lock file stays behind; what it holds is the last holder's process id."""
+    """The lock on ``path`` + ``.lock`` (``flock``). That file stays behind, with the last holder's process id if the disk had room for it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,9 +42,10 @@ class FileLock:
                 Problem.IN_USE,
                 f"{self._path} is in use by {by}. The file belongs to one sidecar at a time: stop the other one, or name another file.",
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._descriptor = descriptor
+        with suppress(OSError):  # a full disk: the lock is held all the same
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Gives the lock up, if it is held."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import mmap
+import os
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,7 +19,7 @@ from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, mark
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
@@ -426,3 +430,45 @@ async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_says_noth
     if ending == "loss":
         _, third = await disk.open()
         assert third.ids() == ["one"]
+
+
+async def test_a_disk_that_is_slow_to_take_the_mark_holds_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mark, "FLUSHED", 1)
+    turns = 0
+    others: list[int] = []
+    """For each time that the mark was brought to the disk: how often the loop went on meanwhile, as far as somebody looked."""
+    slowly = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock, as the map's own flush does
+
+    class Map(mmap.mmap):
+        def flush(self, *_: int) -> None:
+            before = turns
+            slowly(300_000)
+            others.append(turns - before)
+
+    def sync(descriptor: int) -> None:
+        before, waited = turns, 0
+        while turns < before + 3 and waited < 2_000:
+            waited += 1
+            time.sleep(0.01)
+        others.append(turns - before)
+        os.fsync(descriptor)
+
+    monkeypatch.setattr(mmap, "mmap", Map)
+    change_log = SqliteLog(tmp_path / "changes.db")
+
+    async def go_on() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.001)
+
+    going_on = asyncio.create_task(go_on())
+    recorder = Recorder()
+    log = await change_log.open(NAMESPACE, recorder)
+    monkeypatch.setattr(os, "fdatasync", sync)
+    append_all(log, recorder, "slow")
+    await recorder.until_settled(1)
+    await change_log.close()
+    going_on.cancel()
+    assert others
+    assert min(others) >= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import sqlite3
@@ -99,6 +100,21 @@ async def test_the_lock_goes_with_its_process_even_if_that_is_killed(path: Path)
     await holder.wait()
     _, recorder = await one_life(path, 1)
     assert len(recorder.entries) == 2
+
+
+async def test_a_disk_that_is_too_full_for_the_lock_s_process_id_does_not_keep_the_file_locked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    await one_life(path, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        _, recorder = await one_life(path, 1)
+    assert len(recorder.entries) == 2
+    _, recorder = await one_life(path, 1)
+    assert len(recorder.entries) == 3
 
 
 async def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:

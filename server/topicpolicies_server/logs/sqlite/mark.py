@@ -20,6 +20,9 @@ A new life has another identity, so that no token and no history of the former o
 The mark is a mapped file: to write it costs no system call and no wait, and what was written outlives the process, however that ends. A
 failure of power may take the last of it away, but not more than ``FLUSHED`` rows, because it is brought to the disk so often. It is
 written after the commit, so it is never ahead of the file. Of its two slots one is always whole.
+
+It is brought to the disk by ``fdatasync``, which takes what was written through the map too: ``mmap.flush`` keeps the interpreter's lock
+while it waits, so a slow disk would hold up the whole process.
 """
 
 from __future__ import annotations
@@ -92,14 +95,15 @@ class Mark:
         self.path = path.with_name(path.name + "-mark")
         self._turn = 0
         self._unflushed = 0
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            if os.fstat(descriptor).st_size != 2 * _SLOT:
-                os.ftruncate(descriptor, 0)
-                os.posix_fallocate(descriptor, 0, 2 * _SLOT)  # or writing to the map could find no room, which ends the process
-            self._map = mmap.mmap(descriptor, 2 * _SLOT)
-        finally:
-            os.close(descriptor)
+            if os.fstat(self._descriptor).st_size != 2 * _SLOT:
+                os.ftruncate(self._descriptor, 0)
+                os.posix_fallocate(self._descriptor, 0, 2 * _SLOT)  # or writing to the map could find no room, which ends the process
+            self._map = mmap.mmap(self._descriptor, 2 * _SLOT)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
 
     def read(self) -> Water | None:
         """What it says; None: nothing, or nothing that can be relied on."""
@@ -117,7 +121,7 @@ class Mark:
         """
         for _ in range(2):
             self._write(water)
-        self._map.flush()
+        os.fdatasync(self._descriptor)
         directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
@@ -134,7 +138,7 @@ class Mark:
     def flush(self) -> None:
         """Brings it to the disk. Where that fails it is told, and tried again with the next rows."""
         try:
-            self._map.flush()
+            os.fdatasync(self._descriptor)
         except OSError as error:
             _log.warning("the mark %s could not be brought to the disk: %s", self.path, error)
         self._unflushed = 0
@@ -144,6 +148,7 @@ class Mark:
         if not self._map.closed:
             self.flush()
             self._map.close()
+            os.close(self._descriptor)
 
     def _write(self, water: Water) -> None:
         self._turn += 1
