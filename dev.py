@@ -11,8 +11,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit("Python 3.11 or newer is needed; this is Python {}.{}.".format(*sys.version_info))
@@ -143,26 +146,37 @@ def verify(*arguments: str) -> int:
     return status
 
 
+INSPECTIONS = {
+    "lint": (PROGRAMS / "ruff", "check"),
+    "format": (PROGRAMS / "ruff", "format", "--check"),
+    "types": (PROGRAMS / "mypy",),
+    "coordinates": (PYTHON, "proto/coordinates.py", "--check"),
+    "generated code": (PYTHON, "proto/generate.py", "--check"),
+    "Protobuf lint": (PYTHON, "proto/buf.py", "lint"),
+    "Protobuf compatibility": (PYTHON, "proto/buf.py", "breaking"),
+}
+
+
 def inspect() -> list[str]:
-    """Lint, types and definitions; which of them are not in order."""
+    """Lint, types and definitions, two at a time, told in their order; which of them are not in order."""
     failed = []
-    for name, program, *arguments in (
-        ("lint", PROGRAMS / "ruff", "check"),
-        ("format", PROGRAMS / "ruff", "format", "--check"),
-        ("types", PROGRAMS / "mypy"),
-        ("coordinates", PYTHON, "proto/coordinates.py", "--check"),
-        ("generated code", PYTHON, "proto/generate.py", "--check"),
-        ("Protobuf lint", PYTHON, "proto/buf.py", "lint"),
-        ("Protobuf compatibility", PYTHON, "proto/buf.py", "breaking"),
-    ):
-        heading(name)
-        began = time.monotonic()
-        if run(program, *arguments):
-            failed.append(name)
-            print("not in order", flush=True)
-        else:
-            print(f"in order ({time.monotonic() - began:.1f} s)", flush=True)
+    with ThreadPoolExecutor(max_workers=2) as threads:
+        for name, (status, told, seconds) in zip(INSPECTIONS, threads.map(look, INSPECTIONS.values()), strict=True):
+            heading(name)
+            print(told, end="")
+            if status:
+                failed.append(name)
+            print("not in order" if status else f"in order ({seconds:.1f} s)", flush=True)
     return failed
+
+
+def look(command: tuple[str | Path, ...]) -> tuple[int, str, float]:
+    """Runs a command: its exit status, what it said on either channel, and how many seconds it took."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as told:
+        status = run(*command, told=told)
+        told.seek(0)
+        return status, told.read(), time.monotonic() - began
 
 
 def install(profile: str) -> None:
@@ -219,9 +233,9 @@ def heading(text: str) -> None:
     print(f"== {text}", flush=True)
 
 
-def run(*command: str | Path) -> int:
-    """Runs a command in the project's directory, with our output and input."""
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+def run(*command: str | Path, told: IO[str] | None = None) -> int:
+    """Runs a command in the project's directory, with our input and output, or with a file for what it says."""
+    return subprocess.run(command, cwd=ROOT, stdout=told, stderr=told and subprocess.STDOUT, check=False).returncode
 
 
 def quietly(*command: str | Path) -> None:

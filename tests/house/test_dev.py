@@ -109,16 +109,27 @@ def test_what_is_not_in_order_fails_the_command_though_the_tests_pass(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(dev, "install", lambda _: None)
-    monkeypatch.setattr(dev, "run", lambda program, *_: int(Path(program).name == "mypy"))
+    monkeypatch.setattr(dev, "run", lambda program, *_, **__: int(Path(program).name == "mypy"))
     assert dev.main(["check"]) == 1
     assert "Not in order: types" in capfd.readouterr().err
-    monkeypatch.setattr(dev, "run", lambda *_: 0)
+    monkeypatch.setattr(dev, "run", lambda *_, **__: 0)
     assert dev.main(["check"]) == 0
+
+
+def test_inspections_run_beside_each_other_and_are_told_in_their_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = f"file = pathlib.Path({str(tmp_path / 'second')!r})"
+    first = f"import pathlib, time; {file}\nwhile not file.exists(): time.sleep(0.01)\nprint('first')"
+    second = f"import pathlib, sys; {file}\nfile.touch()\nprint('second', file=sys.stderr)\nraise SystemExit(3)"
+    monkeypatch.setattr(dev, "INSPECTIONS", {"one": (sys.executable, "-c", first), "two": (sys.executable, "-c", second)})
+    assert dev.inspect() == ["two"]
+    assert re.fullmatch(r"== one\nfirst\nin order \(.* s\)\n== two\nsecond\nnot in order\n", capfd.readouterr().out)
 
 
 def test_failing_tests_fail_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dev, "install", lambda _: None)
-    monkeypatch.setattr(dev, "run", lambda *command: 5 if "pytest" in command else 0)
+    monkeypatch.setattr(dev, "run", lambda *command, **_: 5 if "pytest" in command else 0)
     assert dev.main(["check"]) == 5
 
 
