@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -76,22 +77,30 @@ def node() -> str:
 
 
 def node_modules() -> Path:
-    """The directory of installed packages of the TypeScript client; what the lock file says is installed when it has changed.
+    """The directory of installed packages of the TypeScript client; they are installed when the lock file names others.
 
     Raises:
         ToolMissingError: Node or npm is missing, or npm failed.
     """
     node()
-    lock = hashlib.sha256((TYPESCRIPT / "package-lock.json").read_bytes()).hexdigest()
-    if not _STAMP.exists() or _STAMP.read_text() != lock:
+    wanted = _packages(TYPESCRIPT / "package-lock.json")
+    if not _STAMP.exists() or _STAMP.read_text() != wanted:
         npm = shutil.which("npm")
         if npm is None:
             raise ToolMissingError("npm is missing; it comes with Node and installs what the TypeScript client is built with.")
         done = _quietly((npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"), TYPESCRIPT)
         if done.returncode != 0:
             raise ToolMissingError(f"npm could not install what {TYPESCRIPT / 'package-lock.json'} says:\n{done.stdout[-2000:]}")
-        _STAMP.write_text(lock)
+        _STAMP.write_text(wanted)
     return _STAMP.parent
+
+
+def _packages(lock: Path) -> str:
+    """What changes with the packages that a lock file names, and not with the name of the package that they are for."""
+    named = json.loads(lock.read_text())
+    named.pop("name", None)
+    named["packages"][""].pop("name", None)
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 def _program(name: str, question: Sequence[str], needed: tuple[int, int], purpose: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,29 @@ def test_packages_that_npm_can_not_install_are_refused_with_what_it_says(monkeyp
     monkeypatch.setattr(tools, "_STAMP", tmp_path / "node_modules" / ".installed")
     with pytest.raises(tools.ToolMissingError, match="no such package"):
         tools.node_modules()
+
+
+def test_packages_are_installed_when_others_are_named_and_not_when_the_package_that_they_are_for_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = "echo v20.1.0", "mkdir -p node_modules; echo installed >> installed"
+    for name, line in zip(("node", "npm"), script, strict=True):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr(tools, "TYPESCRIPT", tmp_path)
+    monkeypatch.setattr(tools, "_STAMP", tmp_path / "node_modules" / ".installed")
+    lock = json.loads((tools.ROOT / "clients" / "typescript" / "package-lock.json").read_text())
+
+    def installed() -> int:
+        (tmp_path / "package-lock.json").write_text(json.dumps(lock))
+        assert tools.node_modules() == tmp_path / "node_modules"
+        return (tmp_path / "installed").read_text().count("installed")
+
+    assert installed() == 1
+    lock["name"] = lock["packages"][""]["name"] = "@another/name"
+    assert installed() == 1
+    lock["packages"]["node_modules/typescript"]["integrity"] = "sha512-another"
+    assert installed() == 2
+    lock["packages"][""]["dependencies"]["@grpc/grpc-js"] = "1.0.0"
+    assert installed() == 3
