@@ -8,12 +8,11 @@ from topicpolicies_server.logs.memory.line import Line
 from topicpolicies_server.logs.memory.log import IN_FLIGHT
 
 from .faults import Fate, Faults, Outcome
-from .log import Append, MemoryLog, MemoryNamespaceLog
+from .log import MemoryLog, MemoryNamespaceLog, Sent
 from .storage import MemoryStorage, StoredNamespace
 
 __all__ = [
     "IN_FLIGHT",
-    "Append",
     "Fate",
     "Faults",
     "Line",
@@ -21,5 +20,6 @@ __all__ = [
     "MemoryNamespaceLog",
     "MemoryStorage",
     "Outcome",
+    "Sent",
     "StoredNamespace",
 ]

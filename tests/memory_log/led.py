@@ -25,7 +25,7 @@ from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, Still
 from topicpolicies_server.logs.memory import log
 
 from .faults import NO_FAULTS, Faults, Outcome
-from .log import Append, MemoryLog, MemoryNamespaceLog
+from .log import MemoryLog, MemoryNamespaceLog, Sent
 from .seats import Producer
 from .storage import MemoryStorage, StoredNamespace
 
@@ -106,7 +106,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
         """
         for line in self.answers if answers else ():
             for message in line.drop():
-                if not isinstance(message, Append):
+                if not isinstance(message, Sent):
                     line.push(message)
         for handle in list(self._handles):
             self._disconnect(handle)
@@ -157,10 +157,10 @@ class LedNamespaceLog(MemoryNamespaceLog):
     def deposed(self, error: LogError) -> None:
         """It may no longer: what has no outcome gets one. All of it was sent."""
         self._term = ()
-        outstanding = sorted(self._in_flight, key=lambda append: append.partition)
+        outstanding = sorted(self._in_flight, key=lambda sent: sent.partition)
         self._in_flight.clear()
-        for append in outstanding:
-            self._sink.append_failed(append.event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=True))
+        for sent in outstanding:
+            self._sink.append_failed(sent.event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=True))
         self._settled.set()
         self._sink.led()
 
@@ -170,20 +170,20 @@ class LedNamespaceLog(MemoryNamespaceLog):
 
     # What happens at the storage
 
-    def _addressed(self, event: Event) -> Append:
-        append = super()._addressed(event)
-        append.producer = self._term[append.partition]
-        return append
+    def _addressed(self, event: Event) -> Sent:
+        sent = super()._addressed(event)
+        sent.producer = self._term[sent.partition]
+        return sent
 
-    def _store(self, append: log.Append) -> None:
-        assert isinstance(append, Append)
-        producer, outcome = append.producer, append.fate.outcome
-        if self._stored.seats[append.partition].holder is not producer:
-            append.error = _fenced("Appending to the change log", outcome_unknown=True)
+    def _store(self, sent: log.Sent) -> None:
+        assert isinstance(sent, Sent)
+        producer, outcome = sent.producer, sent.fate.outcome
+        if self._stored.seats[sent.partition].holder is not producer:
+            sent.error = _fenced("Appending to the change log", outcome_unknown=True)
             return
-        super()._store(append)
+        super()._store(sent)
         if outcome in (Outcome.VANISHED, Outcome.UNACKNOWLEDGED) and isinstance(producer, Handle):
-            append.error = LogError(Reason.LOG_UNREACHABLE, "Appending to the change log failed, no answer in time.", outcome_unknown=True)
+            sent.error = LogError(Reason.LOG_UNREACHABLE, "Appending to the change log failed, no answer in time.", outcome_unknown=True)
             self._disconnect(producer)  # nothing that was sent behind it is stored
 
     def _seat(self, handle: Handle, wait: bool, answer: asyncio.Future[Handle]) -> None:

@@ -20,8 +20,8 @@ from .storage import MemoryStorage, StoredNamespace
 
 
 @dataclass(slots=True, eq=False)
-class Append(log.Append):
-    """An append, what becomes of it, and who sent it."""
+class Sent(log.Sent):
+    """An event on its way, what becomes of it, and who sent it."""
 
     fate: Fate = Fate()  # noqa: RUF009 - immutable
     producer: Producer | None = None
@@ -47,20 +47,20 @@ class MemoryNamespaceLog(log.MemoryNamespaceLog):
         end = self._stored.ends[partition]
         self._loop.call_later(delay, lambda: None if answer.done() else answer.set_result(end))
 
-    def _addressed(self, event: Event) -> Append:
-        return Append(event, self.partition_of(event.key), fate=self._owner.faults.fate(self._stored.name, event))
+    def _addressed(self, event: Event) -> Sent:
+        return Sent(event, self.partition_of(event.key), fate=self._owner.faults.fate(self._stored.name, event))
 
-    def _hand_in(self, append: log.Append) -> None:
-        self.appends[append.partition].push(append, _fated(append).fate.delay)
+    def _hand_in(self, sent: log.Sent) -> None:
+        self.appends[sent.partition].push(sent, _fated(sent).fate.delay)
 
-    def _send_back(self, append: log.Append) -> None:
-        self.answers[append.partition].push(append, _fated(append).fate.answer_delay)
+    def _send_back(self, sent: log.Sent) -> None:
+        self.answers[sent.partition].push(sent, _fated(sent).fate.answer_delay)
 
-    def _store(self, append: log.Append) -> None:
-        """Makes of an append what its fate says, if the storage takes anything from its producer."""
-        fate, producer = _fated(append).fate, _fated(append).producer
-        if self._stored.seats[append.partition].holder is not producer:
-            append.error = LogError(
+    def _store(self, sent: log.Sent) -> None:
+        """Makes of an event what its fate says, if the storage takes anything from its producer."""
+        fate, producer = _fated(sent).fate, _fated(sent).producer
+        if self._stored.seats[sent.partition].holder is not producer:
+            sent.error = LogError(
                 Reason.LOG_FENCED,
                 "Opening the change log for writing failed, somebody else holds the exclusive producer.",
                 kind=Kind.FAILED_PRECONDITION,
@@ -68,11 +68,11 @@ class MemoryNamespaceLog(log.MemoryNamespaceLog):
         elif fate.outcome in (Outcome.STORED, Outcome.UNACKNOWLEDGED):
             for _ in range(fate.copies):
                 name = producer.name if producer is not None else self._owner.producer
-                placed = self._stored.store(append.partition, append.event, self._owner.storage.now(), name)
-                append.place = append.place or placed
-        if append.error is None and fate.outcome is not Outcome.STORED:
+                placed = self._stored.store(sent.partition, sent.event, self._owner.storage.now(), name)
+                sent.place = sent.place or placed
+        if sent.error is None and fate.outcome is not Outcome.STORED:
             unknown = fate.outcome is not Outcome.REFUSED
-            append.error = LogError(Reason.APPEND_FAILED, "The change log did not acknowledge the event.", outcome_unknown=unknown)
+            sent.error = LogError(Reason.APPEND_FAILED, "The change log did not acknowledge the event.", outcome_unknown=unknown)
 
 
 class MemoryLog(log.MemoryLog):
@@ -102,6 +102,6 @@ class MemoryLog(log.MemoryLog):
         return MemoryNamespaceLog(self, stored, sink)
 
 
-def _fated(append: log.Append) -> Append:
-    assert isinstance(append, Append)
-    return append
+def _fated(sent: log.Sent) -> Sent:
+    assert isinstance(sent, Sent)
+    return sent

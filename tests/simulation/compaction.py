@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from tests.memory_log import Append
+from tests.memory_log import Sent
 from tests.validators.records import Answer
 
 from .world import NAMESPACE, WINDOW_MS, World, policy_key, record_key
@@ -73,8 +73,8 @@ class Compaction:
         world = self._world
         stored = {placed.event.stamp.event_id for _, placed in world.journal.entries if placed.event is not None and placed.event.stamp}
         open_ones = (sidecar.log.opened(NAMESPACE) for sidecar in world.everybody if sidecar.running and sidecar.log.has_open(NAMESPACE))
-        under_way = (message for log in open_ones for line in log.appends for message in line.waiting if isinstance(message, Append))
-        again = any(append.event.stamp is not None and append.event.stamp.event_id in stored for append in under_way)
+        under_way = (message for log in open_ones for line in log.appends for message in line.waiting if isinstance(message, Sent))
+        again = any(sent.event.stamp is not None and sent.event.stamp.event_id in stored for sent in under_way)
         world.counts["compactions put off for an event on its way again"] += again
         return again
 

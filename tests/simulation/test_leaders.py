@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.memory_log import Append, Line, MemoryNamespaceLog
+from tests.memory_log import Line, MemoryNamespaceLog, Sent
 from tests.memory_log.led import LedNamespaceLog
 from tests.validators import updates
 from tests.validators.links import Link, chain
@@ -80,10 +80,10 @@ def a_log_that_fences_nobody(patch: pytest.MonkeyPatch) -> None:
     """What comes from a leader whose place is another one's is stored all the same."""
     original = LedNamespaceLog._store
 
-    def planted(self: LedNamespaceLog, append: Append) -> None:
-        seat = self._stored.seats[append.partition]
-        holder, seat.holder = seat.holder, append.producer
-        original(self, append)
+    def planted(self: LedNamespaceLog, sent: Sent) -> None:
+        seat = self._stored.seats[sent.partition]
+        holder, seat.holder = seat.holder, sent.producer
+        original(self, sent)
         seat.holder = holder
 
     patch.setattr(LedNamespaceLog, "_store", planted)

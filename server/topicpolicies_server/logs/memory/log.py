@@ -25,7 +25,7 @@ CLOSE_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class Append:
+class Sent:
     """An event on its way to the storage and, as its outcome, back. Compared by identity."""
 
     event: Event
@@ -34,8 +34,8 @@ class Append:
     error: LogError | None = None
 
 
-Message: TypeAlias = Append | Callable[[], None]
-"""What is under way: an append, or something else that happens when it arrives."""
+Message: TypeAlias = Sent | Callable[[], None]
+"""What is under way: an event, or something else that happens when it arrives."""
 
 
 class MemoryNamespaceLog(Brokerless):
@@ -46,7 +46,7 @@ class MemoryNamespaceLog(Brokerless):
         self._stored = stored
         self._sink = sink
         self._loop = asyncio.get_running_loop()
-        self._in_flight: dict[Append, None] = {}
+        self._in_flight: dict[Sent, None] = {}
         self._ended: LogError | None = None
         self._settled = asyncio.Event()
         self._settled.set()
@@ -123,10 +123,10 @@ class MemoryNamespaceLog(Brokerless):
                 f"{len(self._in_flight)} events wait for the change log already: send fewer, or raise max_in_flight_per_namespace.",
                 kind=Kind.RESOURCE_EXHAUSTED,
             )
-        append = self._addressed(event)
-        self._in_flight[append] = None
+        sent = self._addressed(event)
+        self._in_flight[sent] = None
         self._settled.clear()
-        self._hand_in(append)
+        self._hand_in(sent)
 
     async def close(self) -> None:
         """Waits for outstanding outcomes, at most as long as the log was told to; what is left fails with an unknown outcome."""
@@ -185,14 +185,14 @@ class MemoryNamespaceLog(Brokerless):
         outstanding = list(self._in_flight)
         self._in_flight.clear()
         self._settled.set()
-        for append in outstanding:
-            self._sink.append_failed(append.event, error)
+        for sent in outstanding:
+            self._sink.append_failed(sent.event, error)
 
-    def _addressed(self, event: Event) -> Append:
-        return Append(event, self.partition_of(event.key))
+    def _addressed(self, event: Event) -> Sent:
+        return Sent(event, self.partition_of(event.key))
 
-    def _hand_in(self, append: Append) -> None:
-        self.appends[append.partition].push(append)
+    def _hand_in(self, sent: Sent) -> None:
+        self.appends[sent.partition].push(sent)
 
     def _ask_end(self, partition: int, answer: asyncio.Future[Position]) -> None:
         self.questions[partition].push(partial(self._tell_end, partition, answer))
@@ -201,17 +201,17 @@ class MemoryNamespaceLog(Brokerless):
 
     def _arrive(self, messages: list[Message]) -> None:
         for message in messages:
-            if isinstance(message, Append):
+            if isinstance(message, Sent):
                 self._store(message)
                 self._send_back(message)
             else:
                 message()
 
-    def _store(self, append: Append) -> None:
-        append.place = self._stored.store(append.partition, append.event, self._owner.storage.now(), self._owner.producer)
+    def _store(self, sent: Sent) -> None:
+        sent.place = self._stored.store(sent.partition, sent.event, self._owner.storage.now(), self._owner.producer)
 
-    def _send_back(self, append: Append) -> None:
-        self.answers[append.partition].push(append)
+    def _send_back(self, sent: Sent) -> None:
+        self.answers[sent.partition].push(sent)
 
     def _tell_end(self, partition: int, answer: asyncio.Future[Position]) -> None:
         if not answer.done():
@@ -222,16 +222,16 @@ class MemoryNamespaceLog(Brokerless):
     def _answer(self, messages: list[Message]) -> None:
         placed: list[Placed] = []
         for message in messages:
-            if isinstance(message, Append) and message not in self._in_flight:
+            if isinstance(message, Sent) and message not in self._in_flight:
                 continue  # it has its outcome
-            if isinstance(message, Append) and message.error is None and message.place is not None:
+            if isinstance(message, Sent) and message.error is None and message.place is not None:
                 del self._in_flight[message]
                 placed.append(message.place)
                 continue
             if placed:
                 self._sink.appended(placed)
                 placed = []
-            if not isinstance(message, Append):
+            if not isinstance(message, Sent):
                 message()
             elif message in self._in_flight and message.error is not None:
                 del self._in_flight[message]

@@ -32,8 +32,8 @@ class Space:
         """The highest row number that was given away."""
 
 
-class Append(NamedTuple):
-    """An event on its way."""
+class NewRow(NamedTuple):
+    """An event on its way into the file, as a row."""
 
     appender: Appender
     space: Space

@@ -21,7 +21,7 @@ from .. import rows
 from ..avro import Codec
 from ..brokerless import Brokerless
 from ..change_log import LogError, LogSink
-from .appending import Append, Space
+from .appending import NewRow, Space
 from .loading import PAGE, Loading
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class SqliteNamespaceLog(Brokerless):
     """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
 
     def __init__(
-        self, identity: str, stored: Stored, sink: LogSink, codec: Codec, flight: Flight, append: Callable[[Append], None]
+        self, identity: str, stored: Stored, sink: LogSink, codec: Codec, flight: Flight, append: Callable[[NewRow], None]
     ) -> None:
         self._identity = identity
         self._stored = stored
@@ -84,7 +84,7 @@ class SqliteNamespaceLog(Brokerless):
         self._encode = codec.encode
         self._flight = flight
         self._append = append
-        self._pending: deque[Append] = deque()
+        self._pending: deque[NewRow] = deque()
         self._floor = 0
         self._ended: LogError | None = None
         self._drained: asyncio.Event = asyncio.Event()
@@ -146,10 +146,10 @@ class SqliteNamespaceLog(Brokerless):
             )
         key, payload, properties, _ = self._encode(event)
         text = _to_json(properties)
-        append = Append(self, self._stored.space, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
-        flight.bytes_now += append.size
-        self._pending.append(append)
-        self._append(append)
+        row = NewRow(self, self._stored.space, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
+        flight.bytes_now += row.size
+        self._pending.append(row)
+        self._append(row)
 
     def committed(self, placed: Sequence[Placed]) -> None:
         """The next of our events are durable."""
@@ -181,9 +181,9 @@ class SqliteNamespaceLog(Brokerless):
 
     def _fail(self, count: int, error: LogError) -> None:
         for _ in range(count):
-            append = self._pending.popleft()
-            self._flight.bytes_now -= append.size
-            self._sink.append_failed(append.event, error)
+            row = self._pending.popleft()
+            self._flight.bytes_now -= row.size
+            self._sink.append_failed(row.event, error)
         if not self._pending:
             self._drained.set()
 

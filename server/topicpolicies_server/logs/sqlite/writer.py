@@ -32,7 +32,7 @@ from ...core.policies.events import Placed
 from ...sqlite_file import checkpoint
 from .. import rows
 from . import events, floors
-from .appending import Append, Appender
+from .appending import Appender, NewRow
 from .fate import Fate, fate
 from .mark import Mark, Water
 
@@ -48,7 +48,7 @@ CHECKPOINT_PAGES_AT_MOST = 8_000
 """The same, whether something waits or not."""
 
 JOB_PAGES = 64
-"""What is estimated for anything but an append."""
+"""What is estimated for anything but a group of events."""
 
 RETRY_SECONDS = 0.5
 """Pause between two attempts to find out what became of a commit."""
@@ -121,13 +121,13 @@ class Writer:
         self._reopen = reopen
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[Append | _Job[Any] | _Stop] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[NewRow | _Job[Any] | _Stop] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        self._committing: list[Append] = []
+        self._committing: list[NewRow] = []
         self._pages = 0
         self._ended: sqlite3.Error | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
-        self.append: Callable[[Append], None] = self._queue.put
+        self.append: Callable[[NewRow], None] = self._queue.put
         """Takes an event."""
         threading.Thread(target=self._run, name="sqlite-writer", daemon=True).start()
 
@@ -168,7 +168,7 @@ class Writer:
     def _end(self, failure: BaseException | None) -> None:
         """On the loop's thread, when the writer's has done its last."""
         if failure is not None:
-            self._owner.broken(failure, Counter(append.appender for append in self._committing))
+            self._owner.broken(failure, Counter(row.appender for row in self._committing))
         self._ended = sqlite3.ProgrammingError("the change log's writer has ended")
         while not self._queue.empty():
             item = self._queue.get_nowait()
@@ -180,7 +180,7 @@ class Writer:
         """Commits a group, or does something else; whether it was the end."""
         item = self._queue.get()
         size = 0
-        while isinstance(item, Append):
+        while isinstance(item, NewRow):
             self._committing.append(item)
             size += item.size
             if len(self._committing) == GROUP_EVENTS or size > GROUP_BYTES:
@@ -199,7 +199,7 @@ class Writer:
 
     def _commit(self, size: int) -> None:
         group = self._committing
-        before = {append.space: append.space.last for append in group}
+        before = {row.space: row.space.last for row in group}
         published_at = self._now()
         places: list[int] = []
         failed: sqlite3.Error | None = None
@@ -214,34 +214,34 @@ class Writer:
         if failed is not None:
             for space, last in before.items():
                 space.last = last
-            self._report(_refuse, Counter(append.appender for append in group), failed)
+            self._report(_refuse, Counter(row.appender for row in group), failed)
             return
         highest = max(self._water.highest, *(space.last for space in before))
         self._water = Water(self._water.identity, self._water.total + len(group), highest)
         self._mark.note(self._water, len(group))
         self._pages += 2 * len(before) + size // 4096
         committed: dict[Appender, list[Placed]] = {}
-        for append, place in zip(group, places, strict=True):
-            placed = Placed(0, rows.position_of(events.row_at(place)), append.event, published_at)
-            mine = committed.get(append.appender)
+        for row, place in zip(group, places, strict=True):
+            placed = Placed(0, rows.position_of(events.row_at(place)), row.event, published_at)
+            mine = committed.get(row.appender)
             if mine is None:
-                committed[append.appender] = [placed]
+                committed[row.appender] = [placed]
             else:
                 mine.append(placed)
         self._report(_acknowledge, committed)
 
-    def _values(self, group: Sequence[Append], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
+    def _values(self, group: Sequence[NewRow], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
         """What is inserted, value by value; the events' places are added to ``places``."""
         values: list[int | str | bytes | None] = []
-        for append in group:
-            space = append.space
+        for row in group:
+            space = row.space
             if space.id == 0:
                 space.id = floors.add_namespace(self._connection, space.name, space.last)
             space.last += 1
             place = events.place_of(space.id, space.last)
             places.append(place)
-            sure = events.checksum_of(place, published_at, self._schema, append.key, append.properties, append.payload)
-            values += (place, published_at, self._schema, sure, append.key, append.properties, append.payload)
+            sure = events.checksum_of(place, published_at, self._schema, row.key, row.properties, row.payload)
+            values += (place, published_at, self._schema, sure, row.key, row.properties, row.payload)
         return values
 
     def _is_stored(self, error: sqlite3.Error, place: int | None) -> bool:
