@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from topicpolicies_server.cluster.cache import Answer, Answers, Cache
+from topicpolicies_server.cluster.cache import Cache, Known, NewestAnswers
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -117,9 +117,9 @@ async def test_a_cancellation_of_what_a_question_awaits_is_an_error_and_cancels_
 
 
 def test_the_oldest_answers_go_and_one_that_is_answered_anew_is_the_newest() -> None:
-    answers: Answers[str, int] = Answers(3)
+    answers: NewestAnswers[str, int] = NewestAnswers(3)
     for number, key in enumerate(("one", "two", "three", "one", "four")):
-        answers.put(key, Answer(number, 0.0))
+        answers.put(key, Known(number, 0.0))
     kept = [answers.of(key) for key in ("one", "two", "three", "four")]
     assert [answer and answer.value for answer in kept] == [3, None, 2, 4]
     assert len(answers) == 3
@@ -127,10 +127,10 @@ def test_the_oldest_answers_go_and_one_that_is_answered_anew_is_the_newest() -> 
 
 def test_forgetting_the_oldest_of_many_answers_takes_no_longer_than_of_a_few() -> None:
     def seconds_for(most: int) -> float:
-        answers: Answers[int, int] = Answers(most)
+        answers: NewestAnswers[int, int] = NewestAnswers(most)
         for number in range(most):
-            answers.put(number, Answer(number, 0.0))
-        later = [(number, Answer(number, 0.0)) for number in range(most, most + 50_000)]
+            answers.put(number, Known(number, 0.0))
+        later = [(number, Known(number, 0.0)) for number in range(most, most + 50_000)]
         began = time.process_time()
         for number, answer in later:
             answers.put(number, answer)

@@ -32,7 +32,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class Answer(NamedTuple, Generic[_Value]):
+class Known(NamedTuple, Generic[_Value]):
     """What was answered."""
 
     value: _Value
@@ -40,22 +40,22 @@ class Answer(NamedTuple, Generic[_Value]):
     """When it was asked, in monotonic seconds."""
 
 
-class Answers(Generic[_Key, _Value]):
+class NewestAnswers(Generic[_Key, _Value]):
     """The newest answers by key, of a bounded number of keys."""
 
     def __init__(self, most: int) -> None:
         """``most``: keys whose answers are kept; the oldest go."""
         self._most = most
-        self._kept: OrderedDict[_Key, Answer[_Value]] = OrderedDict()  # a dict is slow to find its first entry
+        self._kept: OrderedDict[_Key, Known[_Value]] = OrderedDict()  # a dict is slow to find its first entry
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def of(self, key: _Key) -> Answer[_Value] | None:
+    def of(self, key: _Key) -> Known[_Value] | None:
         """The answer about a key; None if there is none."""
         return self._kept.get(key)
 
-    def put(self, key: _Key, answer: Answer[_Value]) -> None:
+    def put(self, key: _Key, answer: Known[_Value]) -> None:
         """Keeps an answer in place of an older one."""
         self._kept[key] = answer
         self._kept.move_to_end(key)
@@ -92,7 +92,7 @@ class Cache(Generic[_Key, _Value]):
         self._fresh = fresh_seconds
         self._now = now
         self._keep = keep
-        self._answers: Answers[_Key, _Value] = Answers(most)
+        self._answers: NewestAnswers[_Key, _Value] = NewestAnswers(most)
         self._asking: dict[_Key, asyncio.Task[_Value]] = {}
         self._failing = False
         """Whether the last question failed in a way that nobody foresaw: that is logged once."""
@@ -164,7 +164,7 @@ class Cache(Generic[_Key, _Value]):
                 raise
             raise RuntimeError("what would have answered was cancelled") from error
         if self._keep(value):
-            self._answers.put(key, Answer(value, asked))
+            self._answers.put(key, Known(value, asked))
         else:
             self._answers.drop(key)
         return value
