@@ -20,6 +20,7 @@ SERVER = (
     ("history", "cluster"),
     ("namespaces",),
     ("signals", "metrics"),
+    ("process",),
     ("guard",),
     ("rpc",),
     ("cli",),

@@ -2,51 +2,57 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+import contextlib
 
 from ..config import GuardConfig
 from ..core.fold.fold import FoldContext
 from ..logs.pulsar.opening import admin_api, pulsar_log
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
-from ..signals import until_told_to_stop
 from .discovery import discovery
 from .guard import Guard
 from .healing import tell_of_healing
 
 
-async def run(config: GuardConfig, started: Callable[[Registry], None] = lambda _: None) -> None:
-    """Guards until SIGTERM or SIGINT.
+class GuardService:
+    """A guard with all that it needs (``process.Service``)."""
 
-    Args:
-        config: everything that the guard is told.
-        started: called when it guards.
+    def __init__(self, config: GuardConfig) -> None:
+        """``config``: everything that it is told."""
+        self.config = config
+        self._registry: Registry | None = None
+        self._parts = contextlib.AsyncExitStack()
+        """How its parts are closed: the last one first, and each of them whatever becomes of the others."""
 
-    Raises:
-        LogError: the log can't be used.
-        OSError: the metrics' address can't be listened on.
-    """
-    log = pulsar_log(config.log, config.limits)
-    registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
-    registry.activity.on_repair = tell_of_healing
-    admin = admin_api(config.log)
-    guard = Guard(registry, discovery(admin, config.patterns, config.limits))
-    endpoint = None
-    try:
-        if config.metrics_listen is not None:
-            endpoint = Endpoint(config.metrics_listen, ServerCollector(registry, guard))
-        guard.start()
-        await until_told_to_stop(registry.gate, lambda: started(registry))
-    finally:
-        if endpoint is not None:
-            await endpoint.close()
-        await guard.stop()
-        await registry.close()
-        await log.close()
-        await admin.close()
+    @property
+    def registry(self) -> Registry:
+        """The namespaces."""
+        assert self._registry is not None, "started"
+        return self._registry
 
+    async def start(self) -> None:
+        """Begins to guard.
 
-def serve(config: GuardConfig, started: Callable[[Registry], None] = lambda _: None) -> None:
-    """Guards in this thread until it is told to stop (see ``run``)."""
-    asyncio.run(run(config, started))
+        Raises:
+            LogError: the log can't be used.
+            OSError: the metrics' address can't be listened on, or a file can't be read.
+        """
+        config = self.config
+        async with contextlib.AsyncExitStack() as parts:
+            admin = admin_api(config.log)
+            parts.push_async_callback(admin.close)
+            log = pulsar_log(config.log, config.limits)
+            parts.push_async_callback(log.close)
+            registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
+            parts.push_async_callback(registry.close)
+            registry.activity.on_repair = tell_of_healing
+            guard = Guard(registry, discovery(admin, config.patterns, config.limits))
+            parts.push_async_callback(guard.stop)
+            if config.metrics_listen is not None:
+                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard)).close)
+            guard.start()
+            self._registry, self._parts = registry, parts.pop_all()
+
+    async def stop(self) -> None:
+        """Lets all namespaces go, and closes the log."""
+        await self._parts.aclose()

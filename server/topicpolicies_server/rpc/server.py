@@ -25,7 +25,6 @@ from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
-from ..signals import until_told_to_stop
 from .calls import LAST_SECONDS
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
@@ -44,7 +43,7 @@ _GC_ALLOCATIONS = 50_000
 
 
 class Server:
-    """A running server. ``async with Server(config) as server: ...`` starts and stops it."""
+    """A running server (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
 
     def __init__(self, config: ServerConfig) -> None:
         """``config``: everything that it is told."""
@@ -214,39 +213,6 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
     log = SqliteLog(config.path, in_flight_limit=limits.max_in_flight_per_namespace, in_flight_bytes=limits.max_in_flight_bytes)
     await log.start()
     return log
-
-
-async def run(config: ServerConfig, started: Callable[[Server], None] = lambda _: None) -> None:
-    """Serves until SIGTERM or SIGINT, then stops gracefully. A second signal ends it at once. SIGUSR1 and SIGUSR2 pause and resume repairs.
-
-    Raises:
-        LogError: the log can't be opened.
-    """
-    server = Server(config)
-    await server.start()
-    try:
-        await until_told_to_stop(server.registry.gate, lambda: started(server))
-    finally:
-        await server.stop()
-
-
-def serve(config: ServerConfig, started: Callable[[Server], None] = lambda _: None) -> None:
-    """Serves in this thread until it is told to stop, on uvloop where there is one.
-
-    Args:
-        config: everything that the server is told.
-        started: called when it listens.
-
-    Raises:
-        LogError: the log can't be opened.
-    """
-    try:
-        import uvloop  # noqa: PLC0415
-    except ImportError:
-        asyncio.run(run(config, started))
-    else:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(config, started))
 
 
 def _credentials(tls: TlsConfig) -> grpc.ServerCredentials:

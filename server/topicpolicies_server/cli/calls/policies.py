@@ -8,10 +8,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from topicpolicies import Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult
+from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult
 
 from ..exits import ExitCode, reporting
-from ..settings import ScopeName, ScopeNames, settings
+from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.rendering import compact, console, differences, printable, settings_table
 from .assignments import parse
@@ -123,15 +123,9 @@ def update(  # noqa: PLR0913, PLR0917 - options
             wanted.values,
             mask=wanted.mask(mask or ()),
             list_operations=wanted.list_operations,
-            scope=scope.scope,
-            etag=etag,
             must_not_exist=must_not_exist,
             skip_if_absent=skip_if_absent,
-            validate_only=validate_only,
-            include_previous=include_previous,
-            request_id=request_id,
-            actor=chosen.actor,
-            reason=chosen.reason,
+            **_how(chosen, scope, etag, request_id, validate_only=validate_only, include_previous=include_previous),
         )
     if chosen.json:
         json_forms.write(json_forms.of_update(result))
@@ -161,16 +155,8 @@ def delete(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        result = client.delete(
-            topic,
-            scope=scope.scope,
-            etag=etag,
-            validate_only=validate_only,
-            include_previous=include_previous,
-            request_id=request_id,
-            actor=chosen.actor,
-            reason=chosen.reason,
-        )
+        how = _how(chosen, scope, etag, request_id, validate_only=validate_only, include_previous=include_previous)
+        result = client.delete(topic, **how)
     if chosen.json:
         json_forms.write(json_forms.of_deletion(result))
     else:
@@ -204,6 +190,19 @@ def list_(
     if documents:
         console().print(table)
     typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
+
+
+def _how(chosen: Settings, scope: ScopeName, etag: str, request_id: str, *, validate_only: bool, include_previous: bool) -> ChangeOptions:
+    """What an update and a deletion are told alike."""
+    return {
+        "scope": scope.scope,
+        "etag": etag,
+        "validate_only": validate_only,
+        "include_previous": include_previous,
+        "request_id": request_id,
+        "actor": chosen.actor,
+        "reason": chosen.reason,
+    }
 
 
 def _read(client: Client, topic: str, scope: ScopeNames, moment: Moment) -> list[Document]:

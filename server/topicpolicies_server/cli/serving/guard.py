@@ -10,7 +10,7 @@ from ...config.option import ReadBy
 from ...config.sources import Gathered
 from ..settings import Output, settings
 from .configured import configured
-from .running import log_to_standard_error, starting, telling_problems
+from .running import run_until_told, telling_problems
 
 
 @configured(ReadBy.GUARD)
@@ -42,13 +42,7 @@ def run(config: GuardConfig, output: Output) -> None:
     Raises:
         typer.Exit: it could not start.
     """
-    from ...guard.service import serve as guard_until_told  # noqa: PLC0415
+    from ...guard.service import GuardService  # noqa: PLC0415
 
-    log_to_standard_error(config.log_level)
-
-    def guarding(_: object) -> None:
-        started()
-        typer.echo(f"Guarding {', '.join(config.patterns)}{', reporting only' if config.report_only else ''}", err=True)
-
-    with starting("the guard", output, config.metrics_listen) as started:
-        guard_until_told(config, guarding)
+    said = f"Guarding {', '.join(config.patterns)}{', reporting only' if config.report_only else ''}"
+    run_until_told("the guard", output, config.log_level, (config.metrics_listen,), lambda: GuardService(config), lambda _: [said])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -15,6 +16,11 @@ from ...core.errors import PolicyError
 from ..exits import ExitCode, tell_other
 from ..settings import Output
 from .addresses import NotBoundError, check_addresses
+
+if TYPE_CHECKING:
+    from ...process import Service
+
+_Service = TypeVar("_Service", bound="Service")
 
 
 @contextmanager
@@ -78,6 +84,40 @@ def _why(error: PolicyError | OSError | RuntimeError, addresses: list[Address]) 
     except NotBoundError as not_bound:
         return "ADDRESS", str(not_bound)
     return "START", f"{error.strerror if isinstance(error, OSError) and error.strerror else error}."
+
+
+def run_until_told(
+    what: str,
+    output: Output,
+    level: LogLevel,
+    addresses: Sequence[Address | None],
+    make: Callable[[], _Service],
+    said: Callable[[_Service], Sequence[str]],
+) -> None:
+    """Runs a server or a guard, with a log on standard error, until it is told to stop.
+
+    Args:
+        what: the subject of the sentence that tells that it could not start.
+        output: how that is told.
+        level: of the log.
+        addresses: where it is to listen.
+        make: makes it.
+        said: what is said on standard error once it runs.
+
+    Raises:
+        typer.Exit: it could not start, or ended with an error.
+    """
+    from ...process import run  # noqa: PLC0415 - what a process runs is not part of every command
+
+    log_to_standard_error(level)
+
+    def running(service: _Service) -> None:
+        started()
+        for line in said(service):
+            typer.echo(line, err=True)
+
+    with starting(what, output, *addresses) as started:
+        run(make, running)
 
 
 def log_to_standard_error(level: LogLevel) -> None:

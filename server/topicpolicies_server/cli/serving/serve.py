@@ -12,7 +12,7 @@ from ...config.option import ReadBy
 from ...config.sources import Gathered
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
-from .running import log_to_standard_error, starting, telling_problems
+from .running import run_until_told, telling_problems
 
 
 @configured(ReadBy.SERVE)
@@ -63,17 +63,14 @@ def run(config: ServerConfig, output: Output) -> None:
         typer.Exit: it could not start.
     """
     from ...rpc.server import Server  # noqa: PLC0415
-    from ...rpc.server import serve as serve_until_told  # noqa: PLC0415
 
-    log_to_standard_error(config.log_level)
-
-    def listening(server: Server) -> None:
-        started()
-        typer.echo(f"Listening on {server.address}", err=True)
-        if isinstance(config.log, EmbeddedLogConfig):
-            typer.echo(f"The change log is {config.log.path}", err=True)
-
-    with starting("the server", output, config.listen, config.metrics_listen) as started:
+    def make() -> Server:
         for folder in config.folders_to_make():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        serve_until_told(config, listening)
+        return Server(config)
+
+    def said(server: Server) -> list[str]:
+        embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
+        return [f"Listening on {server.address}", *embedded]
+
+    run_until_told("the server", output, config.log_level, (config.listen, config.metrics_listen), make, said)

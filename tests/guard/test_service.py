@@ -1,0 +1,84 @@
+"""A guard in a process of its own: whatever fails as it starts or stops, every part is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.ports import free_port
+from topicpolicies_server.config import GuardConfig, PulsarLogConfig, parse_address
+from topicpolicies_server.guard import Guard
+from topicpolicies_server.guard.service import GuardService
+from topicpolicies_server.logs.pulsar import PulsarLog
+from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.metrics import Endpoint
+from topicpolicies_server.namespaces.registry import Registry
+from topicpolicies_server.process import until_stopped
+
+PARTS = {"metrics": (Endpoint, "close"), "guard": (Guard, "stop"), "registry": (Registry, "close"), "log": (PulsarLog, "close")}
+ADMIN = (Admin, "close")
+_HANGS_SECONDS = 20
+
+
+def a_guard(metrics_at: str = "127.0.0.1:0") -> GuardConfig:
+    """Of a cluster that nobody can reach."""
+    log = PulsarLogConfig(service_url=f"pulsar://127.0.0.1:{free_port()}", admin_url="http://127.0.0.1:1")
+    return GuardConfig(log=log, patterns=("acme/*",), metrics_listen=parse_address(metrics_at))
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each part was closed."""
+    counted: Counter[str] = Counter()
+
+    def counting(name: str, real: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        async def close(part: Any) -> None:
+            counted[name] += 1
+            await real(part)
+
+        return close
+
+    for name, (kind, method) in {**PARTS, "admin": ADMIN}.items():
+        monkeypatch.setattr(kind, method, counting(name, getattr(kind, method)))
+    return counted
+
+
+async def run(config: GuardConfig) -> None:
+    """Runs a guard that is told to stop as soon as it runs."""
+    async with asyncio.timeout(_HANGS_SECONDS):
+        await until_stopped(lambda: GuardService(config), lambda _: os.kill(os.getpid(), signal.SIGTERM))
+
+
+async def test_a_guard_that_is_told_to_stop_closes_every_part_once(closed: Counter[str]) -> None:
+    await run(a_guard())
+    assert closed == Counter(["metrics", "guard", "registry", "log", "admin"])
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_whatever_fails_while_a_guard_stops_every_part_is_closed(
+    part: str, closed: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, method = PARTS[part]
+    real = getattr(kind, method)
+
+    async def fail(closing: Any) -> None:
+        await real(closing)
+        raise OSError("nobody thought of it")
+
+    monkeypatch.setattr(kind, method, fail)
+    with pytest.raises(OSError, match="nobody thought of it"):
+        await run(a_guard())
+    assert closed == Counter(["metrics", "guard", "registry", "log", "admin"])
+
+
+async def test_a_guard_that_can_not_start_gives_back_what_it_had(closed: Counter[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        await run(a_guard(f"127.0.0.1:{taken.getsockname()[1]}"))
+    assert closed == Counter(["guard", "registry", "log", "admin"])
