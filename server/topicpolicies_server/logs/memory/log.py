@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from ...core.errors import Kind
 from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..brokerless import Brokerless
-from ..change_log import LogError, LogSink
+from ..change_log import LogError, LogSink, already_open, busy, closed
 from ..routing import partition_of
 from .line import Line
 from .storage import MemoryStorage, StoredNamespace
@@ -118,11 +117,7 @@ class MemoryNamespaceLog(Brokerless):
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
         if len(self._in_flight) >= self._owner.in_flight_limit:
-            raise LogError(
-                Reason.LOG_BUSY,
-                f"{len(self._in_flight)} events wait for the change log already: send fewer, or raise max_in_flight_per_namespace.",
-                kind=Kind.RESOURCE_EXHAUSTED,
-            )
+            raise busy(len(self._in_flight))
         sent = self._addressed(event)
         self._in_flight[sent] = None
         self._settled.clear()
@@ -131,7 +126,7 @@ class MemoryNamespaceLog(Brokerless):
     async def close(self) -> None:
         """Waits for outstanding outcomes, at most as long as the log was told to; what is left fails with an unknown outcome."""
         if self._ended is None:
-            self._ended = LogError(Reason.LOG_CLOSED, f"The change log of {self._stored.name} is closed.")
+            self._ended = closed(self._stored.name)
             try:
                 if self._in_flight:
                     await asyncio.wait_for(self._settled.wait(), self._owner.close_seconds)
@@ -146,7 +141,7 @@ class MemoryNamespaceLog(Brokerless):
         self._end()
 
     def _end(self) -> None:
-        self._stop(self._ended or LogError(Reason.LOG_CLOSED, f"The change log of {self._stored.name} is closed."))
+        self._stop(self._ended or closed(self._stored.name))
         self._in_flight.clear()
         self._settled.set()
 
@@ -287,7 +282,7 @@ class MemoryLog:
     async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
         if namespace in self._open:
-            raise LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
+            raise already_open(namespace)
         log = self._opening(self.storage.namespace(namespace), sink)
         self._open[namespace] = log
         return log

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ...core.errors import Kind
 from ...core.names import CHANGE_EVENTS
 from ...core.reasons import Reason
-from ..change_log import LogError, LogSink
+from ..change_log import LogError, LogSink, already_open
 from .access import Access
 from .admin import Admin
 from .admin.facts import ClusterFacts, learn
@@ -79,7 +79,7 @@ class PulsarLog:
         if self._closed:
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         if namespace in self._logs:
-            raise LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
+            raise already_open(namespace)
         self._logs[namespace] = None
         try:
             return await self._opened(namespace, sink)

@@ -21,12 +21,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ...core.errors import Kind
 from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..avro import Dialect
-from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader
+from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
 from .access import Access
 from .admin.facts import ClusterFacts
@@ -164,11 +163,7 @@ class PulsarNamespaceLog:
         if not leadership.leads:
             raise NotLeader(self.namespace, leadership)
         if (outstanding := self._outstanding) >= self._access.limits.in_flight:
-            raise LogError(
-                Reason.LOG_BUSY,
-                f"{outstanding} events wait for the change log already: send fewer at once, or raise max_in_flight_per_namespace.",
-                kind=Kind.RESOURCE_EXHAUSTED,
-            )
+            raise busy(outstanding)
         try:
             self._writers[self.partition_of(event.key)].append(event)
         except LogError as error:
@@ -178,7 +173,7 @@ class PulsarNamespaceLog:
     async def close(self) -> None:
         """Waits for outstanding outcomes, at most as long as the limits say; what is left fails, with an unknown outcome if it was sent."""
         if self._ended is None:
-            self._ended = LogError(Reason.LOG_CLOSED, f"The change log of {self.namespace} is closed.")
+            self._ended = closed(self.namespace)
             self._finishing = asyncio.get_running_loop().create_task(self._finish())
         if self._finishing is not None:
             await asyncio.wait([self._finishing])

@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from ...core.errors import Kind
 from ...core.reasons import Reason
 from ...file_lock import FileLock
 from ..avro import Codec
-from ..change_log import LogError, LogSink
+from ..change_log import LogError, LogSink, already_open
 from . import file
 from .appending import Appender, Space
 from .compaction import Compaction, Pass
@@ -116,7 +115,7 @@ class SqliteLog:
         life = self._opened.life
         stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, life.base), life.base))
         if stored.log is not None:
-            raise LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
+            raise already_open(namespace)
         log = SqliteNamespaceLog(f"{life.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
         loading = Loading(self.path, self._opened.codecs, stored.space.id, namespace, stored.committed) if stored.begun else None
         stored.rows = 0

@@ -20,7 +20,7 @@ from ...sqlite_file import ERRORS, Damaged
 from .. import rows
 from ..avro import Codec
 from ..brokerless import Brokerless
-from ..change_log import LogError, LogSink
+from ..change_log import LogError, LogSink, closed
 from .appending import NewRow, Space
 from .loading import PAGE, Loading
 
@@ -250,7 +250,7 @@ class SqliteNamespaceLog(Brokerless):
     async def close(self) -> None:
         """Waits until what was appended is committed, at most as long as the log was told to; what is left then has an unknown outcome."""
         if self._ended is None:
-            self._ended = LogError(Reason.LOG_CLOSED, f"The change log of {self._stored.space.name} is closed.")
+            self._ended = closed(self._stored.space.name)
         if self._pending:
             self._drained.clear()
             try:

@@ -7,7 +7,7 @@ import time
 
 from ....core.policies.events import Position
 from ....core.reasons import Reason
-from ...change_log import LogError
+from ...change_log import LogError, closed
 from ..access import Access
 from ..admin.schemas import Schemas
 from ..admin.topics import Layout
@@ -162,7 +162,7 @@ class Reading:
         following = await Following.connect(self._access, self._schemas, layout)
         if self._over:
             await following.close()
-            raise LogError(Reason.LOG_CLOSED, f"The change log of {layout.namespace} is closed.")
+            raise closed(layout.namespace)
         self.layout = layout
         self.following = following
         self._existence = Existence(self._access, following)
