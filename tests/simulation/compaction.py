@@ -7,8 +7,10 @@ import random
 
 from tests.memory_log import Sent
 from tests.validators.records import Answer
+from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.events import Placed
 
-from .world import NAMESPACE, WINDOW_MS, World, policy_key, record_key
+from .world import NAMESPACE, WINDOW_MS, World, record_key
 
 _KEPT = (None, 200, 2_000)
 """Milliseconds; what is younger is kept by a compaction. None: nothing is."""
@@ -36,6 +38,10 @@ class Compaction:
                 if not self._world.profile.delayed:
                     await asyncio.sleep(2 * WINDOW_MS / 1000)  # those who know better live that long
 
+    def would_erase(self) -> bool:
+        """Whether a compaction would leave nothing of a key."""
+        return any(placed.event is not None and placed.event.document is None for placed in self._newest().values())
+
     def _nobody_would_know(self) -> bool:
         """Whether the one who has seen everything and lives all along has not seen everything at the moment."""
         return self._world.survivor is not None and not self._world.survivor.ready
@@ -56,13 +62,17 @@ class Compaction:
         return not any(sidecar.ready for sidecar in world.sidecars)
 
     def _repeats_to_come(self) -> bool:
-        """Whether a request would be forgotten that may yet be repeated, because a broker's event is the newest of its key."""
+        """Whether a request would be forgotten that may yet be repeated: a broker's event is the newest of its key, or a tombstone.
+
+        A tombstone takes its requests along from everybody where there is one sidecar. Of several some would know them and some would not.
+        """
         world = self._world
         events = [placed.event for _, placed in world.journal.entries if placed.event is not None]
         newest = {event.key: event for event in events}
-        brokers = {record_key(key) for key, event in newest.items() if event.stamp is None}
+        divided = world.profile.forgets_deletions and (len(world.sidecars) > 1 or world.profile.delayed)
+        silent = {record_key(key) for key, event in newest.items() if event.stamp is None or (divided and event.document is None)}
         settled = {(update.key, update.request_id) for update in world.history.updates if isinstance(update.answer, Answer)}
-        made = {(head.key, head.request_id) for head in world.journal.heads if head.request_id and head.key in brokers}
+        made = {(head.key, head.request_id) for head in world.journal.heads if head.request_id and head.key in silent}
         return not made <= settled | world.once
 
     def _comes_again(self) -> bool:
@@ -80,21 +90,33 @@ class Compaction:
 
     def _compact(self, keep: int | None) -> None:
         world = self._world
-        before = sum(map(len, world.stored.entries))
-        world.storage.compact(NAMESPACE, keep_younger_than=keep)
-        gone = before - sum(map(len, world.stored.entries))
+        before, entries = self._newest(), sum(map(len, world.stored.entries))
+        world.storage.compact(NAMESPACE, keep_younger_than=keep, deletions_kept=not world.profile.forgets_deletions)
+        gone = entries - sum(map(len, world.stored.entries))
         world.counts["compactions"] += gone > 0
         world.history.compactions.append(world.now())
-        self._note_what_is_forgotten()
-        world.note("log", f"is compacted: {gone} of {before} entries go")
+        self._note_what_is_forgotten(before)
+        world.note("log", f"is compacted: {gone} of {entries} entries go")
         world.note_orphans()
 
-    def _note_what_is_forgotten(self) -> None:
-        world = self._world
+    def _newest(self) -> dict[PolicyKey, Placed]:
+        """What the log tells last of each key."""
+        stored = self._world.stored.entries
+        return {placed.event.key: placed for entries in stored for placed in entries if placed.event is not None}
+
+    def _note_what_is_forgotten(self, before: dict[PolicyKey, Placed]) -> None:
+        """``before``: what the log told last of each key before it was compacted."""
+        world, history = self._world, self._world.history
+        after = self._newest()
+        for key, placed in before.items():
+            if key not in after:
+                history.erased.append((world.now(), record_key(key)))
+                world.journal.erased(key, placed)
+                world.counts["deleted keys that a compaction erased"] += 1
         remembering = {
             placed.event.key
             for entries in world.stored.entries
             for placed in entries
             if placed.event is not None and placed.event.stamp is not None
         }
-        world.history.forgotten += [(world.now(), key) for key in world.keys if policy_key(key) not in remembering]
+        history.forgotten += [(world.now(), record_key(key)) for key in after if key not in remembering]

@@ -35,6 +35,7 @@ class Nemesis:
             (profile.suspend, self._suspend),
             (profile.compact_takeover, self._compact_takeover),
             (profile.compact_crash, self._compact_crash),
+            (profile.compact_deletion, self._compact_deletion),
         )
         self._acts = [(weight, act) for weight, act in acts if weight > 0]
 
@@ -114,6 +115,18 @@ class Nemesis:
         self._world.counts["crashes right after a compaction"] += 1
         await self._compaction.strike(wholly=True)
         if sidecar.running:
+            await sidecar.crash()
+            self._start_again(sidecar)
+
+    async def _compact_deletion(self) -> None:
+        """As soon as a key was deleted the log is compacted, and a sidecar dies, mostly."""
+        for _ in range(1_000):
+            if self._compaction.would_erase():
+                break
+            await asyncio.sleep(0.001)
+        await self._compaction.strike(wholly=True)
+        sidecar = self._victim()
+        if sidecar is not None and self._chance.random() < 0.8:
             await sidecar.crash()
             self._start_again(sidecar)
 

@@ -16,6 +16,8 @@ class Profile:
     sidecars: int = 1
     partitions: int = 1
     sole_writer: bool = True
+    forgets_deletions: bool = True
+    """Whether compaction forgets deleted keys at once, as brokers do. The embedded log keeps them for a day, longer than any run."""
     chained_brokers: int = 0
     """Brokers as of 4.2.4: one update of a topic after the other, each on what the one before it came to."""
     racing_brokers: int = 0
@@ -74,6 +76,8 @@ class Profile:
     compact_takeover: float = 0.0
     compact_crash: float = 0.0
     """Weight of a crash right after a compaction, with answers on their way."""
+    compact_deletion: float = 0.0
+    """Weight of a compaction right after a deletion."""
     session_seconds: float = 0.0
     """How long the log may take at most to find out that a leader has died."""
     busy: float = 0.0
@@ -135,7 +139,7 @@ _NOBODY_CALLS: dict[str, Any] = {"guard": True, "writers": 0, "streams": 0, "rea
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
-        Profile(name="embedded", about="one sidecar, the only writer of its log: the promises are absolute"),
+        Profile(name="embedded", about="one sidecar, the only writer of its log: the promises are absolute", forgets_deletions=False),
         Profile(name="shared", about="two sidecars on one log", sidecars=2, sole_writer=False, restating=0.1),
         Profile(
             name="partitioned",
@@ -190,6 +194,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             name="hot",
             about="many writers and streams on one key, hardly any fault: deep pipelines",
+            forgets_deletions=False,
             topics=1,
             both_scopes=False,
             writers=6,
@@ -202,6 +207,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             name="interrupted",
             about="many writers of one key, again and again interrupted together while the log forgets what they wrote",
+            forgets_deletions=False,
             topics=1,
             both_scopes=False,
             writers=6,
@@ -210,8 +216,20 @@ PROFILES: dict[str, Profile] = {
             compact_crash=5.0,
         ),
         Profile(
+            name="forgetful",
+            about="writers of one key, interrupted together, on a log that forgets deleted keys, and what they remembered, at once",
+            sole_writer=False,
+            topics=1,
+            both_scopes=False,
+            writers=4,
+            steps=12,
+            deletes=0.35,
+            compact_deletion=5.0,
+        ),
+        Profile(
             name="idle",
             about="long pauses: namespaces are dropped and loaded again",
+            forgets_deletions=False,
             watchers=1,
             writers=2,
             seconds_per_pause=0.8,

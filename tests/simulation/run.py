@@ -68,7 +68,9 @@ def run(profile_name: str, seed: int) -> Run:
     loop = SimulatedLoop(random.Random(chance.getrandbits(64)), busy=profile.busy)
     with _quiet(), _seeded(f"{profile_name} {seed}"):
         world = loop.run(_live(profile, chance))
-    broken = judge(world.history) + world.broken
+    judgement = judge(world.history)
+    world.counts.update({f"allowed because a deletion was compacted away: {what}": count for what, count in judgement.allowed.items()})
+    broken = judgement.broken + world.broken
     broken += [Broken(f"nobody saw an exception: {context}") for context in loop.failures]
     return Run(profile, seed, world.history, world.counts, world.trace, world.journal.entries, broken, loop.time())
 
@@ -158,7 +160,7 @@ async def _look_at_the_end(world: World, chance: random.Random) -> None:
         (only,) = world.sidecars
         await asyncio.sleep(1.0)  # for what the loading may have found to be repaired
         await only.stop()
-        world.storage.compact(NAMESPACE)
+        world.storage.compact(NAMESPACE, deletions_kept=not world.profile.forgets_deletions)
         only.start()
     else:
         only = world.replacement()

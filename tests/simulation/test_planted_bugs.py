@@ -21,7 +21,7 @@ from topicpolicies_server.core.chains.chain import Chain
 from topicpolicies_server.core.chains.ground import Ground
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.fold import fold, joining
+from topicpolicies_server.core.fold import fold, joining, keystate
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
@@ -135,6 +135,26 @@ def no_memory(patch: pytest.MonkeyPatch) -> None:
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
     """Events do not carry the requests before them, which compaction erases."""
     patch.setattr(chain_event, "carried", lambda state, in_flight: ())
+
+
+def deletions_forget(patch: pytest.MonkeyPatch) -> None:
+    """Of a deleted key nobody remembers requests, although the log still tells of them."""
+    original = KeyState.remembers
+    patch.setattr(KeyState, "remembers", lambda self, request_id: None if self.document is None else original(self, request_id))
+    patch.setattr(Ground, "known", lambda self, request, state: None)
+
+
+def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A deleted key's newest event does not carry the requests before it."""
+    original = keystate.restatement
+
+    def planted(key: PolicyKey, state: KeyState, event_id: str) -> Event:
+        event = original(key, state, event_id)
+        assert event.stamp is not None
+        return event._replace(stamp=event.stamp._replace(remembered=())) if event.document is None else event
+
+    for module in (chain, view):
+        patch.setattr(module, "restatement", planted)
 
 
 def doubt_is_failure(patch: pytest.MonkeyPatch) -> None:
@@ -321,6 +341,8 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (repeats_tell_the_present, "embedded", updates.RepeatDiffers),
     (no_memory, "embedded", updates.AppliedTwice),
     (requests_do_not_travel, "interrupted", updates.WrongAnswer),
+    (deletions_forget, "forgetful", updates.AppliedTwice),
+    (tombstones_carry_nothing, "interrupted", updates.LostUpdate),
     (doubt_is_failure, "embedded", updates.FailedButApplied),
     (dry_runs_are_wet, "embedded", updates.FailedButApplied),
     (etags_are_lost, "embedded", updates.ConditionIgnored),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 
 from tests.memory_log import MemoryStorage
 from tests.validators.documents import Document
@@ -32,9 +33,10 @@ WINDOW_MS = 4_000
 
 
 class Journal:
-    """Follows the storage from its beginning and forgets nothing, whatever is compacted: what the log came to."""
+    """Follows the storage from its beginning: what the log came to. Whatever is compacted, it forgets only what everybody has forgotten."""
 
-    def __init__(self, context: FoldContext) -> None:
+    def __init__(self, context: FoldContext, knows: Callable[[int, Position], bool]) -> None:
+        """``knows``: whether anybody is there who has read, or will read, an entry of a partition that a compaction has erased."""
         self.entries: list[tuple[float, Placed]] = []
         self.heads: list[Head] = []
         self.counts: Counter[str] = Counter()
@@ -45,6 +47,9 @@ class Journal:
         self._due: dict[PolicyKey, list[tuple[int, bool]]] = {}
         """By key: when it was written (ms), and whether a repair was due then."""
         self._context = context
+        self._knows = knows
+        self._erased: dict[PolicyKey, Placed] = {}
+        """Deleted keys of which the log tells nothing any more, each with the last that it told."""
         self._states: dict[PolicyKey, KeyState] = {}
 
     @property
@@ -61,6 +66,10 @@ class Journal:
         newest = ([due for at, due in moments if at < before][-1:] for moments in self._due.values())
         return any(due for (due,) in filter(None, newest))
 
+    def erased(self, key: PolicyKey, tombstone: Placed) -> None:
+        """A compaction took away a tombstone, and the log tells nothing of its key any more."""
+        self._erased[key] = tombstone
+
     def show(self, placed: Placed) -> None:
         """Takes an entry that was stored."""
         at = asyncio.get_running_loop().time()
@@ -68,6 +77,10 @@ class Journal:
         event = placed.event
         if event is None:
             return
+        gone = self._erased.pop(event.key, None)
+        if gone is not None and not self._knows(gone.partition, gone.position):
+            del self._states[event.key]
+            self.counts["keys that everybody had forgotten"] += 1
         state = self._states.setdefault(event.key, KeyState())
         folded = fold(state, placed, self._context)
         self._due.setdefault(event.key, []).append((placed.published_at, state.due))
@@ -105,7 +118,7 @@ class World:
         """What happened besides calls: time, who, what."""
         self.storage = MemoryStorage(partitions=profile.partitions, now=loop.milliseconds)
         self.stored = self.storage.namespace(NAMESPACE)
-        self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer))
+        self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer), self._anybody_knows)
         self.stored.followers.append(self.journal)
         self.traffic = Traffic(random.Random(chance.getrandbits(64)), profile.deletes)
         self.keys = [
@@ -177,6 +190,11 @@ class World:
             if told and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.everybody):
                 self.orphans[key] = self.now()
                 self.note("world", f"nobody alive has seen everything of {key}")
+
+    def _anybody_knows(self, partition: int, position: Position) -> bool:
+        """Whether somebody opened the log before a compaction erased an entry, and has it open still."""
+        logs = (each.log.opened(NAMESPACE) for each in self.everybody if each.running and each.log.has_open(NAMESPACE))
+        return any(position > (log.complete_after(partition) or "") for log in logs)
 
     def note_opening(self) -> None:
         """A sidecar begins to read the log."""

@@ -10,7 +10,9 @@ They know nothing of how the records came about: the simulation makes them, and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from .outcomes import answers_are_one_chain, unknown_outcomes_settled
 from .reads import at_least, converged, one_truth, read_your_writes, versions_only_grow
@@ -63,7 +65,16 @@ ALONE: tuple[Validator, ...] = (answers_are_one_chain, unknown_outcomes_settled)
 """They hold besides where nobody else writes and every client insists."""
 
 
-def judge(history: History) -> list[Broken]:
-    """Every broken promise of a history."""
+class Judgement(NamedTuple):
+    """What is to be said of a history."""
+
+    broken: list[Broken]
+    """Every broken promise."""
+    allowed: Counter[str]
+    """What was right only because a deletion had been compacted away, and how often (``Timeline.taken_along``)."""
+
+
+def judge(history: History) -> Judgement:
+    """Holds a history against every promise."""
     timeline = Timeline(history)
-    return [broken for validate in VALIDATORS for broken in validate(history, timeline)]
+    return Judgement([broken for validate in VALIDATORS for broken in validate(history, timeline)], timeline.allowed)

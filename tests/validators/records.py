@@ -204,7 +204,9 @@ class History:
     compactions: list[float] = field(default_factory=list)
     """When the log forgot what was superseded."""
     forgotten: list[tuple[float, Key]] = field(default_factory=list)
-    """Keys of which a compaction left nothing that remembers requests: deleted ones, and those that another writer changed last."""
+    """Keys of which a compaction left nothing that remembers requests, because another writer changed them last."""
+    erased: list[tuple[float, Key]] = field(default_factory=list)
+    """Deleted keys of which a compaction left nothing at all: with the tombstone goes what it remembered, and the absence's version."""
     foreign: list[Foreign] = field(default_factory=list)
     raw: list[Read] = field(default_factory=list)
     """What brokers show, who apply documents as they come. No versions."""

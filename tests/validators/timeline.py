@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from .documents import Document, Edit
-from .records import ABSENT, REPEATS, Answer, Head, History, Key, Outcome, Update
+from .records import ABSENT, NEVER, REPEATS, Answer, Head, History, Key, Outcome, Update
 
 
 class Timeline:
@@ -27,6 +27,11 @@ class Timeline:
         self._forgotten: defaultdict[Key, list[float]] = defaultdict(list)
         for at, key in history.forgotten:
             self._forgotten[key].append(at)
+        self._erased: defaultdict[Key, list[float]] = defaultdict(list)
+        for at, key in history.erased:
+            self._erased[key].append(at)
+        self.allowed: Counter[str] = Counter()
+        """How often something was right only because a deletion was compacted away (``taken_along``)."""
         attempts: defaultdict[tuple[Key, str], list[Update]] = defaultdict(list)
         for update in history.updates:
             if not update.validate_only:
@@ -94,6 +99,17 @@ class Timeline:
             return False
         later = sum(each.version > head.version and each.at <= until and bool(each.request_id) for each in self.heads[head.key])
         return later < REPEATS
+
+    def taken_along(self, what: str, head: Head, until: float) -> bool:
+        """Whether the log knew nothing of a head any more at some time, because a compaction took along what the deletion behind it kept.
+
+        That is so only if the key was deleted, by that head or a later one, and the tombstone was compacted away since. To be asked last,
+        where a promise is broken otherwise: each time that it is so is counted as ``what``.
+        """
+        deleted = next((each.at for each in self.heads[head.key] if each.version >= head.version and each.document is None), NEVER)
+        taken = any(deleted <= at <= until for at in self._erased[head.key])
+        self.allowed[what] += taken
+        return taken
 
     def acknowledged(self) -> Iterable[tuple[Update, Answer]]:
         """The attempts that were answered with a place in the log."""

@@ -51,9 +51,9 @@ class ConditionIgnored(Broken):
 def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]:
     """Along a key's changes each version is the next one's previous, each does to the document what was asked for, and nothing else."""
     for key in timeline.keys:
-        version, document = ABSENT, None
+        before, version, document = None, ABSENT, None
         for head in timeline.heads[key]:
-            if head.previous not in (version, "") and not (document is None and version == ABSENT):
+            if head.previous not in (version, "") and before is not None and not _began_anew(timeline, before, head):
                 yield LostUpdate(f"{key}: version {head.version} follows {head.previous} instead of {version}", head)
             edit = timeline.edit(head)
             if edit is None:
@@ -62,10 +62,15 @@ def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]
                 yield LostUpdate(
                     f"{key}: version {head.version} is not what was asked for", edit, f"before {document}", head, f"not {expected}"
                 )
-            version, document = head.version, head.document
+            before, version, document = head, head.version, head.document
     for update, answer in timeline.acknowledged():
         if timeline.at(update.key, answer.version) is None:
             yield LostUpdate(f"{update.key}: version {answer.version} was acknowledged and never was", update)
+
+
+def _began_anew(timeline: Timeline, before: Head, head: Head) -> bool:
+    """Whether a key that was deleted begins anew with a head, because the log had forgotten it."""
+    return before.document is None and head.previous == ABSENT and timeline.taken_along("keys that began anew", before, head.at)
 
 
 def answers_tell_the_truth(history: History, timeline: Timeline) -> Iterator[WrongAnswer]:
@@ -196,21 +201,30 @@ def repeats_get_the_first_answer(history: History, timeline: Timeline) -> Iterat
             known = update.invoked > first.at and timeline.remembered(first, update.answered)
             if isinstance(answer, Answer) and answer.outcome is Outcome.APPLIED:
                 told = next((head for head in made if head.version == answer.version), first)
-                if answer.version not in (first.version, "") and known:
+                if answer.version not in (first.version, "") and known and not _is_forgotten(timeline, first, update.answered):
                     yield RepeatDiffers(f"{key}: the repeat of {request_id} is not {first.version}", update)
                 elif not timeline.may_precede(told, answer.previous):
                     yield RepeatDiffers(f"{key}: the repeat of {request_id} was applied to {told.previous}", update)
-            elif isinstance(answer, Answer) and known and _had_seen(history, update, first):
+            elif not known:
+                continue
+            elif isinstance(answer, Answer) and _had_seen(history, update, first) and not _is_forgotten(timeline, first, update.answered):
                 yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat was not", update)
-            elif isinstance(answer, Failure) and known and answer.code == "ABORTED" and answer.reason == "ETAG_MISMATCH":
+            elif isinstance(answer, Failure) and answer.code == "ABORTED" and answer.reason == "ETAG_MISMATCH":
+                if _is_forgotten(timeline, first, update.answered):
+                    continue
                 yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat conflicts with itself", update)
+
+
+def _is_forgotten(timeline: Timeline, first: Head, answered: float) -> bool:
+    """Whether the request that made a head may be unknown when a repeat of it is answered, because its key was deleted and forgotten."""
+    return timeline.taken_along("repeats answered anew", first, answered)
 
 
 def applied_at_most_once(history: History, timeline: Timeline) -> Iterator[AppliedTwice]:
     """A request is applied once, however often it is sent, unless a repeat comes too late to be recognized."""
     for (key, request_id), made in timeline.by_request.items():
         for first, second in pairwise(made):
-            if timeline.remembered(first, second.at):
+            if timeline.remembered(first, second.at) and not timeline.taken_along("requests applied again", first, second.at):
                 yield AppliedTwice(f"{key}: {request_id} was applied twice", first, second)
 
 
@@ -251,7 +265,9 @@ def _needless(history: History, timeline: Timeline, update: Update) -> bool:
         return False
     heads = timeline.heads[update.key]
     follower = next((each for each in heads if each.version > head.version), None)
-    return (follower is None or follower.at > update.answered) and _had_seen(history, update, head)
+    if not ((follower is None or follower.at > update.answered) and _had_seen(history, update, head)):
+        return False
+    return head.document is not None or not timeline.taken_along("etags of absences that were conflicts", head, update.answered)
 
 
 def _had_seen(history: History, update: Update, head: Head) -> bool:

@@ -52,17 +52,18 @@ class StoredNamespace:
         """Leaves out places, as a new ledger or a marker does: what comes next is not known to follow what was before."""
         self._next_row[partition] += count
 
-    def compact(self, kept_from: int | None) -> None:
+    def compact(self, kept_from: int | None, *, deletions_kept: bool = False) -> None:
         """Forgets what newer events of the same key supersede, and deleted keys, among what was published before ``kept_from``.
 
         Of the announcements of leaders the newest is kept. The time is in ms; None means all. What was published then or later stays, so
-        that what is left of a key is the end of its story, without a gap.
+        that what is left of a key is the end of its story, without a gap. ``deletions_kept``: deleted keys are not forgotten, as the
+        embedded log does not for a day.
         """
         for partition, entries in enumerate(self.entries):
             old = [placed for placed in entries if kept_from is None or placed.published_at < kept_from]
             if old:
                 newest = {placed.event.key: placed for placed in old if placed.event is not None}
-                left = [placed for placed in newest.values() if placed.event is not None and placed.event.document is not None]
+                left = [each for each in newest.values() if deletions_kept or (each.event is not None and each.event.document is not None)]
                 left += [placed for placed in old if placed.event is None and not placed.problem][-1:]
                 self.entries[partition] = sorted(left, key=lambda placed: placed.position) + entries[len(old) :]
                 self.compacted[partition] = max(self.compacted[partition], old[-1].position)
@@ -112,9 +113,10 @@ class MemoryStorage:
         """Leaves out places (see ``StoredNamespace.skip``)."""
         self.namespace(namespace).skip(partition, count)
 
-    def compact(self, namespace: str, *, keep_younger_than: int | None = None) -> None:
-        """Forgets what newer events of the same key supersede, and deleted keys, but for what was published in the last so many ms."""
-        self.namespace(namespace).compact(None if keep_younger_than is None else self.now() - keep_younger_than)
+    def compact(self, namespace: str, *, keep_younger_than: int | None = None, deletions_kept: bool = False) -> None:
+        """Forgets what newer events of the same key supersede, but for what was published in the last so many ms, and deleted keys."""
+        kept_from = None if keep_younger_than is None else self.now() - keep_younger_than
+        self.namespace(namespace).compact(kept_from, deletions_kept=deletions_kept)
 
     def lose(self, namespace: str, *, reason: Reason = Reason.LOG_LOST) -> None:
         """Ends all opened logs of a namespace; what is stored stays."""

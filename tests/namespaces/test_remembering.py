@@ -1,0 +1,96 @@
+"""What the embedded log tells of a deleted key after a compaction and a restart: for a day all of it, then nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.config import Limits
+from topicpolicies_server.core.chains.request import Outcome, Request, Result
+from topicpolicies_server.core.changes.change import compile_change
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
+from topicpolicies_server.namespaces.registry import Registry
+
+NAMESPACE = "acme/orders"
+KEY = PolicyKey(f"persistent://{NAMESPACE}/invoices", Scope.LOCAL)
+HOUR = 3_600_000
+
+
+class Server:
+    """A server on a file, whose clock the test moves."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.now = 1_700_000_000_000
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Registry]:
+        """Serves, from a start to a stop."""
+        self.log = SqliteLog(
+            self._path, compaction=Compaction(retention_ms=0, minimum=1, interval_seconds=3_600, pause_seconds=0), now=lambda: self.now
+        )
+        await self.log.start()
+        registry = Registry(self.log, Limits(), FoldContext(sole_writer=True), now=lambda: self.now)
+        try:
+            yield registry
+        finally:
+            await registry.close()
+            await self.log.close()
+
+
+async def ask(registry: Registry, request_id: str, *, value: int | None = None, etag: str = "") -> Result:
+    """Sets a value, or deletes."""
+    change = None if value is None else compile_change(TopicPolicies(max_producer_per_topic=value), ["max_producer_per_topic"], {})
+    return await registry.get(NAMESPACE).update(Request(KEY, change, request_id, f"the body of {request_id}", etag=etag))
+
+
+async def made_deleted_and_compacted(server: Server) -> tuple[Result, Result]:
+    """A key that was made and deleted; the log is compacted, and the tombstone is its only event."""
+    async with server.running() as registry:
+        made, deleted = await ask(registry, "made", value=1), await ask(registry, "deleted")
+        gone = 0
+        async with asyncio.timeout(20):
+            while gone < 2:  # the update, and the deletion as soon as its tombstone stands behind it
+                server.now += 1_000
+                gone += await server.log.compact(NAMESPACE)
+                await asyncio.sleep(0.005)
+    return made, deleted
+
+
+@pytest.mark.parametrize("hours", [0, 22])
+async def test_within_a_day_a_deleted_key_remembers_its_requests_and_its_version(tmp_path: Path, hours: int) -> None:
+    server = Server(tmp_path / "policies.db")
+    made, deleted = await made_deleted_and_compacted(server)
+    server.now += hours * HOUR
+    async with server.running() as registry:
+        await server.log.compact(NAMESPACE)
+    async with server.running() as registry:
+        for request_id, value, first in (("made", 1, made), ("deleted", None, deleted)):
+            again = await ask(registry, request_id, value=value)
+            assert (again.replayed, again.version) == (True, first.version)
+        assert registry.get(NAMESPACE).version(KEY) == deleted.version
+        anew = await ask(registry, "anew", value=2, etag=deleted.version)
+        assert anew.outcome is Outcome.APPLIED
+
+
+async def test_after_a_day_nothing_is_known_of_a_deleted_key(tmp_path: Path) -> None:
+    server = Server(tmp_path / "policies.db")
+    _, deleted = await made_deleted_and_compacted(server)
+    server.now += 25 * HOUR
+    async with server.running() as registry:
+        assert await server.log.compact(NAMESPACE) == 1
+    async with server.running() as registry:
+        with pytest.raises(PolicyError) as conflict:
+            await ask(registry, "anew", value=2, etag=deleted.version)
+        assert conflict.value.reason is Reason.ETAG_MISMATCH
+        made = await ask(registry, "made", value=1)
+        assert (made.outcome, made.replayed, made.previous) == (Outcome.APPLIED, False, "0")
