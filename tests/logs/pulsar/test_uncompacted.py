@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -14,12 +14,14 @@ from tests.logs.pulsar.conftest import QUICK, Following
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeReader
 from tests.logs.pulsar.test_reader import Reading, updates
 from tests.logs.samples import a_key, an_update
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Stretch, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.limits import PulsarLimits
+from topicpolicies_server.logs.pulsar.reading import questions
 from topicpolicies_server.logs.pulsar.reading import uncompacted as recall_module
 from topicpolicies_server.logs.pulsar.reading.receiving import Received
 from topicpolicies_server.logs.pulsar.reading.uncompacted import Uncompacted
@@ -28,9 +30,11 @@ TOPIC = "__change_events"
 LEDGERS = [{"ledgerId": 3, "entries": 10}, {"ledgerId": 5, "entries": 4}, {"ledgerId": 7, "entries": 0}]
 
 
-def topics(ledgers: Any = LEDGERS) -> Topics:
-    stats = {"ledgers": ledgers}
-    return Topics(cast("Admin", FakeAdmin({f"persistent/a/b/{TOPIC}/internalStats": stats})), TOPIC)
+def topics(ledgers: Any = LEDGERS, markers: Sequence[int] = ()) -> Topics:
+    """The broker's answers; all entries of ledger 7 can be looked at, and some of them are markers."""
+    path = f"persistent/a/b/{TOPIC}"
+    headers = {f"{path}/ledger/7/entry/{entry}": {"X-Pulsar-marker-type": "10"} if entry in markers else {} for entry in range(10)}
+    return Topics(cast("Admin", FakeAdmin({f"{path}/internalStats": {"ledgers": ledgers}, **headers})), TOPIC)
 
 
 class Client:
@@ -61,8 +65,8 @@ async def recalled(handle: FakeReader, horizon: MessageId, ledgers: Any = LEDGER
     return await a_recall(client, ledgers, most).upto(horizon), client
 
 
-def a_recall(client: Client, ledgers: Any = LEDGERS, most: int = 100) -> Uncompacted:
-    access = Access(cast("Any", client), cast("Any", None), topics(ledgers), cast("Any", None), PulsarLimits(recalled=most))
+def a_recall(client: Client, ledgers: Any = LEDGERS, most: int = 100, markers: Sequence[int] = ()) -> Uncompacted:
+    access = Access(cast("Any", client), cast("Any", None), topics(ledgers, markers), cast("Any", None), PulsarLimits(recalled=most))
     return Uncompacted(access, "a/b", TOPIC, f"persistent://a/b/{TOPIC}")
 
 
@@ -204,7 +208,51 @@ async def test_what_stands_between_two_entries_is_read_or_not_known() -> None:
     assert between is not None and places(between) == [(7, 2), (7, 3)]
     assert await recall.between(MessageId(3, 9), MessageId(5, 0)) == []
     assert await recall.between(MessageId(2, 5), MessageId(3, 1)) is None
-    assert await a_recall(Client(FakeReader()), most=1).between(MessageId(7, 1), MessageId(7, 4)) is None
+    assert await a_recall(Client(FakeReader()), most=0).between(MessageId(7, 1), MessageId(7, 4)) is None
+
+
+async def test_of_what_a_broker_is_slow_to_send_that_is_had_which_came() -> None:
+    between = await a_recall(Client(FakeReader(*updates(2, 3)))).between(MessageId(7, 1), MessageId(7, 9))
+    assert between is not None and places(between) == [(7, 2), (7, 3)]
+
+
+async def test_where_nothing_comes_nothing_is_known() -> None:
+    with pytest.raises(LogError, match="from 7:2 on are not sent at the moment"):
+        await a_recall(Client(FakeReader())).between(MessageId(7, 1), MessageId(7, 4))
+
+
+@pytest.mark.parametrize(
+    ("come", "markers", "had"),
+    [
+        ((2, 4, 5), (3,), [2, 4]),
+        ((3, 4, 5), (2,), [3, 4]),
+        ((5,), (2, 3, 4), []),
+        ((2, 4, 5), (), [2]),
+        ((3, 4, 5), (), None),
+        ((5,), (2, 4), None),
+    ],
+)
+async def test_markers_of_the_brokers_make_no_hole_and_messages_do(
+    come: tuple[int, ...], markers: tuple[int, ...], had: list[int] | None
+) -> None:
+    recall = a_recall(Client(FakeReader(*updates(*come))), markers=markers)
+    between = await recall.between(MessageId(7, 1), MessageId(7, 5))
+    assert (None if between is None else places(between)) == (None if had is None else [(7, entry) for entry in had])
+
+
+async def test_what_follows_in_the_next_ledger_makes_no_hole() -> None:
+    messages = [*updates(0, 1)]
+    recall = a_recall(Client(FakeReader(*messages)), [{"ledgerId": 5, "entries": 4}, {"ledgerId": 7, "entries": 0}])
+    between = await recall.between(MessageId(5, 3), MessageId(7, 2))
+    assert between is not None and places(between) == [(7, 0), (7, 1)]
+
+
+async def test_before_a_batch_the_entries_end() -> None:
+    first, second, third = updates(2, 3, 4)
+    recall = a_recall(Client(FakeReader(first, replaced(second, 0), replaced(second, 1), third)))
+    between = await recall.between(MessageId(7, 1), MessageId(7, 5))
+    assert between is not None and places(between) == [(7, 2)]
+    assert await a_recall(Client(FakeReader(replaced(second, 0), third))).between(MessageId(7, 2), MessageId(7, 5)) is None
 
 
 async def compacted_meanwhile(*, known: bool) -> Reading:
@@ -234,6 +282,29 @@ async def test_but_has_it_opened_anew_where_it_does_not() -> None:
     assert reading.caught_up_after == []
     with pytest.raises(LogError, match="was compacted while it was read"):
         await reading.task
+
+
+@pytest.mark.parametrize("failures", [3, 1_000])
+async def test_what_can_not_be_had_at_the_moment_is_asked_for_again_before_the_log_is_opened_anew(
+    monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    async def between(after: MessageId, before: MessageId) -> list[Received] | None:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise LogError(Reason.LOG_NOT_SERVED, "They are not sent at the moment.")
+        return [(MessageId(7, entry), updates(entry)[0]) for entry in range(after.entry + 1, before.entry)]
+
+    monkeypatch.setattr(questions, "_PAUSES", (0.01, 0.02, 0.03))
+    reading = Reading(FakeReader(*updates(0, 7)), MessageId(7, 7), opening=Compaction(11, MessageId(7, 0)), recall=between)
+    reading.compactions = [Compaction(12, MessageId(7, 7))]
+    if failures > 3:
+        with pytest.raises(LogError, match="was compacted while it was read"):
+            await reading.until(lambda: bool(reading.caught_up_after))
+        return
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.ids == [str(entry) for entry in range(8)]
+    await reading.stop()
 
 
 async def test_the_last_entries_that_compaction_took_away_are_read_too() -> None:

@@ -33,10 +33,13 @@ CONFIRMING  how far the topic is   another ledger                               
 
 What is compacted away still stands in the ledgers for a while, as does what the library or the broker failed to hand over, so it is read
 there (``uncompacted``). A gap in which no message stands is innocent: the end of a ledger, or a marker of the broker's own. What the
-library can't decode it never hands over: a message that stays away when the log has been opened anew is unreadable. A log of which
-something was missed has to be opened anew; then the compacted events are its beginning.
+library can't decode it never hands over: a message that stays away when the log has been opened anew is unreadable.
 
-(A marker among the entries up to a horizon keeps them from being had together, and those in a gap may be had all the same.)
+A log of which something was missed has to be opened anew; then the compacted events are its beginning. Whoever went on without what can't
+be had any more would see a newer event of each key, but not that a key was deleted: a deletion leaves nothing, and only the whole compacted
+beginning tells which keys are left. Entries go for good with their ledger, which is trimmed when it is
+compacted and another one was begun: when it is full, at the earliest after ten minutes (``managedLedgerMinLedgerRolloverTimeMinutes``), or
+when its broker ends. Whoever needs less than that to read the beginning opens a log anew once at the most.
 
 **A compaction while the beginning is read.** Up to the opening's horizon the reader sees what compaction left over, of this compaction or
 of a later one. Of a later one it does not see the keys that an event behind the opening's horizon concerns: they stand where that event

@@ -17,13 +17,15 @@ from .receiving import Received
 _log = logging.getLogger(__name__)
 
 _SETTLING_SECONDS = 0.5
+_PAUSES = (0.5, 1.0, 2.0, 4.0)
+"""After each of them entries that did not come are asked for once more, in seconds."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 _T = TypeVar("_T")
 
 Recall: TypeAlias = Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]]
-"""Reads the entries between two as they were, or the first of them: as many as may be held at once; none if none stands there. None: some
-can't be had."""
+"""Reads the first entries between two as they were, as many as may be held at once; none if none stands there. None: some can't be had.
+``LogError``: they can't be had now."""
 
 
 class Questions:
@@ -64,7 +66,7 @@ class Questions:
             case State.MESSAGES:
                 continuity.messages(await self._messages(continuity.stretch))
             case State.ERASED | State.GAP:
-                entries = await self._recall(*continuity.stretch) if self._recall is not None else None
+                entries = await self._recalled(continuity.stretch)
                 if entries:
                     return entries
                 if entries is None:
@@ -90,6 +92,22 @@ class Questions:
             if compaction.ledger == before.ledger:
                 continuity.learn(compaction)
                 return
+
+    async def _recalled(self, stretch: Stretch) -> Sequence[Received] | None:
+        """Entries as they stand in the ledgers. What does not come is asked for a few times; then the log is as well opened anew."""
+        if self._recall is None:
+            return None
+        pauses = iter(_PAUSES)
+        while True:
+            try:
+                return await self._recall(*stretch)
+            except LogError as error:
+                pause = next(pauses, None)
+                if pause is None:
+                    _log.warning("Reading a change log does not wait any longer: %s", error.message)
+                    return None
+                _log.info("Reading a change log waits for what a compaction erased while it was read: %s", error.message)
+            await asyncio.sleep(pause)
 
     async def _messages(self, stretch: Stretch) -> list[MessageId]:
         found: list[MessageId] = []

@@ -4,22 +4,34 @@ Compaction leaves the newest event of each key, and takes away what tells whethe
 topic's ledgers stay until they are full, or some hours old, and are trimmed. So whoever starts reads the last of them uncompacted, and
 knows what somebody knows who was there (``core/fold/joining``). And whoever is overtaken by a compaction reads what it erased there.
 
-Of a stretch all entries are had, or none: a history with a hole in it is worse than one that begins late. What was erased while a log is
-read may be much, so it is had in stretches that follow each other, each of which is whole.
+Of what stood there before the opening all entries are had, or none: a history with a hole in it is worse than one that begins late, and an
+opening waits for it no longer than a moment. What was erased while a log is read may be much, and whoever can't have it has to read
+everything anew. So it is had in pieces that follow each other, and what does not come now is asked for again:
+
+================================================  ==============================================================
+what comes of a stretch                           what it means
+================================================  ==============================================================
+messages from its beginning on, however many      they are had; the rest is another stretch
+nothing between two of them but markers           no hole: markers are the brokers' own
+a message, but not the first one                  that one is not handed over: the stretch can't be had
+messages of a batch                               they can't be had: nobody can tell where a batch ends
+nothing, for a while                              not known: ``LogError``, and it is asked for again
+the ledger that it begins in was trimmed          it can't be had
+================================================  ==============================================================
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 
+from ....core.reasons import Reason
 from ...change_log import LogError
 from ..access import Access
 from ..admin.topics import Stretch
-from ..client import PulsarClientError, close_quietly
+from ..client import PulsarClientError, close_quietly, refusal
 from ..ids import NOWHERE, MessageId
 from .receiving import Received, Receiver
 
@@ -53,27 +65,13 @@ class Uncompacted:
     async def upto(self, horizon: MessageId) -> list[Received]:
         """The newest entries up to one, in order; none if they can't be had without a hole, or in time."""
         most = self._access.limits.recalled
-        asked = functools.partial(self._access.topics.uncompacted, self._namespace, self._topic, horizon, most)
-        return await self._recalled(asked, most) or []
-
-    async def between(self, after: MessageId, before: MessageId) -> list[Received] | None:
-        """The first entries between two, in order: all, or as many as are held at once.
-
-        None if there may be some that can't be had, or not in time, or if nothing is to be recalled at all.
-        """
-        asked = functools.partial(self._access.topics.between, self._namespace, self._topic, after, before, _AT_ONCE)
-        return await self._recalled(asked, _AT_ONCE if self._access.limits.recalled else 0)
-
-    async def _recalled(self, asked: Callable[[], Awaitable[Stretch | None]], most: int) -> list[Received] | None:
-        """The entries of a stretch that the broker is asked for; None if they can't be had: whatever goes wrong, it is read without."""
         if not most:
-            return None
+            return []
+        came = _Arrivals()
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
-                stretch = await asked()
-                if stretch is None or stretch.entries > most:
-                    return None
-                entries = await self._read(stretch) if stretch.entries else []
+                stretch = await self._access.topics.uncompacted(self._namespace, self._topic, horizon, most)
+                await self._read(stretch, came)
         except TimeoutError:
             _log.info("%s: what was compacted away can't be recalled within %g s", self._full_name, _LONGEST_SECONDS)
         except (LogError, PulsarClientError) as error:
@@ -81,34 +79,98 @@ class Uncompacted:
         except Exception:  # noqa: BLE001 (whatever it is, the log can be read without)
             _log.exception("%s: what was compacted away can't be recalled", self._full_name)
         else:
-            # Of a batch nobody can tell where it ends.
-            if len(entries) == stretch.entries and all(place.batch_index < 0 for place, _ in entries):
-                return entries
-            what = (self._full_name, stretch.entries, len(entries))
+            if len(came.entries) == stretch.entries and not any(_is_of_batch(place) for place, _ in came.entries):
+                return came.entries
+            what = (self._full_name, stretch.entries, len(came.entries))
             _log.info("%s: of %d entries that were compacted away %d can be recalled, so none is", *what)
-        return None
+        return []
 
-    async def _read(self, stretch: Stretch) -> list[Received]:
+    async def between(self, after: MessageId, before: MessageId) -> list[Received] | None:
+        """The first entries between two, in order and without a hole: as many as came, but not more than are held at once.
+
+        Returns:
+            None if there may be some that can't be had, or if nothing is to be recalled at all; an empty list if there is none.
+
+        Raises:
+            LogError: nothing came, or the broker does not answer.
+        """
+        topics, names = self._access.topics, (self._namespace, self._topic)
+        stretch = await topics.between(*names, after, before, _AT_ONCE) if self._access.limits.recalled else None
+        if stretch is None:
+            return None
+        came = _Arrivals()
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                await self._read(stretch, came)
+        except TimeoutError:
+            _log.info("%s: %d of %d entries came within %g s", self._full_name, len(came.entries), stretch.entries, _LONGEST_SECONDS)
+        except PulsarClientError as error:
+            raise refusal(f"Recalling what was compacted away in {self._full_name}", error.result, error.message) from error
+        found = await self._without_hole(after, came.entries)
+        if found or not stretch.entries:
+            return found
+        if came.entries or came.further:
+            return None if came.entries or await topics.skipped(*names, after, before) else []
+        place = f"{stretch.first.ledger}:{stretch.first.entry}"
+        raise LogError(Reason.LOG_NOT_SERVED, f"The entries of {self._full_name} from {place} on are not sent at the moment.")
+
+    async def _without_hole(self, after: MessageId, entries: Sequence[Received]) -> list[Received]:
+        """The first of some entries behind a place, as many as follow each other with no message between them."""
+        whole: list[Received] = []
+        for received in entries:
+            place = received[0]
+            directly = place.ledger == after.ledger and place.entry == after.entry + 1
+            if _is_of_batch(place) or not (
+                directly or await self._access.topics.skipped(self._namespace, self._topic, after, place) is None
+            ):
+                break
+            whole.append(received)
+            after = place
+        return whole
+
+    async def _read(self, stretch: Stretch, came: _Arrivals) -> None:
+        """Reads a stretch, until all has come or nothing comes for a while."""
+        if not stretch.entries:
+            return
         access, name = self._access, f"topicpolicies-recall-{uuid.uuid4().hex}"
         handle = await access.client.create_reader(self._full_name, name, queue_size=access.limits.received, first=stretch.first)
         try:
-            return await _received(Receiver(handle), stretch)
+            receiver = Receiver(handle)
+            while len(came.entries) < stretch.entries and not came.further:
+                batch = receiver.take()
+                if not batch and not await receiver.wait(_QUIET_SECONDS):
+                    break
+                came.take(batch, stretch)
+                await asyncio.sleep(0)
         finally:
             close_quietly(handle)  # which may take long, and nobody waits for it
 
 
-async def _received(receiver: Receiver, stretch: Stretch) -> list[Received]:
-    entries: list[Received] = []
-    newest = NOWHERE
-    while len(entries) < stretch.entries:
-        batch = receiver.take()
-        if not batch and not await receiver.wait(_QUIET_SECONDS):
-            break
+class _Arrivals:
+    """What came of a stretch.
+
+    Attributes:
+        entries: in order.
+        further: whether something came that stands behind it.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Received] = []
+        self.further = False
+        self._newest = NOWHERE
+
+    def take(self, batch: Sequence[Received], stretch: Stretch) -> None:
+        """Takes what belongs to a stretch, once: a restored connection brings some a second time."""
         for received in batch:
-            if received[0] > stretch.last:
-                return entries
-            if received[0] >= stretch.first and received[0] > newest:  # a restored connection brings some a second time
-                entries.append(received)
-                newest = received[0]
-        await asyncio.sleep(0)
-    return entries
+            place = received[0]
+            if place > stretch.last:
+                self.further = True
+                break
+            if place >= stretch.first and place > self._newest:
+                self.entries.append(received)
+                self._newest = place
+
+
+def _is_of_batch(place: MessageId) -> bool:
+    """Whether it is one of the messages of an entry, of which nobody can tell how many there are."""
+    return place.batch_index >= 0
