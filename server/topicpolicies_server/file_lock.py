@@ -11,7 +11,7 @@ from .sqlite_file import FileError, Problem
 
 
 class FileLock:
-    """The lock on ``path`` + ``.lock`` (``flock``). That file stays behind; who held it last is in it, if the disk had room."""
+    """The lock on ``path`` + ``.lock`` (``flock``). It stays behind, with the last holder's process id if the disk had room for it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import random
 import sqlite3
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,8 +17,8 @@ import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.history import History, file, following, open_history
-from topicpolicies_server.history.entries import GapReason
+from topicpolicies_server.history import History, file, following, open_history, writer
+from topicpolicies_server.history.entries import GapReason, Noted, Row, row_of
 from topicpolicies_server.history.following import Place as Behind
 from topicpolicies_server.history.questions import Entry, Question
 from topicpolicies_server.history.writer import Writer
@@ -47,6 +49,11 @@ def locked(history: History, path: Path) -> Iterator[None]:
         blocker.execute("BEGIN IMMEDIATE")
         yield
         blocker.execute("ROLLBACK")
+
+
+def refuse_commits(action: int, statement: str | None, *_: object) -> int:
+    """As a full disk does: all goes well until what was written is to stay."""
+    return sqlite3.SQLITE_DENY if (action, statement) == (sqlite3.SQLITE_TRANSACTION, "COMMIT") else sqlite3.SQLITE_OK
 
 
 async def until_failing(history: History) -> None:
@@ -115,6 +122,78 @@ async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(h
     assert (rows(page.entries), page.gaps) == (list(range(303, 0, -1)), [])
 
 
+async def test_however_long_nothing_can_be_written_only_events_take_memory(history: History, path: Path) -> None:
+    reader = await reader_of(history)
+    reader.scribe.caught_up()
+    reader.read(update(1, 1))
+    with locked(history, path):
+        reader.read(update(2, 2))
+        await until_failing(history)
+        await history.page(Question(NAMESPACE))
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(20_000):
+                reader.scribe.tick()
+            for _ in range(100):
+                await history.page(Question(NAMESPACE))
+            gc.collect()
+            assert tracemalloc.get_traced_memory()[0] - before < 500_000
+        finally:
+            tracemalloc.stop()
+    page = await history.page(Question(NAMESPACE))
+    assert (rows(page.entries), page.gaps) == ([2, 1], [])
+
+
+async def test_while_nothing_can_be_written_a_question_costs_little_however_much_waits(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = await reader_of(history)
+    reader.read(update(1, 1))
+    await history.page(Question(NAMESPACE))
+    made = 0
+
+    def counted(noted: Noted, namespace_id: int) -> Row:
+        nonlocal made
+        made += 1
+        return row_of(noted, namespace_id)
+
+    monkeypatch.setattr(writer, "row_of", counted)
+    connection = history._writer._connection
+    connection.set_authorizer(refuse_commits)
+    reader.read(*(update(row, row) for row in range(2, 3_000)))
+    await until_failing(history)
+    await history.page(Question(NAMESPACE))
+    made = 0
+    for _ in range(20):
+        (gap,) = (await history.page(Question(NAMESPACE))).gaps
+        assert gap.reason is GapReason.OVERRUN
+    assert made < 20 * 200
+    connection.set_authorizer(None)
+    page = await history.page(Question(NAMESPACE, most=5_000))
+    assert (rows(page.entries), page.gaps) == (list(range(2_999, 0, -1)), [])
+
+
+async def test_where_the_clock_went_back_no_later_time_is_told_as_followed(path: Path, now: list[int]) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    reader = await reader_of(history)
+    reader.read(update(1, 1))
+    reader.scribe.caught_up()
+    await history.page(Question(NAMESPACE))
+    with locked(history, path):
+        reader.read(update(2, 2))
+        await until_failing(history)
+        now[0] += DAY
+        reader.scribe.tick()
+        reader.read(update(3, 3, at=now[0]))
+        now[0] -= DAY
+        await history.page(Question(NAMESPACE))
+    await history.page(Question(NAMESPACE))
+    await history.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT followed_until <= ? FROM namespaces", (now[0],)).fetchall() == [(1,)]
+
+
 async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +201,7 @@ async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
     reader = await reader_of(history)
     reader.read(update(1, 1))
     await history.page(Question(NAMESPACE))
-    monkeypatch.setattr(history._writer, "_backlog", 0)
+    monkeypatch.setattr(history._writer._waiting, "most_bytes", 0)
     reader.read(update(2, 2))
     page = await history.page(Question(NAMESPACE))
     assert rows(page.entries) == [1]
@@ -139,7 +218,7 @@ async def test_where_events_were_left_out_is_known_to_whoever_opens_the_log_next
     first = await reader_of(history)
     first.read(update(1, 1))
     await history.page(Question(NAMESPACE))
-    monkeypatch.setattr(history._writer, "_backlog", 0)
+    monkeypatch.setattr(history._writer._waiting, "most_bytes", 0)
     first.read(update(2, 2))
     monkeypatch.undo()
     second = await reader_of(history)  # before the first has said that it is closed

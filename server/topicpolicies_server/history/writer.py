@@ -1,7 +1,7 @@
 """The thread that writes the history. It takes what was noted in batches, a few a second, and is never waited for on the way of an update.
 
-What waits for it is bounded: beyond that, events are refused, and whoever noted them says where the history has a gap. A file that can't
-be written is tried again and again, until it can or the writer is stopped.
+What waits for it is bounded (``waiting``): beyond that, events are refused, and whoever noted them says where the history has a gap. A file
+that can't be written is tried again and again, with a few events, until it can or the writer is stopped.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem, close
 from . import file
-from .entries import Followed, Gap, GapReason, Marks, Noted, Row, SetBack, row_of, weight
+from .entries import Followed, Gap, GapReason, Marks, Noted, Row, SetBack, row_of
+from .waiting import Item, Unwritten, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ BACKLOG_BYTES = 128 << 20
 """What may wait to be written, by estimate: some 200,000 events."""
 BATCH = 2_048
 """Events of one commit at most."""
+TRIED = 64
+"""The same while the file can't be written: a try that is in vain should cost little."""
 PAUSE_SECONDS = 0.1
 """How long the writer lets events gather after it was woken. Whoever asks for the history does not wait for that."""
 _RETRY_SECONDS = 1.0
@@ -49,23 +51,6 @@ class Bounds(NamedTuple):
     bytes: int
 
 
-Unwritten: TypeAlias = Mapping[str, int]
-"""By namespace: the time (ms) of the earliest event that could not be written."""
-
-
-class _Flush(NamedTuple):
-    """Somebody wants to know when all before this is written."""
-
-    done: asyncio.Future[Unwritten]
-
-
-class _Stop(NamedTuple):
-    """The end."""
-
-
-_Item: TypeAlias = Noted | Gap | Followed | SetBack | _Flush | _Stop
-
-
 class Writer:
     """Owns the connection that writes. Its methods are called on the loop's thread."""
 
@@ -77,25 +62,18 @@ class Writer:
         """
         self._path = path
         self._bounds = bounds
-        self._backlog = backlog_bytes
+        self._waiting = Waiting(backlog_bytes)
         self._pause = pause_seconds
         self._connection = file.prepare(path)
         self.marks = self._read_marks()
         """By namespace: how far the history goes. Whoever notes something keeps them up to date."""
         self._loop = asyncio.get_running_loop()
-        self._items: deque[_Item] = deque()
-        self._added = 0
-        """Bytes that were ever noted; only the loop's thread writes it."""
-        self._batch: list[_Item] = []
-        """What is being written; only the writer's thread has it."""
-        self._asking: set[asyncio.Future[Unwritten]] = set()
-        """Who waits for what was noted to be written."""
-        self._taken = 0
-        """Bytes that were ever written; only the writer's thread writes it."""
         self._wake = threading.Event()
         self._hurry = threading.Event()
         self._stopping = False
         self._namespaces: dict[str, int] = {}
+        self._singly = 0
+        """How many of the next items are written one after the other, because one of them may be such as can't be written."""
         self._trimmed_at = time.monotonic()
         self._failing = False
         self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
@@ -103,26 +81,20 @@ class Writer:
 
     def note(self, noted: Noted) -> bool:
         """Takes an event. Returns False if too much waits already: it will not be in the history."""
-        size = weight(noted)
-        if self._added - self._taken + size > self._backlog:
-            return False
-        self._added += size
-        self._items.append(noted)
-        if not self._wake.is_set():
+        taken = self._waiting.note(noted)
+        if taken and not self._wake.is_set():
             self._wake.set()
-        return True
+        return taken
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
         """Takes what is said rarely, however much waits."""
-        self._items.append(what)
+        self._waiting.tell(what)
         self._wake.set()
 
     async def flush(self) -> Unwritten:
         """Waits until everything that was noted before can be read, or could not be written when that was tried; what was not."""
         done: asyncio.Future[Unwritten] = self._loop.create_future()
-        self._asking.add(done)
-        done.add_done_callback(self._asking.discard)
-        self._items.append(_Flush(done))
+        self._waiting.ask(done)
         self._hurry.set()
         self._wake.set()
         return await done
@@ -130,7 +102,6 @@ class Writer:
     async def stop(self, seconds: float) -> None:
         """Writes what waits, for so long, then ends."""
         self._stopping = True
-        self._items.append(_Stop())
         self._hurry.set()
         self._wake.set()
         await asyncio.to_thread(self._thread.join, seconds)
@@ -158,79 +129,76 @@ class Writer:
 
     def _turn(self) -> bool:
         """Waits until there is something to write, and writes it; whether it was the end."""
-        if not self._items and not self._batch:
+        if self._waiting.empty and not self._stopping:
             self._wake.wait(_TRIM_SECONDS)
         self._wake.clear()
         if not self._hurry.is_set():
             self._hurry.wait(self._pause)
         self._hurry.clear()
-        ended = self._write_all()
+        ended = self._stopping
+        if not self._write_all():
+            return True
         self._trim()
         return ended
 
     def _write_all(self) -> bool:
-        """Writes what waits now; whether it was the end."""
-        waiting = len(self._items)
-        while waiting or self._batch:
-            if not self._batch:
-                self._batch = [self._items.popleft() for _ in range(min(waiting, BATCH))]
-                waiting -= len(self._batch)
-            if not self._settle(self._batch):
-                return True
-            batch, self._batch = self._batch, []
-            self._taken += sum(weight(item) for item in batch if isinstance(item, Noted))
-            for item in batch:
-                if isinstance(item, _Flush):
-                    self._tell_loop([item.done], {})
-                elif isinstance(item, _Stop):
-                    return True
-        return False
+        """Writes what waits now; False if the writer was stopped before it could."""
+        turn = self._waiting.turn()
+        left = turn.items
+        while left:
+            count = self._settle(self._waiting.first(min(left, self._most())))
+            if count == 0 and self._stopping and self._failing:
+                return False
+            self._waiting.written(count)
+            left -= count
+        if turn.asking:
+            self._tell_loop(turn.asking, {})
+        return True
 
-    def _settle(self, batch: Sequence[_Item]) -> bool:
-        """Commits a batch, however often that has to be tried; False if the writer was stopped meanwhile.
+    def _most(self) -> int:
+        if self._singly:
+            return 1
+        return TRIED if self._failing else BATCH
 
-        An event that can never be written is left out, and a gap told in its place.
+    def _settle(self, batch: Sequence[Item]) -> int:
+        """Commits a batch; how many of it are settled, all or none. If the file can't be written, those who asked are told, and it rests.
+
+        An event that can never be written is found by writing one after the other; it is left out, and a gap told in its place.
         """
-        while True:
-            asking = list(self._asking)
-            try:
-                self._transact(batch)
-            except Exception as error:  # noqa: BLE001 - whatever an event has in it, the others are to be written
-                if _may_pass(error):
-                    if not self._pause_after(error, asking):
-                        return False
-                    continue
-                if len(batch) > 1:
-                    return all(self._settle([item]) for item in batch)
-                _log.error("an event can't be written to the history %s: %s", self._path, error)
-                (item,) = batch
-                if not isinstance(item, Noted):
-                    return True
-                batch = [Gap(item.stream.namespace, item.at, item.at, GapReason.OVERRUN, ((item.stream, item.placed.position),))]
-            else:
-                if self._failing:
-                    _log.warning("the history %s can be written again", self._path)
-                self._failing = False
-                return True
+        asking = self._waiting.asking()
+        try:
+            self._transact(batch)
+        except Exception as error:  # noqa: BLE001 - whatever an event has in it, the others are to be written
+            if _may_pass(error):
+                self._rest_after(error, asking)
+                return 0
+            if len(batch) > 1:
+                self._singly = len(batch)
+                return 0
+            _log.error("an event can't be written to the history %s: %s", self._path, error)
+            (item,) = batch
+            if isinstance(item, Noted):
+                hole = (item.stream, item.placed.position)
+                return self._settle([Gap(item.stream.namespace, item.at, item.at, GapReason.OVERRUN, (hole,))])
+        else:
+            if self._failing:
+                _log.warning("the history %s can be written again", self._path)
+            self._failing = False
+        self._singly = max(self._singly - len(batch), 0)
+        return len(batch)
 
-    def _pause_after(self, error: Exception, asking: Sequence[asyncio.Future[Unwritten]]) -> bool:
-        """Tells those who asked before it was tried what is not written, and rests; False if the writer was stopped meanwhile."""
+    def _rest_after(self, error: Exception, asking: Sequence[asyncio.Future[Unwritten]]) -> None:
+        """Tells those who asked before it was tried what is not written, and rests until it is to be tried again."""
         if not self._failing:
             _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
         self._failing = True
         if self._stopping:
-            return False
-        unwritten: dict[str, int] = {}
-        for item in (*self._batch, *list(self._items)):
-            if isinstance(item, Noted):
-                name = item.stream.namespace
-                unwritten[name] = min(item.at, unwritten.get(name, item.at))
-        self._tell_loop(asking, unwritten)
+            return
+        self._tell_loop(asking, self._waiting.unwritten())
         self._hurry.wait(_RETRY_SECONDS)
         self._hurry.clear()
-        return True
 
-    def _transact(self, batch: Sequence[_Item]) -> None:
+    def _transact(self, batch: Sequence[Item]) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._commit(batch)
@@ -244,7 +212,7 @@ class Writer:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _commit(self, batch: Sequence[_Item]) -> None:
+    def _commit(self, batch: Sequence[Item]) -> None:
         connection = self._connection
         rows: list[Row] = []
         ends: dict[int, tuple[str, int]] = {}

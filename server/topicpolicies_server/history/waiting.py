@@ -1,0 +1,115 @@
+"""What waits to be written into a history, and who waits for that.
+
+Events wait in their order, and are bounded in bytes. However long nothing can be written, nothing else grows: until when a log was followed
+is kept once for each namespace, and whoever asks is told, one way or the other, and forgotten.
+
+Two threads use it: the loop's adds, the writer's takes away. Each step of either is a single operation of a collection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from .entries import Followed, Gap, Noted, SetBack, weight
+
+Unwritten: TypeAlias = Mapping[str, int]
+"""By namespace: the time (ms) of the earliest event that could not be written."""
+Item: TypeAlias = Noted | Gap | Followed | SetBack
+"""What is written."""
+
+
+class Turn(NamedTuple):
+    """What there was when the writer began a turn."""
+
+    asking: Sequence[asyncio.Future[Unwritten]]
+    """Who asked until then: whatever was noted before is among the items."""
+    items: int
+    """How many waited."""
+
+
+class Waiting:
+    """What waits."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """``most_bytes``: events that may wait, by estimate."""
+        self.most_bytes = most_bytes
+        self._items: deque[Item] = deque()
+        self._followed: dict[str, Followed] = {}
+        self._asking: set[asyncio.Future[Unwritten]] = set()
+        self._added = 0
+        """Bytes that were ever noted; only the loop's thread writes it."""
+        self._taken = 0
+        """Bytes that were ever written; only the writer's thread writes it."""
+        self._unwritten: dict[str, int] = {}
+        """Of the items that were looked at since something was written; the writer's thread has this, and their number."""
+        self._looked_at = 0
+
+    # --- on the loop's thread -----------------------------------------------------------------------------------
+
+    def note(self, noted: Noted) -> bool:
+        """Adds an event. Returns False if too much waits already."""
+        size = weight(noted)
+        if self._added - self._taken + size > self.most_bytes:
+            return False
+        self._added += size
+        self._items.append(noted)
+        return True
+
+    def tell(self, what: Gap | Followed | SetBack) -> None:
+        """Adds what is said rarely, however much waits."""
+        if isinstance(what, Followed):
+            self._followed[what.namespace] = what
+            return
+        if isinstance(what, SetBack):
+            known = self._followed.pop(what.stream.namespace, None)
+            if known is not None:
+                self._followed[known.namespace] = known._replace(until=min(known.until, what.now))
+        self._items.append(what)
+
+    def ask(self, done: asyncio.Future[Unwritten]) -> None:
+        """Somebody wants to know when all that was noted is written, or that it can't be."""
+        self._asking.add(done)
+        done.add_done_callback(self._asking.discard)
+
+    # --- on the writer's thread -----------------------------------------------------------------------------------
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits, and nobody."""
+        return not (self._items or self._followed or self._asking)
+
+    def turn(self) -> Turn:
+        """What there is. Until when logs were followed comes behind the items, because it is true once they are written."""
+        asking = self.asking()
+        for name in list(self._followed):
+            followed = self._followed.pop(name, None)
+            if followed is not None:
+                self._items.append(followed)
+        return Turn(asking, len(self._items))
+
+    def asking(self) -> list[asyncio.Future[Unwritten]]:
+        """Who has asked and was not told yet."""
+        return list(self._asking)
+
+    def first(self, most: int) -> list[Item]:
+        """The items that have waited longest."""
+        return [self._items[index] for index in range(min(most, len(self._items)))]
+
+    def written(self, count: int) -> None:
+        """So many of the first items wait no more."""
+        items = [self._items.popleft() for _ in range(count)]
+        self._taken += sum(weight(item) for item in items if isinstance(item, Noted))
+        self._unwritten, self._looked_at = {}, 0
+
+    def unwritten(self) -> Unwritten:
+        """What waits, by namespace. Costs as much as came since it was asked last."""
+        for index in range(self._looked_at, len(self._items)):
+            item = self._items[index]
+            if isinstance(item, Noted):
+                name = item.stream.namespace
+                self._unwritten[name] = min(item.at, self._unwritten.get(name, item.at))
+            self._looked_at = index + 1
+        return dict(self._unwritten)
