@@ -6,11 +6,14 @@ import asyncio
 import ctypes
 import mmap
 import os
+import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -472,3 +475,60 @@ async def test_a_disk_that_is_slow_to_take_the_mark_holds_up_nobody_else(tmp_pat
     going_on.cancel()
     assert others
     assert min(others) >= 3
+
+
+@pytest.mark.parametrize("reads_on", [False, True])
+async def test_what_was_refused_after_a_failed_sync_is_in_no_later_life_either(tmp_path: Path, reads_on: bool) -> None:
+    path, copy, killed = (tmp_path / name / "changes.db" for name in ("disk", "copy", "killed"))
+    for each in (path, copy, killed):
+        each.parent.mkdir()
+
+    class Unsynced(sqlite3.Connection):
+        """A connection whose next commit is written and not synced: it stands in the write-ahead log, and nowhere else."""
+
+        armed = False
+
+        def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            if not (Unsynced.armed and sql.startswith("INSERT INTO events")):
+                return super().execute(sql, parameters)
+            Unsynced.armed = False
+            copy_files(path, copy)
+            with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+                connection.execute(sql, parameters)
+                wal_of(path).write_bytes(wal_of(copy).read_bytes())
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+
+    change_log = SqliteLog(path, connection=Unsynced)
+    recorder = Recorder()
+    log = await change_log.open(NAMESPACE, recorder)
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    with closing(sqlite_file.connect(path)) as reader:  # somebody loads a namespace, or compacts one
+        sqlite_file.hold_still(reader)
+        if not reads_on:
+            reader.execute("COMMIT")
+        Unsynced.armed = True
+        append_all(log, recorder, "doubtful")
+        await recorder.until_settled(2)
+        copy_files(path, killed)
+    there = recorder.ids(recorder.places)
+    assert failures(recorder) == ([("doubtful", False)] if len(there) == 1 else [])
+    await change_log.close()
+    change_log = SqliteLog(killed)
+    again = Recorder()
+    await change_log.open(NAMESPACE, again)
+    await again.until_caught_up()
+    assert again.ids() == there
+    await change_log.close()
+
+
+def wal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def copy_files(path: Path, to: Path) -> None:
+    """What is left of the log when its process is killed now."""
+    for name in ("", "-wal", "-mark"):
+        shutil.copyfile(f"{path}{name}", f"{to}{name}")

@@ -20,7 +20,6 @@ class Fate(enum.Enum):
 _REFUSED = frozenset(
     {
         sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_NOMEM,
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_READONLY,
@@ -32,8 +31,8 @@ _REFUSED = frozenset(
 )
 """Primary result codes of transactions that were refused before their last page, which carries the commit mark, was written. A disk that is
 full is among them: the write of a page failed. So did it with ``SQLITE_IOERR_WRITE`` (a file that may not grow, a quota, a bad block)."""
-_DOUBTFUL = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL})
-"""A commit whose fsync failed may be found by a later recovery."""
+_DOUBTFUL = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM})
+"""A commit whose fsync failed, or that did not get into the index of the write-ahead log, may be found by a later recovery."""
 
 
 def fate(error: sqlite3.Error) -> Fate:

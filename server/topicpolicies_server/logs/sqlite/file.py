@@ -148,6 +148,15 @@ def hold_still(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT identity FROM log").fetchone()  # the first reading begins it
 
 
+def overwrite_unfinished(connection: sqlite3.Connection) -> None:
+    """Commits something that changes nothing, over whatever a commit that failed left in the write-ahead log.
+
+    While another connection is open, nothing is recovered when one is opened: such a commit is not there. But it may stand in the
+    write-ahead log with all its pages, and would be there for whoever recovers that after a crash.
+    """
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
 def unused_pages(connection: sqlite3.Connection) -> int:
     """Pages of the file that hold nothing."""
     found: int = connection.execute("PRAGMA freelist_count").fetchone()[0]

@@ -34,6 +34,7 @@ from .. import rows
 from . import events, floors
 from .appending import Appender, NewRow
 from .fate import Fate, fate
+from .file import overwrite_unfinished
 from .mark import Mark, Water
 
 T = TypeVar("T")
@@ -272,7 +273,10 @@ class Writer:
             # A fsync has failed: only what was written again, into the file itself, is on the disk.
             if not checkpoint(self._connection):
                 return None
-            return place is not None and events.holds(self._connection, place)
+            if place is not None and events.holds(self._connection, place):
+                return True
+            overwrite_unfinished(self._connection)  # or a recovery finds, after a crash, what was told not to be there
+            return False
         except sqlite3.Error as error:
             if fate(error) is Fate.LOST:
                 raise
