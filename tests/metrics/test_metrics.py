@@ -55,6 +55,8 @@ def test_what_happened_is_counted_and_what_there_is_is_shown() -> None:
             "loads_total loaded": 2,
             "namespaces": 2,
             "documents": 1,
+            "document_bytes": bench.registry.capacity.bytes,
+            "over_capacity": 0,
             "watchers": 0,
             "repairs_due": 0,
             "repairs_waiting": 0,
@@ -65,6 +67,9 @@ def test_what_happened_is_counted_and_what_there_is_is_shown() -> None:
         assert samples["events_total sidecar applied"] == 1 and samples["events_total broker applied"] == 4
         bench.registry.gate.pause()
         assert shown(collector)["repairs_paused"] == 1
+        bench.registry.capacity.add(bench.limits.max_loaded_keys, 0)
+        assert samples["document_bytes"] > 0 and shown(collector)["over_capacity"] == 1
+        bench.registry.capacity.add(-bench.limits.max_loaded_keys, 0)
         await guard.stop()
 
     simulate(scenario, sole_writer=False)

@@ -35,6 +35,11 @@ def _kept(bench: Bench) -> int:
     return sum(namespace.documents for namespace in bench.registry.namespaces())
 
 
+def _told_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the server's log was told of what is in memory."""
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".capacity")]
+
+
 # Namespaces
 
 
@@ -152,6 +157,118 @@ def test_idle_namespaces_are_closed_for_new_keys() -> None:
     simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
+def test_idle_namespaces_are_closed_for_what_others_write_to_one_that_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        for name in ("acme/a", "acme/b"):
+            _written(bench, name, 30)
+            await bench.registry.get(name).ready()
+            await asyncio.sleep(1)
+        await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        for number in range(60):
+            bench.elsewhere(1, _key(NAMESPACE, number))
+            await asyncio.sleep(0.1)
+        assert _loaded(bench) == {NAMESPACE, "acme/b"} and bench.registry.capacity.keys == _kept(bench) == 90
+        assert not bench.registry.capacity.is_over() and _told_of_capacity(caplog) == []
+
+    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
+
+
+def test_that_others_have_written_more_than_there_is_room_for_is_told_once_for_each_crossing(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        capacity = bench.registry.capacity
+        watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        for number in range(150):
+            bench.elsewhere(1, _key(NAMESPACE, number))
+            await asyncio.sleep(0.1)
+        assert capacity.is_over() and capacity.keys == 150 and await bench.value(_key(NAMESPACE, 149)) == 1
+        (told,) = _told_of_capacity(caplog)
+        assert NAMESPACE in told and "101 policy keys of at most 100 (max_loaded_keys)" in told
+        bench.namespace.unwatch(watcher)
+        await asyncio.sleep(900)
+        assert not capacity.is_over() and len(_told_of_capacity(caplog)) == 2 and "there is room" in _told_of_capacity(caplog)[1]
+        _written(bench, "acme/other", 60)
+        await bench.registry.get("acme/other").watch(Selection(None), Mode.LATEST, None, lambda: None)
+        for number in range(60, 120):
+            bench.storage.write("acme/other", Event(_key("acme/other", number), Action.UPDATE, document(max_producer_per_topic=1)))
+        await asyncio.sleep(1)
+        assert capacity.is_over() and len(_told_of_capacity(caplog)) == 3 and "acme/other" in _told_of_capacity(caplog)[2]
+
+    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
+
+
+def test_a_namespace_that_others_let_grow_beyond_the_bound_is_served_on_though_nobody_uses_it() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        for number in range(110):
+            bench.elsewhere(1, _key(NAMESPACE, number))
+        await asyncio.sleep(1)
+        assert bench.registry.capacity.is_over() and await bench.value(_key(NAMESPACE, 109)) == 1
+
+    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
+
+
+def test_what_becomes_idle_while_there_is_too_much_is_closed_when_more_comes() -> None:
+    async def scenario(bench: Bench) -> None:
+        _written(bench, "acme/other", 50)
+        other = await bench.registry.get("acme/other").watch(Selection(None), Mode.LATEST, None, lambda: None)
+        await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        for number in range(60):
+            bench.elsewhere(1, _key(NAMESPACE, number))
+        await asyncio.sleep(1)
+        assert bench.registry.capacity.is_over()
+        bench.registry.get("acme/other").unwatch(other)
+        bench.elsewhere(1, _key(NAMESPACE, 60))
+        await asyncio.sleep(1)
+        assert _loaded(bench) == {NAMESPACE} and not bench.registry.capacity.is_over()
+
+    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
+
+
+def test_a_log_that_is_read_anew_counts_for_nobody_twice(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        _written(bench, "acme/idle", 20)
+        await bench.registry.get("acme/idle").ready()
+        await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        for number in range(60):
+            bench.elsewhere(1, _key(NAMESPACE, number))
+        await asyncio.sleep(1)
+        bench.elsewhere(2, _key(NAMESPACE, 0))
+        bench.storage.compact(NAMESPACE)
+        bench.storage.lose(NAMESPACE)
+        await asyncio.sleep(5)
+        assert len(bench.log.openings) == 3 and bench.registry.capacity.keys == 80
+        assert _loaded(bench) == {NAMESPACE, "acme/idle"} and _told_of_capacity(caplog) == []
+
+    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
+
+
+def test_each_event_beyond_the_bound_looks_for_idle_namespaces_no_more_often_than_is_worth_it() -> None:
+    tries = 0
+
+    def evict(_: str) -> bool:
+        nonlocal tries
+        tries += 1
+        return False
+
+    capacity = Capacity(100_000, 1 << 30, evict)
+    for _ in range(102_000):
+        capacity.add(1, 10)
+        capacity.relieve("acme/orders")
+    assert tries == 20
+
+
+def test_at_the_border_keys_that_come_and_go_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    capacity = Capacity(1_000, 1 << 30)
+    capacity.add(1_000, 0)
+    for _ in range(10):
+        capacity.add(1, 10)
+        capacity.relieve("acme/orders")
+        capacity.add(-1, -10)
+    assert len(_told_of_capacity(caplog)) == 1
+    capacity.add(-10, 0)
+    assert len(_told_of_capacity(caplog)) == 2
+
+
 def test_bytes_of_documents_are_bounded_as_keys_are() -> None:
     async def scenario(bench: Bench) -> None:
         capacity = bench.registry.capacity
@@ -239,7 +356,7 @@ def test_a_served_namespace_is_read_anew_although_there_is_no_room() -> None:
 def test_room_is_made_until_there_is_enough() -> None:
     idle = [(-10, -100), (-20, -200)]
 
-    def evict() -> bool:
+    def evict(_: str) -> bool:
         if idle:
             capacity.add(*idle.pop())
             return True

@@ -45,7 +45,8 @@ class Limits:
     """Namespaces in memory. For another one the idlest is dropped; if all are used: RESOURCE_EXHAUSTED."""
     max_loaded_keys: int = _bounded(5_000_000, 1, 1_000_000_000)
     """Policy keys in memory, in all namespaces together, absent documents included. For more of them idle namespaces are dropped; if that
-    is not enough, loads and updates that would make a key are RESOURCE_EXHAUSTED."""
+    is not enough, loads and updates that would make a key are RESOURCE_EXHAUSTED. What others write to loaded namespaces is
+    taken all the same; that it is too much is told in the server's log, and by the metric ``topicpolicies_over_capacity``."""
     max_loaded_document_bytes: int = _bounded(8 << 30, 64 << 10, 1 << 44)
     """Bytes of the documents in memory, serialized, in all namespaces together; memory is a few times as much. Beyond them as above."""
     max_concurrent_loads: int = _bounded(8, 1, 256)

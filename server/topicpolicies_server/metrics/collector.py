@@ -60,6 +60,10 @@ class ServerCollector(Collector):
         namespaces = self._registry.namespaces()
         yield _gauge("namespaces", "Namespaces in memory.", len(namespaces))
         yield _gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
+        capacity = self._registry.capacity
+        yield _gauge("document_bytes", "Bytes of the documents in memory, serialized.", capacity.bytes)
+        over = "Whether more policy keys or bytes of documents are in memory than may be, because of what others write."
+        yield _gauge("over_capacity", over, int(capacity.is_over()))
         yield _gauge("watchers", "Watchers of namespaces.", sum(each.watchers for each in namespaces))
         due = sum(each.repairs_due for each in namespaces)
         yield _gauge("repairs_due", "Policy keys of which brokers show something else than the head.", due)

@@ -47,6 +47,9 @@ class Owner(Protocol):
     def led(self, follower: Follower) -> None:
         """Who may append may have changed."""
 
+    def grown(self, follower: Follower) -> None:
+        """The view keeps more than before, or less."""
+
     def refused(self, follower: Follower, error: LogError) -> None:
         """There is no room for what is being loaded."""
 
@@ -261,7 +264,9 @@ class Follower:
         if self._capacity is None or self._counted == (len(self.view), self._bytes):
             return
         self._add_to_capacity(len(self.view), self._bytes)
-        if self._first and not self._caught_up and self._capacity.is_exceeded():
+        if self._caught_up:
+            owner.grown(self)
+        elif self._first and self._capacity.is_exceeded():
             owner.refused(self, self._capacity.refusal(self._namespace))
 
     def _add_to_capacity(self, keys: int, size: int) -> None:

@@ -132,9 +132,9 @@ class Registry:
         self._drop(namespace)
         return True
 
-    def _evict(self) -> bool:
-        """Closes the namespace that nobody has used for the longest time. Returns False if all are used."""
-        idle = [namespace for namespace in self._namespaces.values() if not namespace.busy]
+    def _evict(self, spared: str = "") -> bool:
+        """Closes the namespace that nobody has used for the longest time, but for one. Returns False if all others are used."""
+        idle = [namespace for namespace in self._namespaces.values() if namespace.name != spared and not namespace.busy]
         if not idle:
             return False
         self._drop(min(idle, key=Namespace.idle_since))

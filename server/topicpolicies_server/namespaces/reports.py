@@ -92,6 +92,7 @@ class Reports:
         self._updates.serve(follower)
         self._restating.serve(follower)
         self._waiting.wake(follower.positions)
+        self.grown(follower)
 
     def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
         """An event of ours was not acknowledged."""
@@ -104,6 +105,11 @@ class Reports:
         if isinstance(self._life.state, Serving) and follower is self._life.state.follower:
             self._updates.led(follower)
             self._restating.led(follower)
+
+    def grown(self, follower: Follower) -> None:
+        """It keeps more than before, or less. What is read beside a view that serves is counted twice until it serves itself."""
+        if follower is self._life.served:
+            self._common.capacity.relieve(self._name)
 
     def refused(self, follower: Follower, error: LogError) -> None:
         """There is no room for what is loaded."""
