@@ -1,10 +1,10 @@
 """How long a Pulsar log takes to load while somebody writes it and brokers compact it, and how many loads fail.
 
-    python -m bench.loading [--topics 100000 320000] [--seconds 90] [--rate 200] [--compact-every 15]
+    python -m bench.loading [--topics 100000 320000] [--seconds 90] [--rate 200] [--compact-every 15 60]
 
-It starts a broker of its own. A namespace gets one event per topic and is compacted. Then, for so many seconds, one process writes events
-of any of these topics at a steady rate, one event in twenty a deletion, the log is compacted again and again, and a process loads it as
-often as it can: each time with a client of its own, as a sidecar that starts.
+It starts a broker of its own. A namespace gets one event per topic and is compacted. Then, for each time between two compactions, for so
+many seconds, one process writes events of any of these topics at a steady rate, one event in twenty a deletion, the log is compacted again
+and again, and a process loads it as often as it can: each time with a client of its own, as a sidecar that starts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--topics", type=int, nargs="+", default=[100_000, 320_000])
     parser.add_argument("--seconds", type=float, default=90.0)
     parser.add_argument("--rate", type=int, default=200, help="events a second")
-    parser.add_argument("--compact-every", type=float, default=15.0, help="seconds from one compaction to the next")
+    parser.add_argument("--compact-every", type=float, nargs="+", default=[15.0], help="seconds from one compaction to the next")
     options = parser.parse_args()
     with Broker(settings={"brokerServiceCompactionMonitorIntervalInSeconds": "3600"}) as broker:
         for topics in options.topics:
@@ -90,25 +90,30 @@ def measure(broker: Broker, topics: int, options: argparse.Namespace) -> None:
         admin.compact_change_events(namespace, timeout_s=300)
         print(f"{topics:,} topics written and compacted in {time.perf_counter() - began:.0f} s", flush=True)
         asyncio.run(loads(broker, namespace, 15.0, "nobody writes"))
-        spawn = multiprocessing.get_context("spawn")
-        over = spawn.Event()
-        writer = spawn.Process(target=write, args=(broker.service_url, broker.admin_url, namespace, topics, options.rate, over))
-        writer.start()
-        stopped = threading.Event()
-        compactions: list[float] = []
-        compacting = threading.Thread(target=compact, args=(broker, namespace, options.compact_every, stopped, compactions))
-        compacting.start()
-        time.sleep(_SETTLED_SECONDS)
-        try:
-            what = f"{options.rate} events/s, compacted every {options.compact_every:g} s"
-            asyncio.run(loads(broker, namespace, options.seconds, what))
-        finally:
-            stopped.set()
-            over.set()
-            compacting.join()
-            writer.join()
-        took = f"{statistics.mean(compactions):.1f} s each" if compactions else "none"
-        print(f"    {len(compactions)} compactions meanwhile, {took}", flush=True)
+        for every in options.compact_every:
+            measure_compacted(broker, namespace, topics, every, options)
+
+
+def measure_compacted(broker: Broker, namespace: str, topics: int, every: float, options: argparse.Namespace) -> None:
+    """Loads a namespace again and again while it is written and compacted."""
+    spawn = multiprocessing.get_context("spawn")
+    over = spawn.Event()
+    writer = spawn.Process(target=write, args=(broker.service_url, broker.admin_url, namespace, topics, options.rate, over))
+    writer.start()
+    stopped = threading.Event()
+    compactions: list[float] = []
+    compacting = threading.Thread(target=compact, args=(broker, namespace, every, stopped, compactions))
+    compacting.start()
+    time.sleep(_SETTLED_SECONDS)
+    try:
+        asyncio.run(loads(broker, namespace, options.seconds, f"{options.rate} events/s, compacted every {every:g} s"))
+    finally:
+        stopped.set()
+        over.set()
+        compacting.join()
+        writer.join()
+    took = f"{statistics.mean(compactions):.1f} s each" if compactions else "none"
+    print(f"    {len(compactions)} compactions meanwhile, {took}", flush=True)
 
 
 def write(service_url: str, admin_url: str, namespace: str, topics: int, rate: int | None, over: Any) -> None:
