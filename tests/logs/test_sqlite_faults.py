@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import mmap
 import os
 import shutil
@@ -22,7 +23,7 @@ from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, mark
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, mark, refusals
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
@@ -232,6 +233,31 @@ async def test_a_really_full_file_refuses_until_there_is_room(disk: Disk) -> Non
     _, again = await Disk(disk.path).open()
     assert again.ids() == acknowledged
     assert [placed.position for placed in again.entries] == [position_of(n + 1) for n in range(len(acknowledged))]
+
+
+async def test_a_disk_that_refuses_is_told_once_in_the_servers_log_and_to_callers_with_what_to_do(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    log, recorder = await disk.open()
+    for number in range(4):  # every other one fits
+        disk.fail(sqlite3.SQLITE_FULL)
+        append_all(log, recorder, "refused")
+        await recorder.until_settled(2 * number + 1)
+        append_all(log, recorder, "taken")
+        await recorder.until_settled(2 * number + 2)
+    assert len(recorder.failures) == 4
+    assert {error.message for _, error in recorder.failures} == {
+        "The change log could not be written: a fault. Make room on the server's disk, and send it again: it goes on by itself."
+    }
+    assert [record.message for record in caplog.records] == [
+        f"the change log {disk.path} can't be written, and updates are refused until it can: a fault"
+    ]
+    monkeypatch.setattr(refusals, "QUIET_SECONDS", 0.0)
+    for number in range(2):
+        append_all(log, recorder, "after")
+        await recorder.until_settled(9 + number)
+    assert [record.message for record in caplog.records[1:]] == [f"the change log {disk.path} can be written again"]
 
 
 async def test_a_failed_checkpoint_harms_nothing(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:

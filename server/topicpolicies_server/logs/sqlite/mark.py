@@ -92,6 +92,8 @@ class Mark:
         Raises:
             OSError: it can't be opened, or there is no room for it.
         """
+        self.log = path
+        """The log's own file."""
         self.path = path.with_name(path.name + "-mark")
         self._turn = 0
         self._unflushed = 0

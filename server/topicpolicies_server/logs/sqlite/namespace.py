@@ -23,6 +23,7 @@ from ..brokerless import Brokerless
 from ..change_log import LogError, LogSink, closed
 from .appending import NewRow, Space
 from .loading import PAGE, Loading
+from .refusals import explained
 
 _log = logging.getLogger(__name__)
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -136,7 +137,7 @@ class SqliteNamespaceLog(Brokerless):
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
         if flight.doubt is not None:
-            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {flight.doubt}.")
+            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(flight.doubt)}")
         if len(self._pending) >= flight.events or flight.bytes_now >= flight.bytes:
             raise LogError(
                 Reason.LOG_BUSY,
@@ -166,7 +167,9 @@ class SqliteNamespaceLog(Brokerless):
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
         """The next of our events certainly are not in the file."""
-        self._fail(min(count, len(self._pending)), LogError(Reason.APPEND_FAILED, f"The change log could not be written: {error}."))
+        self._fail(
+            min(count, len(self._pending)), LogError(Reason.APPEND_FAILED, f"The change log could not be written: {explained(error)}")
+        )
 
     def lose(self, unknown: int, error: LogError) -> None:
         """Ends: the next ``unknown`` events may be in the file or not, those behind them are not; nothing can be read or written."""

@@ -36,6 +36,7 @@ from .appending import Appender, NewRow
 from .fate import Fate, fate
 from .file import overwrite_unfinished
 from .mark import Mark, Water
+from .refusals import Refusals
 
 T = TypeVar("T")
 
@@ -119,6 +120,7 @@ class Writer:
         self._schema = schema
         self._now = now
         self._mark, self._water = tail
+        self._refusals = Refusals(self._mark.log)
         self._reopen = reopen
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -215,8 +217,10 @@ class Writer:
         if failed is not None:
             for space, last in before.items():
                 space.last = last
+            self._refusals.refused(failed)
             self._report(_refuse, Counter(row.appender for row in group), failed)
             return
+        self._refusals.written()
         highest = max(self._water.highest, *(space.last for space in before))
         self._water = Water(self._water.identity, self._water.total + len(group), highest)
         self._mark.note(self._water, len(group))
