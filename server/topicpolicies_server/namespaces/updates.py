@@ -276,7 +276,7 @@ class Updates:
         try:
             follower.log.append(effect.event)
         except LogError as error:
-            if error.kind is Kind.UNAVAILABLE and not isinstance(error, NotLeader):
+            if error.kind is Kind.UNAVAILABLE and error.reason != Reason.APPEND_FAILED and not isinstance(error, NotLeader):
                 return ()  # it is lost, and will say so: as above
             return self._sequencer.failed(effect.event, error, error.outcome_unknown)
         return ()
