@@ -6,6 +6,8 @@ import asyncio
 import gc
 import gzip
 import itertools
+import shutil
+import ssl
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import certifi
 import pytest
 
 from tests.logs.pulsar.conftest import eventually
@@ -200,6 +203,18 @@ def test_a_trust_file_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> Non
 def test_host_names_are_checked_unless_they_are_not() -> None:
     assert TlsOptions().context().check_hostname
     assert not TlsOptions(check_hostname=False).context().check_hostname
+
+
+def test_the_systems_authorities_are_read_once_and_files_anew_for_each_client(tmp_path: Path) -> None:
+    assert TlsOptions().context() is TlsOptions().context()
+    assert TlsOptions().context().verify_mode is ssl.CERT_REQUIRED
+    trusted = TlsOptions(trust_certs=tmp_path / "authority.pem")
+    shutil.copy(certifi.where(), tmp_path / "authority.pem")
+    before = trusted.context()
+    assert before.cert_store_stats()["x509_ca"] > 1
+    (tmp_path / "authority.pem").write_text("replaced")
+    with pytest.raises(OSError):  # noqa: PT011 (OpenSSL's own words)
+        trusted.context()
 
 
 async def test_closing_ends_what_is_being_asked_and_leaves_no_connection_open() -> None:

@@ -5,6 +5,7 @@ A token is never kept: it is asked for whenever a connection is made or a call i
 
 from __future__ import annotations
 
+import functools
 import os
 import ssl
 from collections.abc import Callable
@@ -82,14 +83,27 @@ class TlsOptions:
         return Path(self.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where())
 
     def context(self) -> ssl.SSLContext:
-        """These options for Python's own TLS.
+        """These options for Python's own TLS. Files are read anew each time; the system's authorities once, which takes some 30 ms.
 
         Raises:
             OSError: a file can't be read, or holds something else (``ssl.SSLError`` is one).
         """
-        context = ssl.create_default_context(cafile=self.trust_certs)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.check_hostname = self.check_hostname
+        if self.trust_certs is None and self.certificate is None:
+            return _of_the_system(self.check_hostname)
+        context = _trusting(self.trust_certs, self.check_hostname)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key)
         return context
+
+
+def _trusting(authorities: Path | None, check_hostname: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=authorities)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = check_hostname
+    return context
+
+
+@functools.cache
+def _of_the_system(check_hostname: bool) -> ssl.SSLContext:
+    """Shared by all clients that need nothing else: connections change nothing of it."""
+    return _trusting(None, check_hostname)
