@@ -122,6 +122,8 @@ def turned_away_after_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sequencer, "failed", planted)
 
 
+SLOW = {leaders_that_do_not_wait_for_a_partition}
+"""What takes many seeds to be found."""
 PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (leaders_that_read_nothing_first, "exclusive", terms.Stale),
     (leaders_that_do_not_wait_for_a_partition, "exclusive-partitioned", terms.Stale),
@@ -132,7 +134,10 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
 ]
 
 
-@pytest.mark.parametrize(("plant", "profile", "error"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS])
+@pytest.mark.parametrize(
+    ("plant", "profile", "error"),
+    [pytest.param(*each, id=each[0].__name__, marks=[pytest.mark.slow] if each[0] in SLOW else []) for each in PLANTS],
+)
 def test_a_planted_bug_of_leaders_is_found(plant: Plant, profile: str, error: type[Broken], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):

@@ -20,8 +20,8 @@ SEEDS = 50
 """Seeds of one batch."""
 FEWER_SEEDS = 20
 """The same where repairs are delayed, because those runs are long, and where one kind of fault happens all the time."""
-BATCHES = 2
-"""Batches of each profile, which may run side by side."""
+BATCHES = (0, pytest.param(1, marks=pytest.mark.slow))
+"""Batches of each profile, which may run side by side. The second one brings other seeds, and no other promise."""
 
 ALWAYS = (
     "appends doubled",
@@ -147,7 +147,7 @@ OF_PROFILE: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_every_promise_holds_whatever_goes_wrong(profile: str, batch: int, record_property: Callable[[str, object], None]) -> None:
     counts: Counter[str] = Counter()
