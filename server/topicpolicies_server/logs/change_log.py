@@ -173,8 +173,8 @@ class NamespaceLog(Protocol):
 
         Raises:
             LogError: the event can't be taken, and certainly is not in the log: too many are in flight (RESOURCE_EXHAUSTED, reason
-                ``LOG_BUSY``), nothing can be written for now though the log is followed as ever (UNAVAILABLE, reason ``APPEND_FAILED``), it is
-                closed or lost (UNAVAILABLE), somebody else leads (``NotLeader``), or its dialect cannot express the event.
+                ``LOG_BUSY``), nothing can be written for now though the log is followed as ever (UNAVAILABLE, reason ``APPEND_FAILED``),
+                it is closed or lost (UNAVAILABLE), somebody else leads (``NotLeader``), or its dialect cannot express the event.
         """
 
     async def close(self) -> None:
