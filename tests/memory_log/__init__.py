@@ -2,6 +2,7 @@
 
 - ``log``: the product's memory log, whose ways may be delayed, cut and held; ``faults``: what goes wrong
 - ``storage``, ``seats``: what a cluster keeps, and who may write it; ``led``: a log that has one writer at a time
+- ``ledgers``: the same as brokers keep it, compacted and trimmed; ``ledgered``, ``ledger_reader``: a log that is read as the Pulsar log is
 """
 
 from topicpolicies_server.logs.memory.line import Line

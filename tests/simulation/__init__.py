@@ -1,6 +1,7 @@
 """The simulation: sidecars, brokers and clients on one namespace, on a simulated clock, with faults, from a seed.
 
-The service's own code runs unchanged: servicer, namespaces, sequencer, view and hub, over the memory log. What is simulated is everything
+The service's own code runs unchanged: servicer, namespaces, sequencer, view and hub, over the memory log; in profile ``compacted`` that
+stands in ledgers, and is read through the Pulsar log's own continuity. What is simulated is everything
 around it, and all of it is decided by the seed:
 
 - ``loop``: time and order.

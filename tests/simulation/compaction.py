@@ -6,12 +6,15 @@ import asyncio
 import random
 
 from tests.memory_log import Sent
+from tests.memory_log.ledgers import LedgeredNamespace
 from tests.validators.records import Answer
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Placed
 
 from .world import NAMESPACE, WINDOW_MS, World, record_key
 
+_MOST_UNTOLD = 0.4
+"""Seconds for which it is not told how far a compaction went: less than the Pulsar log waits."""
 _KEPT = (None, 200, 2_000)
 """Milliseconds; what is younger is kept by a compaction. None: nothing is."""
 
@@ -55,6 +58,7 @@ class Compaction:
         """
         world = self._world
         alone = world.profile.sole_writer or world.profile.exclusive  # then only what was sent twice is repaired, and one can do it
+        alone = alone or world.profile.ledgers  # all of them may be behind, and begin anew
         if untimely and (alone or keep is not None or self._chance.random() < 0.6):
             return True
         if keep is not None and not world.profile.sole_writer and world.journal.repair_was_due(world.loop.milliseconds() - keep):
@@ -92,12 +96,31 @@ class Compaction:
         world = self._world
         before, entries = self._newest(), sum(map(len, world.stored.entries))
         world.storage.compact(NAMESPACE, keep_younger_than=keep, deletions_kept=not world.profile.forgets_deletions)
+        if isinstance(world.stored, LedgeredNamespace):
+            self._tell_and_trim(world.stored)
         gone = entries - sum(map(len, world.stored.entries))
         world.counts["compactions"] += gone > 0
         world.history.compactions.append(world.now())
         self._note_what_is_forgotten(before)
         world.note("log", f"is compacted: {gone} of {entries} entries go")
         world.note_orphans()
+
+    def _tell_and_trim(self, stored: LedgeredNamespace) -> None:
+        """How far a compaction went is told a while after it counts, and some of the ledgers that it made needless go.
+
+        Not between two events of a key of which the later one's writer had not seen the earlier one: who starts there may take something
+        else for the head until somebody who has seen more has spoken. That is among the limits that are stated to users.
+        """
+        loop, counts = asyncio.get_running_loop(), self._world.counts
+
+        def trim() -> None:
+            divides = stored.divides_what_overlaps()
+            counts["trims put off because something overlaps"] += divides
+            counts["ledgers trimmed"] += not divides and stored.trim() > 0
+
+        loop.call_later(self._chance.uniform(0, _MOST_UNTOLD), stored.tell)
+        if self._chance.random() < 0.5:
+            loop.call_later(self._chance.uniform(0, 1.0), trim)
 
     def _newest(self) -> dict[PolicyKey, Placed]:
         """What the log tells last of each key."""

@@ -82,6 +82,11 @@ class SimulatedFaults(Faults):
         del namespace, placed
         return 2 * self._time()
 
+    def handed_over(self, namespace: str, placed: Placed) -> bool:
+        """Whether an entry is handed over when it is due."""
+        del namespace, placed
+        return self._healed or self._chance.random() >= self._profile.not_handed_over
+
     def question_delay(self, namespace: str) -> float | None:
         """Seconds that a question takes; now and then nobody answers."""
         del namespace

@@ -36,6 +36,7 @@ class Nemesis:
             (profile.compact_takeover, self._compact_takeover),
             (profile.compact_crash, self._compact_crash),
             (profile.compact_deletion, self._compact_deletion),
+            (profile.overtake, self._overtake),
         )
         self._acts = [(weight, act) for weight, act in acts if weight > 0]
 
@@ -129,6 +130,26 @@ class Nemesis:
         if sidecar is not None and self._chance.random() < 0.8:
             await sidecar.crash()
             self._start_again(sidecar)
+
+    async def _overtake(self) -> None:
+        """A compaction overtakes sidecars that read nothing for a while: what it erases they have not read."""
+        world = self._world
+        behind = [each for each in world.sidecars if each.running and each.log.has_open(NAMESPACE)]
+        if len(behind) > 1 and self._chance.random() < 0.6:
+            behind = [self._chance.choice(behind)]
+        lines: list[Line[Any]] = [line for sidecar in behind for line in sidecar.log.opened(NAMESPACE).reads]
+        for line in lines:
+            line.hold()
+        before = world.counts["compactions"]
+        for _ in range(self._chance.choice((1, 20, 60))):
+            await world.pause(0.03)
+            await self._compaction.strike(wholly=self._chance.random() < 0.7)
+        world.counts["compactions of what sidecars had not read"] += any(line.waiting for line in lines) and (
+            world.counts["compactions"] > before
+        )
+        await world.pause(0.2)
+        for line in lines:
+            line.release()
 
     async def _lose(self) -> None:
         survivor = self._world.survivor

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from tests.memory_log import MemoryLog, MemoryNamespaceLog
 from tests.memory_log.led import LedMemoryLog
+from tests.memory_log.ledgered import LedgeredLog
 from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs import memory
 from topicpolicies_server.logs.change_log import LogError, LogSink
 
 from .faults import SimulatedFaults
@@ -37,6 +39,11 @@ class ProcessLog(MemoryLog):
                 asyncio.get_running_loop().call_later(stalled, line.release)
         return log
 
+    def _opening(self, stored: memory.StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+        if self.dead:
+            raise LogError(Reason.LOG_CLOSED, "The process has crashed.")
+        return super()._opening(stored, sink)
+
     def crash(self) -> None:
         self.dead = True
         super().crash()
@@ -48,6 +55,10 @@ class ProcessLog(MemoryLog):
     def in_flight(self, namespace: str) -> int:
         """Appends without an outcome."""
         return self._open[namespace].in_flight if namespace in self._open else 0
+
+
+class LedgeredProcessLog(ProcessLog, LedgeredLog):
+    """Those that stand in ledgers, and are compacted while they are read."""
 
 
 class LedProcessLog(ProcessLog, LedMemoryLog):

@@ -18,6 +18,8 @@ class Profile:
     sole_writer: bool = True
     forgets_deletions: bool = True
     """Whether compaction forgets deleted keys at once, as brokers do. The embedded log keeps them for a day, longer than any run."""
+    ledgers: bool = False
+    """Whether the log stands in ledgers, from which readers take what is due, and which are compacted and trimmed meanwhile."""
     chained_brokers: int = 0
     """Brokers as of 4.2.4: one update of a topic after the other, each on what the one before it came to."""
     racing_brokers: int = 0
@@ -48,6 +50,8 @@ class Profile:
     copied: float = 0.02
     unanswered: float = 0.03
     """Rate of questions to the log that get no answer."""
+    not_handed_over: float = 0.0
+    """Rate of entries in ledgers that are not handed over when they are due."""
     restating: float = 0.0
     """Rate of a writer's turns in which it also sets what another sidecar shows then."""
     late: float = 0.05
@@ -78,6 +82,8 @@ class Profile:
     """Weight of a crash right after a compaction, with answers on their way."""
     compact_deletion: float = 0.0
     """Weight of a compaction right after a deletion."""
+    overtake: float = 0.0
+    """Weight of a compaction that overtakes sidecars that read nothing for a while."""
     session_seconds: float = 0.0
     """How long the log may take at most to find out that a leader has died."""
     busy: float = 0.0
@@ -225,6 +231,21 @@ PROFILES: dict[str, Profile] = {
             steps=12,
             deletes=0.35,
             compact_deletion=5.0,
+        ),
+        Profile(
+            name="compacted",
+            about="two sidecars that fall behind a log in ledgers, which are compacted and trimmed while they read",
+            ledgers=True,
+            sidecars=2,
+            sole_writer=False,
+            writers=4,
+            deletes=0.25,
+            steps=8,
+            overtake=5.0,
+            gap=1.0,
+            late=0.15,
+            unanswered=0.15,
+            not_handed_over=0.01,
         ),
         Profile(
             name="idle",

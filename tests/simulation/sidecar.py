@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tests.guard.told import Told
 from tests.memory_log import MemoryStorage
 from tests.memory_log.led import LedNamespaceLog
+from tests.memory_log.ledgers import LedgeredStorage
 from tests.validators.documents import Document
 from tests.validators.records import Failure, Key
 from topicpolicies.v1 import policies_pb2, service_pb2
@@ -24,7 +25,7 @@ from topicpolicies_server.rpc.servicer import Servicer
 
 from .calls import BROKEN, CallContext, Refused
 from .faults import SimulatedFaults
-from .process_log import LedProcessLog, ProcessLog
+from .process_log import LedgeredProcessLog, LedProcessLog, ProcessLog
 from .traffic import flat
 
 T = TypeVar("T")
@@ -72,6 +73,8 @@ class Sidecar:
         producer = f"{self.name}-{self._starts}"
         if self._exclusive:
             self.log: ProcessLog = LedProcessLog(self._storage, address=self.name, faults=self.faults, producer=producer, close_seconds=1.0)
+        elif isinstance(self._storage, LedgeredStorage):
+            self.log = LedgeredProcessLog(self._storage, counts=self._counts, faults=self.faults, producer=producer, close_seconds=1.0)
         else:
             self.log = ProcessLog(self._storage, faults=self.faults, producer=producer, close_seconds=1.0)
         self.log.opened_one = self._opened

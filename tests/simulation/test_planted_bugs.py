@@ -30,6 +30,8 @@ from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction
+from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
 from topicpolicies_server.namespaces.ends import Ends
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.repairs import Repairs
@@ -330,6 +332,21 @@ def nobody_has_seen_more(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joining, "_has_seen_more", lambda state, stamp: False)
 
 
+def gaps_are_empty(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks what stands in a gap."""
+    patch.setattr(Continuity, "_look_into_gap", Continuity._done)
+
+
+def the_horizon_goes_back(patch: pytest.MonkeyPatch) -> None:
+    """How far a log was compacted when it was opened is taken for how far it is now."""
+    original = Continuity._settled
+
+    def planted(self: Continuity, compaction: Compaction) -> None:
+        original(self, compaction._replace(horizon=self._opening.horizon))
+
+    patch.setattr(Continuity, "_settled", planted)
+
+
 PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (whole_documents, "embedded", updates.LostUpdate),
     (acknowledgements_in_any_order, "shared", updates.WrongAnswer),
@@ -355,6 +372,8 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (time_makes_knowledge, "late-guards", updates.LostUpdate),
     (nobody_has_seen_more, "late-guards", reads.NotConverged),
     (no_repairs, "late-orphans", knowledge.Divided),
+    (gaps_are_empty, "compacted", reads.NotConverged),
+    (the_horizon_goes_back, "compacted", reads.TwoTruths),
     (synced_again_and_again, "embedded", watches.NotSyncedOnce),
     (the_hub_skips, "embedded", watches.Missed),
     (resumes_begin_anew, "embedded", watches.Repeated),

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from tests.memory_log import MemoryStorage
+from tests.memory_log.ledgers import LedgeredStorage
 from tests.validators.documents import Document
 from tests.validators.records import Broken, Head, History, Key
 from topicpolicies_server.config import Limits
@@ -116,7 +117,7 @@ class World:
         """What was found out about promises on the way."""
         self.trace: list[tuple[float, str, str]] = []
         """What happened besides calls: time, who, what."""
-        self.storage = MemoryStorage(partitions=profile.partitions, now=loop.milliseconds)
+        self.storage = (LedgeredStorage if profile.ledgers else MemoryStorage)(partitions=profile.partitions, now=loop.milliseconds)
         self.stored = self.storage.namespace(NAMESPACE)
         self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer), self._anybody_knows)
         self.stored.followers.append(self.journal)

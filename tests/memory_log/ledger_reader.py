@@ -1,0 +1,250 @@
+"""One partition of a log in ledgers, as one process reads it: what comes passes through the Pulsar log's own continuity.
+
+Entries are taken from the broker when they are due, and not before, so a compaction may erase them first. What has to be known of a gap
+then is asked with the Pulsar log's own questions; the answers take their time, or don't come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
+
+from topicpolicies_server.core.policies.events import Placed, Position
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction
+from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, message_id_of, position_of
+from topicpolicies_server.logs.pulsar.reading.continuity import Continuity, State
+from topicpolicies_server.logs.pulsar.reading.questions import Questions
+
+from .faults import Faults
+from .ledgers import Ledgers
+
+T = TypeVar("T")
+
+_OVERDUE_SECONDS = 0.7
+"""For so long nothing may come though the partition goes on."""
+_REFUSED_SECONDS = 0.2
+"""After so long a question ends without an answer."""
+AT_ONCE = 4
+"""So many entries are taken at once, and so many of a gap are read together."""
+
+Received: TypeAlias = tuple[MessageId, Placed | None]
+"""An entry and its place; None: it is not handed over."""
+
+
+class Asking:
+    """What a broker is asked about one partition, and what becomes of the question."""
+
+    def __init__(self, namespace: str, ledgers: Ledgers, faults: Faults, counts: Counter[str], kept_back: set[MessageId]) -> None:
+        """``kept_back``: what was not handed over to this process; what is not is added."""
+        self._kept_back = kept_back
+        self.counts = counts
+        self.ledgers = ledgers
+        self.faults = faults
+        self._namespace = namespace
+
+    async def compaction(self) -> Compaction:
+        """How far it is compacted.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        return await self._asked("compactions", lambda: self.ledgers.told)
+
+    async def skipped(self, after: MessageId, before: MessageId) -> MessageId | None:
+        """The first message between two.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        return await self._asked("messages", lambda: self.ledgers.message(after, before))
+
+    async def recall(self, after: MessageId, before: MessageId) -> Sequence[Received] | None:
+        """The first entries between two, as they were; None if they can't be had."""
+        try:
+            found = await self._asked("entries", lambda: self.ledgers.between(after, before, AT_ONCE))
+        except LogError:
+            found = None
+        self.counts["reading: stretches that can't be had"] += found is None
+        self.counts["reading: entries read as they were"] += len(found or ())
+        return found
+
+    def handed_over(self, placed: Placed, beginning: MessageId) -> bool:
+        """Whether an entry is handed over: if it is not once, it is when the log is opened anew.
+
+        The last one always is, as are those up to the horizon of the opening (``beginning``): nobody could know that one of them is missing.
+        """
+        place = message_id_of(placed.position)
+        hidden = beginning < place != self.ledgers.last and place not in self._kept_back
+        if not hidden or self.faults.handed_over(self._namespace, placed):
+            return True
+        self._kept_back.add(place)
+        self.counts["reading: entries not handed over"] += 1
+        return False
+
+    async def _asked(self, what: str, answer: Callable[[], T]) -> T:
+        self.counts[f"reading: questions for {what}"] += 1
+        delay = self.faults.question_delay(self._namespace)
+        if delay is None:
+            self.counts["reading: questions without an answer"] += 1
+            await asyncio.sleep(_REFUSED_SECONDS)
+            raise LogError(Reason.LOG_UNREACHABLE, "Nobody answers.")
+        await asyncio.sleep(delay)
+        told = answer()
+        await asyncio.sleep(delay)  # it may be old by then
+        return told
+
+
+class LedgerReader:
+    """Reads one partition.
+
+    Attributes:
+        continuity: whether something was missed.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        asking: Asking,
+        opening: Compaction,
+        take: Callable[[Position], Sequence[Placed]],
+        on_the_way: Callable[[], bool],
+        not_handed_over: set[MessageId],
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            partition: its number.
+            asking: whom to ask.
+            opening: what was told of its compaction before.
+            take: the next entries of the broker's behind a position.
+            on_the_way: whether something will still come of what is there.
+            not_handed_over: what this process was not given when it opened the log before.
+        """
+        self.continuity = Continuity(opening, not_handed_over)
+        self._partition = partition
+        self._asking = asking
+        self._counts = asking.counts
+        self._questions = Questions(asking.compaction, asking.skipped, asking.recall)
+        self._take = take
+        self._on_the_way = on_the_way
+        self._beginning = opening.horizon or NOWHERE
+        self._goal = asking.ledgers.last
+        self._fresh = asking.ledgers.fresh
+        horizon = opening.horizon if opening.ledger != -1 else None
+        self._recalled = deque((place, placed) for place, placed in asking.ledgers.upto(horizon)) if horizon else deque()
+        self._come = asyncio.Event()
+        self._upto: Position = ""
+        """Up to where what there is has come."""
+        self._given: Position = ""
+        """Up to where it was taken."""
+        self._begun = False
+        """Whether all has come that was there at the opening."""
+        self._caught_up = False
+        self._last = NOWHERE
+        self._expected = NOWHERE
+        """The furthest end that was told of."""
+
+    def come(self, items: Sequence[Placed | None]) -> None:
+        """These are due, and may be taken; None: so is all that was there at the opening."""
+        for item in items:
+            if item is None:
+                self._begun = True
+            else:
+                self._upto = max(self._upto, item.position)
+        self._come.set()
+
+    def end(self) -> Position:
+        """The end of the partition: at an entry that was or will be read."""
+        last = self._asking.ledgers.last or NOWHERE
+        if last > self.continuity.whole or not self._caught_up:
+            self._expected = max(self._expected, last)
+            self._come.set()
+            return border_of(last)
+        last = min(last, self._last)
+        return "" if last == NOWHERE else border_of(last)
+
+    async def run(self, deliver: Callable[[Sequence[Placed]], None], caught_up: Callable[[], None]) -> None:
+        """Reads until it is cancelled.
+
+        Raises:
+            LogError: something was missed.
+        """
+        while True:
+            self._come.clear()
+            taken = [placed for placed in self._take(self._given) if placed.position <= self._upto]
+            if taken:
+                self._given = taken[-1].position
+                await self._hand_over(self._in_order([each for each in taken if self._asking.handed_over(each, self._beginning)]), deliver)
+                continue
+            target = max(self._goal or NOWHERE, self.continuity.moved_to)
+            if self._begun and not self._caught_up and (self._last >= target or not self._on_the_way()):
+                recalled, self._recalled = self._recalled, deque()
+                await self._hand_over(recalled, deliver)
+                await self._begin(target, deliver)
+                self._caught_up = True
+                caught_up()
+                continue
+            behind = self._caught_up and self._expected > self.continuity.whole
+            try:
+                async with asyncio.timeout(_OVERDUE_SECONDS if behind else None):
+                    await self._come.wait()
+            except TimeoutError:
+                if not self._on_the_way():
+                    self._counts["reading: ends behind which something was missing"] += 1
+                    self.continuity.ended(self._expected)
+                    await self._make_sure(deliver)
+
+    async def keep_up(self) -> None:
+        """Learns of compactions.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        if self._caught_up:
+            await self._questions.keep_up(self.continuity)
+
+    async def _begin(self, target: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> None:
+        end = max(self._last, target)
+        if end is not NOWHERE:
+            self.continuity.ended(end)
+            await self._make_sure(deliver)
+        elif self._fresh is not None:
+            self.continuity.fresh(self._fresh)
+
+    def _in_order(self, taken: Sequence[Placed]) -> Sequence[Received]:
+        """What was taken, and before it what was recalled that goes before it."""
+        merged: list[Received] = []
+        for placed in taken:
+            place = message_id_of(placed.position)
+            while self._recalled and self._recalled[0][0] <= place:
+                merged.append(self._recalled.popleft())
+            merged.append((place, placed))
+        return merged
+
+    async def _hand_over(self, batch: Iterable[Received], deliver: Callable[[Sequence[Placed]], None], *, sure: bool = False) -> None:
+        for place, placed in batch:
+            if not sure and not self.continuity.goes_on(place):
+                self._counts["reading: gaps"] += 1
+                self.continuity.come_to(place)
+                await self._make_sure(deliver)
+            if place > self._last:
+                self._last = place
+                self.continuity.delivered(place, readable=placed is not None)
+                problem = "the client library does not hand it over"
+                deliver([placed or Placed(self._partition, position_of(place), None, 0, "", problem)])
+
+    async def _make_sure(self, deliver: Callable[[Sequence[Placed]], None]) -> None:
+        continuity = self.continuity
+        while continuity.state is not State.WHOLE:
+            self._counts[f"reading: {continuity.state.name}"] += 1
+            missing = await self._questions.ask(continuity)
+            if missing:
+                await self._hand_over(missing, deliver, sure=True)
+                continuity.recalled(some=True)
+        unreadable, continuity.unreadable = continuity.unreadable, ()
+        self._counts["reading: entries that stayed away"] += len(unreadable)
+        await self._hand_over([(place, None) for place in unreadable], deliver, sure=True)

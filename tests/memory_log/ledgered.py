@@ -1,0 +1,134 @@
+"""The memory log in ledgers, read as the Pulsar log reads: with questions and answers about what compaction may have erased."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from topicpolicies_server.core.policies.events import Placed, Position
+from topicpolicies_server.logs import memory
+from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.memory.line import Line
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction
+from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows
+
+from .ledger_reader import AT_ONCE, Asking, LedgerReader
+from .ledgers import LedgeredNamespace, LedgeredStorage
+from .log import MemoryLog, MemoryNamespaceLog
+
+_KEEP_UP_SECONDS = 1.5
+"""How often is asked how far the log is compacted by now."""
+
+
+class LedgeredNamespaceLog(MemoryNamespaceLog):
+    """One namespace's log in ledgers, as one process has it open."""
+
+    def __init__(self, owner: LedgeredLog, stored: LedgeredNamespace, sink: LogSink, openings: Sequence[Compaction]) -> None:
+        """``openings``: by partition, what was told of its compaction just before."""
+        self._readers: list[LedgerReader] = []
+        super().__init__(owner, stored, sink)
+        for line in self.reads:
+            line.drop()
+        self._readers = [self._reader(owner, stored, partition, opening) for partition, opening in enumerate(openings)]
+        self.reads = [Line(self._loop, reader.come) for reader in self._readers]
+        for line, entries in zip(self.reads, stored.entries, strict=True):
+            for placed in entries:
+                self.show(placed)
+            line.push(None)
+        self._tasks = [self._loop.create_task(self._run(reader)) for reader in self._readers]
+        self._tasks.append(self._loop.create_task(self._keep_up()))
+        for task in self._tasks:
+            task.add_done_callback(self._tell_of_failure)
+
+    def complete_after(self, partition: int) -> Position | None:
+        """As continuity knows it."""
+        return self._readers[partition].continuity.complete_after
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """Whether nothing can stand between two entries of a ledger."""
+        return directly_follows(earlier, later)
+
+    def show(self, placed: Placed) -> None:
+        """Takes word of an entry that was stored: it may be taken in its time."""
+        if self._readers:
+            super().show(placed)
+
+    def _reader(self, owner: LedgeredLog, stored: LedgeredNamespace, partition: int, opening: Compaction) -> LedgerReader:
+        return LedgerReader(
+            partition,
+            owner.asking(stored, partition),
+            opening,
+            lambda after: stored.next(partition, after, AT_ONCE),
+            lambda: bool(self.reads[partition].waiting),
+            owner.not_handed_over.setdefault((stored.name, partition), set()),
+        )
+
+    def _tell_end_late(self, partition: int, delay: float, answer: asyncio.Future[Position]) -> None:
+        self._loop.call_later(delay, lambda: None if answer.done() else answer.set_result(self._readers[partition].end()))
+
+    def _stop(self, error: LogError) -> None:
+        super()._stop(error)
+        for task in self._tasks:
+            task.cancel()
+
+    async def _run(self, reader: LedgerReader) -> None:
+        def caught_up() -> None:
+            self._behind -= 1
+            if self._behind == 0:
+                self._tell_caught_up()
+
+        try:
+            await reader.run(self._hand_on, caught_up)
+        except LogError as error:
+            assert isinstance(self._owner, LedgeredLog)
+            self._owner.counts[f"reading: begun anew, {error.reason.name}"] += 1
+            self.lose(error)
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(_KEEP_UP_SECONDS)
+            for reader in self._readers:
+                try:
+                    await reader.keep_up()
+                except LogError:
+                    continue
+
+    def _tell_of_failure(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._loop.call_exception_handler({"message": "reading failed", "exception": error})
+
+
+class LedgeredLog(MemoryLog):
+    """The change logs of a storage in ledgers, as one process has them."""
+
+    storage: LedgeredStorage
+
+    def __init__(self, storage: LedgeredStorage, *, counts: Counter[str] | None = None, **options: Any) -> None:
+        """Opens logs of a storage; ``counts`` tells what reading came across, the others are the options of ``MemoryLog``."""
+        super().__init__(storage, **options)
+        self.counts: Counter[str] = Counter() if counts is None else counts
+        self.not_handed_over: dict[tuple[str, int], set[MessageId]] = {}
+        """By namespace and partition: messages that this process was not given when it had the log open before."""
+        self._kept_back: dict[tuple[str, int], set[MessageId]] = {}
+        self._openings: dict[str, Sequence[Compaction]] = {}
+
+    def asking(self, stored: LedgeredNamespace, partition: int) -> Asking:
+        """Asks about a partition of a namespace."""
+        kept_back = self._kept_back.setdefault((stored.name, partition), set())
+        return Asking(stored.name, stored.ledgers[partition], self.faults, self.counts, kept_back)
+
+    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+        """Opens a namespace's log.
+
+        Raises:
+            LogError: nobody says how far it is compacted, or it is open already.
+        """
+        stored = self.storage.namespace(namespace)
+        self._openings[namespace] = [await self.asking(stored, partition).compaction() for partition in range(stored.partitions)]
+        return await super().open(namespace, sink)
+
+    def _opening(self, stored: memory.StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+        assert isinstance(stored, LedgeredNamespace)
+        return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name))
