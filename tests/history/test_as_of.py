@@ -51,7 +51,7 @@ UNTIMED_SECOND = SECOND._replace(flags=SECOND.flags | UNTIMED)
         pytest.param(400, THIRD, None, head("v2", 200, {"x": b"two"}), [], Past(b"three", "v3"), id="an older head"),
         pytest.param(400, DELETED, None, head("v9", 300, None), [], Past(None, "v2"), id="a head that is as absent, by a later tombstone"),
         pytest.param(50, None, FIRST, None, [], Past(None, "0"), id="before the first event ever"),
-        pytest.param(50, None, FIRST, None, [gap(None, 90)], Past(None, "0"), id="before the first event ever, beside a gap"),
+        pytest.param(50, None, FIRST, None, [gap(None, 40)], Past(None, "0"), id="before the first event ever, behind a gap"),
         pytest.param(150, None, SECOND, None, [gap(None, 120)], Past(b"one", "v1"), id="before the first that is kept"),
         pytest.param(400, None, None, head("v9", 40, {"x": b"x"}), [gap(None, 900)], Past(b"x", "v9"), id="only the head, older than that"),
         pytest.param(400, None, None, None, [], Past(None, "0"), id="nothing is known, and nothing is missing"),
@@ -75,6 +75,9 @@ def test_what_is_certain_is_told(
         pytest.param(400, THIRD, None, head("v9", 600, {"x": b"x"}), [gap(310, 500)], id="a gap before another head"),
         pytest.param(400, THIRD, None, None, [gap(310, 500)], id="a gap, and the head is gone"),
         pytest.param(50, None, SECOND, None, [gap(None, 120)], id="in the gap before the first that is kept"),
+        pytest.param(
+            50, None, FIRST, None, [gap(None, 90)], id="in a gap, before what met a deletion that the log had forgotten, or nothing"
+        ),
         pytest.param(50, None, UNLINKED, None, [], id="before the first, of which it is not known what was before"),
         pytest.param(400, None, None, head("v9", 600, {"x": b"x"}), [], id="before the head, without any event"),
         pytest.param(400, None, None, None, [gap(None, 900)], id="nothing is known, and something may be missing"),

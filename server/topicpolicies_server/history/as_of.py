@@ -60,11 +60,10 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: He
             return Past(last.after, last.version)
         raise _uncertain(at, gap, _MISSING if gap is None else "")
     if first is not None and first.before_known:
-        if first.previous == ABSENT:
-            return Past(first.before, first.previous)
         gap = _between(gaps, at, first.at)
-        # The event that made what it met has no entry, so it must have been in a gap, and that must be over.
-        if gap is None and any(each.until <= at for each in gaps):
+        # The event that made what it met has no entry, so it must have been in a gap, and that must be over. An absence of which the log
+        # knew nothing needs none; but what was deleted in a gap may be forgotten.
+        if gap is None and (first.previous == ABSENT or any(each.until <= at for each in gaps)):
             return Past(first.before, first.previous)
         raise _uncertain(at, gap, _MISSING if gap is None else "")
     if first is None and head is not None and head.placed is not None and head.placed.published_at <= at:
