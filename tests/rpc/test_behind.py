@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from tests.stubs import AsyncStub, async_stub
-from topicpolicies.v1.errors_pb2 import ERROR_REASON_TOKEN_OUT_OF_RANGE
+from topicpolicies.v1.errors_pb2 import ERROR_REASON_EVENTS_GONE, ERROR_REASON_TOKEN_OUT_OF_RANGE
 from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     BOOKMARK_KIND_TIMER,
@@ -32,6 +33,7 @@ from topicpolicies.v1.service_pb2 import (
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watcher import Latest
+from topicpolicies_server.history.scribe import Scribe
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
@@ -59,8 +61,8 @@ def serving(tmp_path: Path) -> Serving:
     return start
 
 
-async def write(stub: AsyncStub, count: int, size: int = 0) -> None:
-    """Makes so many changes, each with so many bytes."""
+async def write(stub: AsyncStub, count: int, size: int = 0, *, topics: int = 1) -> None:
+    """Makes so many changes, each with so many bytes, of so many topics in turn."""
 
     async def batches() -> AsyncIterator[UpdatePoliciesRequest]:
         for begin in range(0, count, 200):
@@ -69,7 +71,8 @@ async def write(stub: AsyncStub, count: int, size: int = 0) -> None:
                 policies = TopicPolicies(max_producer_per_topic=number)
                 if size:
                     policies.entry_filters.CopyFrom(EntryFilters(entry_filter_names=f"{number:06}" + "x" * size))
-                batch.changes.append(PolicyChangeRequest(update=UpdatePolicyRequest(topic=TOPIC, policies=policies)))
+                topic = f"{TOPIC}-{number % topics}" if topics > 1 else TOPIC
+                batch.changes.append(PolicyChangeRequest(update=UpdatePolicyRequest(topic=topic, policies=policies)))
             yield batch
 
     async for message in stub.UpdatePolicies(batches()):
@@ -107,6 +110,28 @@ async def test_bookmarks_never_stand_before_what_was_told_however_far_the_reader
     assert list(last.token.positions) == seen[-1:]
 
 
+@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY])
+async def test_nothing_is_confirmed_that_a_slow_reader_was_not_told(stub: AsyncStub, mode: WatchMode.ValueType) -> None:
+    """A bookmark says as of when everything was told: a cache that is behind must not look fresh."""
+    told = Told(stub, WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1)))
+    await told.until_synced()
+    await write(stub, 600, 20_000, topics=600)
+    written = time.time()
+    seen, between = 0, []
+    while seen < 600:
+        event = await told.next()
+        seen += event.HasField("change")
+        if event.HasField("change") and seen in (1, 200):
+            await asyncio.sleep(1.2)  # a bookmark falls due
+        if event.HasField("bookmark"):
+            between.append(event.bookmark.confirmed_time.ToMicroseconds() / 1e6)
+    last = (await told.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
+    told.cancel()
+    assert between, "the case"
+    assert max(between) < written
+    assert last.confirmed_time.ToMicroseconds() / 1e6 >= written
+
+
 async def test_a_reader_from_the_beginning_whose_history_fails_in_between_is_told_every_change_once(
     serving: Serving, tmp_path: Path
 ) -> None:
@@ -123,6 +148,24 @@ async def test_a_reader_from_the_beginning_whose_history_fails_in_between_is_tol
         told.cancel()
     assert failed.reason != 0
     assert positions(events) == recorded and len(recorded) == 41
+
+
+async def test_a_reader_of_every_change_whose_history_could_not_be_written_is_told_that_events_are_gone(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    async with serving() as (_, stub):
+        await write(stub, 1)
+        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY)
+        await told.until_synced()
+        monkeypatch.setattr(Scribe, "noted", fails)
+        await write(stub, 600, 20_000)
+        reset = (await told.until(lambda event: event.HasField("reset")))[-1].reset
+        await told.until(lambda event: event.change.document.policies.max_producer_per_topic == 599)
+        told.cancel()
+    assert reset.reason == ERROR_REASON_EVENTS_GONE
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])

@@ -65,6 +65,8 @@ class Part:
         self._namespace: Namespace | None = None
         self._taking: Taking | None = None
         self._copying: Copying | None = None
+        self._told_ms = 0
+        """As of when everything was told when that could be said last, in milliseconds since 1970; 0: never."""
         self._failure: PolicyError | None = None
         """Why it could not be told of when that was tried last."""
         self._fault: PolicyError | None = None
@@ -250,7 +252,10 @@ class Part:
                     every = self._watch.mode is Mode.EVERY
                     if not (error.older and every and self._desk.registry.history is not None):
                         raise Gone(Reason.EVENTS_GONE if error.older and every else Reason.TOKEN_OUT_OF_RANGE, str(error))
-                    outbox.token = await self._recall(outbox.token._replace(left_out=mark), strict=True)
+                    place = outbox.token._replace(left_out=mark)
+                    outbox.token = await self._recall(place, strict=True)
+                    if outbox.token == place:
+                        raise Gone(Reason.EVENTS_GONE, "the history has nothing of what followed it")
                 except Gone as gone:
                     outbox.reset(gone.reason, f"The watch of {self.name} can't go on from its token: {gone}.")
 
@@ -319,12 +324,18 @@ class Part:
         return self._namespace is not None and self._namespace.phase is Phase.READY and self._problem() is None
 
     def _confirmed_ms(self) -> int:
+        """As of when everything was told, in milliseconds since 1970: what waits to be taken counts for nothing."""
         if self.stage is Stage.DISABLED or self._namespace is None:
             return self._desk.registry.now()
-        return self._namespace.confirmed_ms
+        if self._taking is not None:
+            self._told_ms = self._taking.confirmed_ms
+        elif self._copying is not None and not self._copying.behind:
+            self._told_ms = self._namespace.confirmed_ms
+        return self._told_ms
 
     def _leave(self) -> None:
         """Gives back what it takes from."""
         taking, self._taking, self._copying = self._taking, None, None
         if taking is not None:
+            self._told_ms = taking.confirmed_ms
             taking.close()

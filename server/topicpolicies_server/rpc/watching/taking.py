@@ -41,6 +41,8 @@ class Taking:
         """Why nothing more can be taken."""
         self.problem: PolicyError | None = None
         """Why it can't be told at present what of that which was taken is disabled."""
+        self.confirmed_ms = namespace.confirmed_ms
+        """As of when everything was taken, in milliseconds since 1970: at first, with what the watcher begins with."""
         self._namespace = namespace
         self._watcher = watcher
         self._board = board
@@ -91,10 +93,10 @@ class Taking:
         board, batch, self._held = self._board, self._held, None
         # What came while a batch was held has woken the stream already, in vain.
         batch = self._watcher.take(TURN) if batch is None else batch._replace(more=True)
-        if board is None:
-            return batch
-        self._unknown = frozenset(change.key.topic for change in batch.changes if not board.knows(change.key.topic))
+        self._unknown = frozenset(change.key.topic for change in batch.changes if board is not None and not board.knows(change.key.topic))
         if not self._unknown:
+            if not batch.more:
+                self.confirmed_ms = self._namespace.confirmed_ms
             return batch
         self._held = batch
         self._asked.set()
