@@ -119,6 +119,31 @@ def test_an_absence_that_was_shown_stays_known_although_the_log_tells_of_it_no_m
     assert change is not None and change.previous == "0002"
 
 
+def test_a_head_that_was_put_right_in_between_is_told_although_its_version_is_the_same() -> None:
+    """A restatement by somebody who had seen more changes the document, and no version."""
+    context = FoldContext(joining=True, joined_at=10)
+    older = view_of(update(A, 5, 1, base="unseen"), context=context, complete=(None,))
+    repair = Event(A, Action.UPDATE, document(2), Stamp("repair", StampKind.REPAIR, head_version="0005"))
+    newer = view_of(Placed(0, "0009", repair, 9), context=context, complete=(None,))
+    changes = newer.succeed(older, ("0009",))
+    assert shown(changes) == [(A, "0005", "0005", True)]
+    head, state = newer.head(A), newer.state(A)
+    assert head is not None and state is not None
+    assert head.document == state.document == document(2)
+    assert head is changes[0] and head.placed is not None and head.placed.position == "0009"
+
+
+@pytest.mark.parametrize("knew", [[update(A, 1, 1)], [update(A, 1, 1), deletion(A, 2)]], ids=["as a document", "as an absence"])
+def test_an_absence_of_which_the_log_tells_nothing_has_the_same_version_for_whoever_reads_and_for_whoever_writes(
+    knew: list[Placed],
+) -> None:
+    """A broker's deletion of what is not there makes no head; and etags are compared with the fold's version."""
+    older, newer = view_of(*knew), view_of(Placed(0, "0009", Event(A, Action.DELETE, None), 9))
+    newer.succeed(older, ("0009",))
+    state = newer.state(A)
+    assert state is not None and state.version == newer.version(A) != ABSENT
+
+
 def test_a_view_of_another_log_knows_nothing_of_the_one_before_although_its_versions_are_smaller() -> None:
     older = view_of(update(A, 1004, 1), update(B, 1005, 1), deletion(C, 1006))
     newer = view_of(update(A, 3, 2))
@@ -318,6 +343,44 @@ def test_a_deletion_that_one_view_has_forgotten_is_no_news_in_the_next() -> None
     assert older.head(B) is None
     assert newer.succeed(older, (f"{second.number:09d}",)) == []
     assert newer.forgotten == older.forgotten
+
+
+# A log that has more partitions than it had
+
+
+def test_a_deletion_is_forgotten_where_it_happened_although_the_key_began_in_another_partition() -> None:
+    view = View(FoldContext(window_ms=1_000), absences=0)
+    view.take(update(A, 1, 1))
+    view.take(update(A, 2, 2, partition=1))
+    view.take(Placed(1, "0003", Event(A, Action.DELETE, None), 3))
+    for row in range(4, 14):
+        view.take(at(update(B, row, 1, partition=1), 1_000 * row))
+        view.take(at(update(C, row, 1), 1_000 * row))
+    assert view.head(A) is None
+    assert view.forgotten == {1: "0003"}
+
+
+def test_a_key_that_goes_on_in_another_partition_is_idle_only_when_it_is_there() -> None:
+    view = View(FoldContext(window_ms=1_000), absences=0)
+    view.take(update(A, 1, 1))
+    view.take(Placed(1, "0002", Event(A, Action.DELETE, None), 2))
+    for row in range(3, 13):
+        view.take(at(update(C, row, 1), 1_000 * row))
+    assert view.head(A) is not None, "events may still come in its partition that were computed from what was there"
+
+
+def test_a_deleted_key_is_forgotten_once_what_an_old_broker_owed_of_it_can_not_come_any_more() -> None:
+    view = View(FoldContext(in_place=True), absences=0)
+    row = Row(view)
+    for written in (document(1), {**document(1), "rate": b"r", "size": b"s"}, None):
+        row.number += 1
+        action = Action.UPDATE if written is not None else Action.DELETE
+        view.take(Placed(0, f"{row.number:09d}", Event(B, action, written), row.number * 1_000))
+    state = view.state(B)
+    assert state is not None and state.owed is not None, "the case"
+    for _ in range(200):
+        row.create(A)
+    assert view.head(B) is None and view.state(B) is None
 
 
 class Counted(PolicyKey):

@@ -342,6 +342,37 @@ def test_every_has_lagged_because_what_it_is_owed_may_be_gone(bench: Bench) -> N
         watcher.take(1)
 
 
+def test_an_absence_that_was_found_in_a_new_view_is_not_told_again_to_whoever_goes_on_behind_it() -> None:
+    bench = Bench(sole_writer=False)
+    bench.change(A)
+    newer = View(bench.context)
+    bench.hub.succeed(newer, Token(LOG, ("0005",)), newer.succeed(bench.view, ("0005",)))
+    found = Token(LOG, ("0005",))
+    _, change = newer.take(update(A, 6, 1))
+    bench.hub.publish(change or pytest.fail("no change"))
+    bench.hub.moved(Token(LOG, ("0006",)))
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=found)).changes) == [("a", "0006")]
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=bench.hub.token)).changes) == []
+
+
+def test_where_what_was_told_turns_out_otherwise_without_a_new_event_nobody_goes_on_from_before() -> None:
+    """A view that began in the middle may take a stale event for more than it is, and the next one may not, or the other way round."""
+    bench = Bench(sole_writer=False, partitions=2)
+    bench.take(update(A, 3, 1), update(B, 7, 1), update(C, 4, 1, partition=1))
+    connected, stood = bench.watch(), bench.hub.token
+    drained(connected)
+    newer = View(bench.context)
+    for placed in (update(A, 3, 2), update(B, 7, 1), update(C, 4, 1, partition=1)):
+        newer.take(placed)
+    anew = Token(LOG, ("0008", "0009"))
+    bench.hub.succeed(newer, anew, newer.succeed(bench.view, anew.positions), ("", ""))
+    assert versions(drained(connected).changes) == [("a", "0003")]
+    for token in (stood, Token(LOG, ("0003", "0009"))):
+        with pytest.raises(OutOfRange):
+            bench.watch(token=token)
+    assert versions(drained(bench.watch(token=Token(LOG, ("0008", "")))).changes) == [("c", "0004")]
+
+
 def test_a_new_view_never_makes_old_tokens_valid_again_however_many_changes_it_brings() -> None:
     bench = Bench(ring=2)
     newer = View(bench.context)
@@ -350,6 +381,22 @@ def test_a_new_view_never_makes_old_tokens_valid_again_however_many_changes_it_b
     bench.hub.succeed(newer, Token(LOG, ("0009",)), newer.succeed(bench.view, ("0009",)))
     with pytest.raises(OutOfRange):
         bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0003",)))
+
+
+@pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
+def test_whoever_watched_a_log_that_was_replaced_stands_in_that_log_and_not_in_the_new_one(bench: Bench, mode: Mode) -> None:
+    """What was told is of the old log: from a place in the new one its documents would never be told."""
+    bench.change(A, B)
+    watcher = bench.watch(mode=mode)
+    drained(watcher)
+    newer = View(bench.context)
+    newer.take(update(C, 1, 1))
+    newer.supersede(bench.view)
+    bench.hub.succeed(newer, Token("another log", ("0001",)), ())
+    assert standing(watcher) == Token(LOG, ("0002",))
+    with pytest.raises(Replaced):
+        watcher.take(1)
+    assert standing(watcher) == Token(LOG, ("0002",))
 
 
 class Counting(Ring):

@@ -30,6 +30,12 @@ class World:
         self.positions = [""] * PARTITIONS
         self.hub = WatchHub(self.view, self.token, ring)
         self.log: list[Placed] = []
+        self.gaps: list[tuple[list[str], list[str]]] = []
+        """Where the log was lost, and where it was opened anew."""
+
+    def in_a_gap(self, token: Token) -> bool:
+        """Whether a place is one of which nobody can say what happened there: somebody else may have told of keys that are gone."""
+        return any(began < at < end for gap in self.gaps for began, at, end in zip(gap[0], token.positions, gap[1], strict=True))
 
     @property
     def token(self) -> Token:
@@ -53,11 +59,13 @@ class World:
 
     def open_anew(self, numbers: list[int]) -> None:
         """The log is opened anew: these were written meanwhile, and compaction has left the newest of each key, and no deletions."""
+        stood = list(self.positions)
         for number in numbers:
             row = len(self.log) + 1
             placed = update(KEYS[number], row, row % 100, partition=number % PARTITIONS)._replace(published_at=row)
             self.log.append(placed)
             self.positions[placed.partition] = placed.position
+        self.gaps.append((stood, list(self.positions)))
         newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
         view = View(FoldContext(window_ms=2), absences=self.absences)
         for placed in sorted(newest.values(), key=lambda placed: placed.position):
@@ -140,7 +148,7 @@ def resumed(world: World, selection: Selection, mode: Mode, token: Token | None)
     try:
         return drained(world.hub.subscribe(selection, mode, token, lambda: None))
     except OutOfRange:
-        assert mode is Mode.LATEST and world.view.forgotten, "only what was forgotten can't be gone on from"
+        assert mode is Mode.LATEST and (world.view.forgotten or world.in_a_gap(token)), "only what nobody knows can't be gone on from"
         return None
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from ..config import Limits
 from ..core.policies.events import Position
-from ..core.reading.view import Head
+from ..core.reading.view import Head, View
 from ..core.reading.watch import Token, WatchHub
-from ..logs.change_log import NamespaceLog
 from .follower import Follower
 
 
@@ -26,15 +26,16 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
     identity = log.identity
     token = Token(identity, tuple(follower.positions))
     if hub is None or older is None:
-        horizon = tuple(map(_complete_after(log), range(log.partitions), follower.positions))
-        return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=horizon)
+        behind = known_behind(log, follower.view, token.positions)
+        return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
     if follower.continues:
         hub.moved(token)
     elif hub.token.log == identity:
         follower.passed(hub.token.widened(log.partitions).positions)
         token = Token(identity, tuple(follower.positions))
+        behind = known_behind(log, follower.view, token.positions)
         changes = follower.view.succeed(older.view, token.positions)
-        hub.succeed(follower.view, token, changes if older.trusted else _with_untold(changes, hub.token, follower))
+        hub.succeed(follower.view, token, changes if older.trusted else _with_untold(changes, hub.token, follower), behind)
     else:
         follower.view.supersede(older.view)
         hub.succeed(follower.view, token, ())
@@ -47,11 +48,24 @@ def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> li
     return [head for head in follower.view.heads() if head.key in changed or told.is_before(head)]
 
 
-def _complete_after(log: NamespaceLog) -> Callable[[int, Position], Position]:
-    """Behind which position the heads tell everything that happened: nothing was compacted away there."""
+class Log(Protocol):
+    """What is asked of an opened log (``logs.change_log.NamespaceLog``)."""
 
-    def position(partition: int, end: Position) -> Position:
+    def complete_after(self, partition: int) -> Position | None:
+        """Behind which position nothing was compacted away; None: it is not known."""
+
+
+def known_behind(log: Log, view: View, positions: Sequence[Position]) -> tuple[Position, ...]:
+    """Behind which positions a view tells of every key that has changed: nothing was compacted away there, nor is forgotten.
+
+    Args:
+        log: what it was read from.
+        view: as it was read, before it succeeds another one.
+        positions: where it stands.
+    """
+
+    def behind(partition: int, end: Position) -> Position:
         complete = log.complete_after(partition)
-        return end if complete is None else min(complete, end)
+        return max(end if complete is None else min(complete, end), view.forgotten.get(partition, ""))
 
-    return position
+    return tuple(behind(partition, end) for partition, end in enumerate(positions))

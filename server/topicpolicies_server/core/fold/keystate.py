@@ -160,6 +160,8 @@ class KeyState:
             self.older = self.seen = None
             if self.joined is not ALONE:
                 self.joined = None
+            if self.owed is not None and self.owed.until < now - 2 * window_ms:
+                self.owed = None
 
     def advance(
         self, raw: Settings | None, event_id: str, at: int, window_ms: int, sole_writer: bool, *, knows_before: bool = True
@@ -201,9 +203,12 @@ class KeyState:
             seen.pop(event_id, None)
 
 
-def absent_since(version: Position) -> KeyState:
-    """The state of a key whose document is known to be gone, as of a version, although the log tells of it no more."""
-    state = KeyState()
+def absent_since(version: Position, state: KeyState | None = None) -> KeyState:
+    """The state of a key whose document is known to be gone, as of a version, although the log tells of that no more.
+
+    ``state``: what the log does tell of the key, which made no head; None: nothing.
+    """
+    state = state or KeyState()
     state.version = version
     return state
 

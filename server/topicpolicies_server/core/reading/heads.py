@@ -25,7 +25,7 @@ class Before(NamedTuple):
 class Head:
     """A head, and the event that made it. Immutable but for the cached bytes."""
 
-    __slots__ = ("before", "document", "encoded", "key", "number", "placed", "previous", "version", "with_before")
+    __slots__ = ("before", "document", "encoded", "key", "number", "partition", "placed", "previous", "version", "with_before")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class Head:
         previous: Position,
         placed: Placed | None,
         number: int,
+        partition: int = 0,
     ) -> None:
         self.key = key
         self.document = document
@@ -45,6 +46,8 @@ class Head:
         """The event that made it; None for an absence that no event tells of."""
         self.number = number
         """Counts the changes of this view; 0 for what is not a change."""
+        self.partition = partition if placed is None else placed.partition
+        """In which partition it stands."""
         self.before: Before | None = None
         """The document before, as long as somebody may want it; None: it is not known (any more)."""
         self.encoded: bytes | None = None
@@ -56,6 +59,11 @@ class Head:
     def event(self) -> Event | None:
         """The event that made it."""
         return self.placed.event if self.placed is not None else None
+
+    @property
+    def place(self) -> Position:
+        """Where it stands in its partition; of an absence that no event tells of, where the view stood that found it."""
+        return self.placed.position if self.placed is not None else self.version
 
     def forget_before(self) -> None:
         """Lets go of the document before: heads stay for long."""
@@ -70,6 +78,7 @@ class Cell:
     def __init__(self, key: PolicyKey, partition: int, state: KeyState) -> None:
         self.key = key
         self.partition = partition
+        """In which its last event stands: a log may get more partitions."""
         self.state = state
         """The fold's."""
         self.head: Head | None = None

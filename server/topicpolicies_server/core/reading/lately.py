@@ -40,6 +40,10 @@ class Lately:
     def __len__(self) -> int:
         return len(self._cells)
 
+    def leave(self, cell: Cell) -> None:
+        """A cell goes on in another partition."""
+        self._cells.pop(cell, None)
+
     def touch(self, cell: Cell, at: int) -> None:
         """An event of a cell was published at ``at`` (milliseconds since 1970), and has been folded."""
         last, self._last = self._last, at

@@ -54,10 +54,7 @@ class Token(NamedTuple):
 
     def is_before(self, change: Head) -> bool:
         """Whether a change comes behind this place."""
-        placed = change.placed
-        if placed is None:
-            return True  # an absence found after a gap: saying it again does no harm
-        return placed.partition >= len(self.positions) or placed.position > self.positions[placed.partition]
+        return change.partition >= len(self.positions) or change.place > self.positions[change.partition]
 
 
 class Selection(NamedTuple):

@@ -162,6 +162,9 @@ class View:
         cell = self._cells.get(event.key)
         if cell is None:
             cell = self._new_cell(event.key, placed.partition, KeyState())
+        elif cell.partition != placed.partition:
+            self._lately[cell.partition].leave(cell)
+            cell.partition = placed.partition
         state = cell.state
         context = self._context
         if self._complete and (complete := self._complete[placed.partition]) is not None and placed.position > complete:
@@ -211,7 +214,7 @@ class View:
         Returns:
             What changed in between, in this view's order.
         """
-        fresh = [(cell, head) for cell, head in self._known() if older.version(cell.key) != head.version]
+        fresh = [(cell, head) for cell, head in self._known() if not _same(head, older.head(cell.key))]
         vanished: list[tuple[Cell, Head]] = []
         self._number = older.number
         self._forgotten, self._forgotten_number = dict(older.forgotten), older.forgotten_number
@@ -219,15 +222,16 @@ class View:
             there = head.document is not None
             cell = self._cells.get(theirs.key)
             if cell is None:
-                version = _absence(theirs, head, positions) if there else head.version
-                cell = self._new_cell(theirs.key, theirs.partition, absent_since(version))
+                cell = self._new_cell(theirs.key, theirs.partition, KeyState())
+            if cell.head is None:
+                absent_since(_absence(cell, head, positions) if there else head.version, cell.state)
             if cell.head is None and there:
                 vanished.append((cell, head))
-            elif cell.head is None or cell.head.version == head.version:
+            elif cell.head is None or _same(cell.head, head):
                 self._show(cell, head)
         changes = [self._put(cell, None, _absence(cell, head, positions), head.version, None) for cell, head in vanished]
         for cell, head in fresh:
-            was_told = _forgotten_by(older, cell, head)
+            was_told = _forgotten_by(older, head)
             change = self._put(cell, head.document, head.version, older.version(cell.key), head.placed)
             if not was_told:
                 changes.append(change)
@@ -253,7 +257,7 @@ class View:
 
     def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Head:
         self._number += 1
-        change = Head(cell.key, document, version, previous, placed, self._number)
+        change = Head(cell.key, document, version, previous, placed, self._number, cell.partition)
         self._show(cell, change)
         return change
 
@@ -286,7 +290,7 @@ class View:
             if cell.head is not None:
                 self._heads -= 1
                 self._forgotten_number = max(self._forgotten_number, cell.head.number)
-                self._forgotten[cell.partition] = max(self._forgotten.get(cell.partition, ""), _place(cell.head))
+                self._forgotten[cell.head.partition] = max(self._forgotten.get(cell.head.partition, ""), cell.head.place)
             if len(self._absent) <= self._absences:
                 return
 
@@ -296,14 +300,16 @@ def _absence(cell: Cell, vanished: Head, positions: Sequence[Position]) -> Posit
     return max(vanished.version, positions[cell.partition] if cell.partition < len(positions) else ABSENT)
 
 
-def _forgotten_by(older: View, cell: Cell, head: Head) -> bool:
+def _same(head: Head, other: Head | None) -> bool:
+    """Whether two views have the same head of a key: a restatement may change a document, and not its version."""
+    if other is None:
+        return head.version == ABSENT and head.document is None
+    return head.version == other.version and head.document == other.document
+
+
+def _forgotten_by(older: View, head: Head) -> bool:
     """Whether a head is an absence that an older view had told of, and has forgotten."""
-    return head.document is None and older.head(cell.key) is None and _place(head) <= older.forgotten.get(cell.partition, "")
-
-
-def _place(head: Head) -> Position:
-    """Where a head's event stands in its partition; of an absence that no event tells of, where the view stood that found it."""
-    return head.placed.position if head.placed is not None else head.version
+    return head.document is None and older.head(head.key) is None and head.place <= older.forgotten.get(head.partition, "")
 
 
 def wire(change: Head) -> bytes | None:

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from operator import ge
 
-from ..policies.events import Position
+from ..policies.events import ABSENT, Position
 from .heads import Head
+from .horizon import Horizon
 from .places import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .ring import RING, Ring
 from .view import View
@@ -39,7 +41,7 @@ class WatchHub:
         self.view = view
         self.ring = Ring(ring, token.positions)
         self._token = token
-        self._horizon = token.positions if horizon is None else horizon
+        self._horizon = Horizon(token.positions if horizon is None else horizon)
         self._began = token, view.number
         """Where the view stood as it began to serve: from there on its changes came in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
@@ -77,24 +79,36 @@ class WatchHub:
         for watcher in self._by_topic.get(change.key.topic, ()):
             watcher.notify(change)
 
-    def succeed(self, view: View, token: Token, changes: Iterable[Head]) -> None:
-        """The log was opened anew and ``view`` has replaced the view; ``changes`` is what ``View.succeed`` found.
+    def succeed(self, view: View, token: Token, changes: Iterable[Head], horizon: tuple[Position, ...] | None = None) -> None:
+        """The log was opened anew, and another view has replaced the view.
 
         LATEST watchers notice nothing but the changes. What EVERY watchers are owed may have been compacted away: they are behind. If it is
         another log, or the log has fewer partitions than before, watchers of both modes have to begin anew (``Replaced``).
+
+        Args:
+            view: the new one.
+            token: where it stands.
+            changes: what ``View.succeed`` found.
+            horizon: behind which positions what it has read tells of every key that has changed; None: where it stands.
         """
         older = self._token
         same_log = token.log == older.log and len(token.positions) >= len(older.positions)
+        if same_log:
+            self._token = older.widened(len(token.positions))
+        for watcher in self._watchers:  # they stand where the view stood until now
+            watcher.superseded(same_log=same_log)
         self.view = view
         self._began = token, view.number
-        known = len(self._horizon) if same_log else 0
-        self._horizon = (*self._horizon[:known], *token.positions[known:])  # of new partitions nothing is known but where they stand
-        self._token = older.widened(len(token.positions)) if same_log else token
+        since = token.positions if horizon is None else horizon
+        if same_log:
+            self._horizon.opened_anew(older.positions, since)
+        else:
+            self._horizon = Horizon(since)
         self.ring.clear(token.positions)
-        for watcher in self._watchers:
-            watcher.superseded(same_log=same_log)
         for change in changes:
             self.publish(change)
+            if same_log and self._was_told_otherwise(change):
+                self._horizon.begin(change.partition, token.positions[change.partition])
         self._token = token
 
     def subscribe(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
@@ -161,16 +175,22 @@ class WatchHub:
     def _check(self, token: Token, mode: Mode) -> None:
         if token.log != self._token.log or len(token.positions) != len(self._token.positions):
             raise OutOfRange("the token belongs to another log")
-        horizon = self._horizon_of_heads() if mode is Mode.LATEST else self.ring.horizon
-        if any(position < oldest for position, oldest in zip(token.positions, horizon, strict=False)):
+        known = self._is_known(token) if mode is Mode.LATEST else all(map(ge, token.positions, self.ring.horizon))
+        if not known:
             raise OutOfRange("the token is older than what is still known here", older=True)
         if self.view.context.sole_writer and self.behind(token):
             raise OutOfRange("the token is ahead of the log")
 
-    def _horizon_of_heads(self) -> list[Position]:
-        """Behind which positions the heads tell of every key that has changed: deletions may have been forgotten."""
+    def _was_told_otherwise(self, change: Head) -> bool:
+        """Whether a change is not one, as it comes without a new event: the view before had it wrong. One absence is like another."""
+        is_news = change.document is not None or change.previous != ABSENT
+        return is_news and change.placed is not None and not self._token.is_before(change)
+
+    def _is_known(self, token: Token) -> bool:
+        """Whether the heads tell of every key that has changed behind a place. Deletions may have been forgotten."""
         forgotten = self.view.forgotten
-        return [max(position, forgotten.get(partition, "")) for partition, position in enumerate(self._horizon)]
+        remembered = all(at >= forgotten.get(partition, "") for partition, at in enumerate(token.positions))
+        return remembered and self._horizon.serves(token.positions)
 
     def is_beyond(self, token: Token) -> bool:
         """Whether a token of this log names more partitions than there are, or, where nobody else writes, a place behind its end."""

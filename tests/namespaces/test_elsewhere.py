@@ -1,0 +1,365 @@
+"""Readers that go from one sidecar to another, in any state of either: whatever they are told in the end is what the log says.
+
+Several sidecars follow one log, each at its own pace; they forget deletions, lose the log and open it anew behind a compaction, and are
+restarted. Readers come with the token that they got elsewhere. The model beside them is the log itself.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+from tests.core.test_view import update
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Position
+from topicpolicies_server.core.reading import watcher as watcher_module
+from topicpolicies_server.core.reading.view import Head, View
+from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.namespaces.serving import known_behind
+
+LOG = "a log"
+PARTITIONS = 2
+KEYS = [PolicyKey(f"persistent://acme/orders/{name}", scope) for name in "abcd" for scope in Scope]
+SELECTIONS = [Selection(None), Selection(None, frozenset({Scope.GLOBAL})), Selection(frozenset(key.topic for key in KEYS[:4]))]
+CONTEXT = FoldContext(window_ms=2)
+
+
+class Log:
+    """The model: every event, by partition, and up to where it was compacted."""
+
+    def __init__(self) -> None:
+        self.entries: list[list[Placed]] = [[] for _ in range(PARTITIONS)]
+        self.compacted: list[Position] = [""] * PARTITIONS
+        self.identity = LOG
+        self.partitions = PARTITIONS
+        self._rows = 0
+
+    def write(self, key: PolicyKey, *, deletes: bool) -> None:
+        self._rows += 1
+        partition = KEYS.index(key) % PARTITIONS
+        placed = update(key, self._rows, self._rows % 100, partition=partition)._replace(published_at=self._rows)
+        if deletes:
+            placed = placed._replace(event=Event(key, Action.DELETE, None))
+        self.entries[partition].append(placed)
+
+    def compact(self, partition: int) -> None:
+        if self.entries[partition]:
+            self.compacted[partition] = self.entries[partition][-1].position
+
+    def complete_after(self, partition: int) -> Position | None:
+        return self.compacted[partition]
+
+    def left(self, partition: int) -> list[Placed]:
+        """What whoever opens it reads: of the compacted part the newest event of each key, and no deletions."""
+        until = self.compacted[partition]
+        newest = {placed.event.key: placed for placed in self.entries[partition] if placed.event and placed.position <= until}
+        kept = [placed for placed in newest.values() if placed.event is not None and placed.event.document is not None]
+        return sorted(kept, key=lambda placed: placed.position) + [p for p in self.entries[partition] if p.position > until]
+
+    def documents(self) -> dict[PolicyKey, Position]:
+        """The version of each document that there is in the end."""
+        view = View(CONTEXT)
+        for placed in (placed for entries in self.entries for placed in entries):
+            view.take(placed)
+        return {head.key: head.version for head in view.heads() if head.document is not None}
+
+    def changes(self, partition: int) -> list[Position]:
+        """The events of a partition that changed a head."""
+        view = View(CONTEXT)
+        return [placed.position for placed in self.entries[partition] if view.take(placed)[1] is not None]
+
+
+class Sidecar:
+    """Follows the log at its own pace."""
+
+    def __init__(self, log: Log, chance: random.Random, absences: int, ring: int) -> None:
+        self.log = log
+        self.chance = chance
+        self.absences = absences
+        self.ring = ring
+        self.life = 0
+        """Watchers of another life are gone."""
+        self.hub: WatchHub | None = None
+        self.positions: list[Position] = []
+        self.open()
+
+    def open(self) -> None:
+        """Opens the log, for the first time or anew."""
+        log, hub = self.log, self.hub
+        view = View(CONTEXT, absences=self.absences)
+        left = [log.left(partition) for partition in range(PARTITIONS)]
+        while any(left):  # each partition is read at its own pace
+            view.take(self.chance.choice([events for events in left if events]).pop(0))
+        self.positions = [entries[-1].position if entries else "" for entries in log.entries]
+        token = Token(LOG, tuple(self.positions))
+        behind = known_behind(log, view, token.positions)
+        if hub is None:
+            self.hub = WatchHub(view, token, self.ring, behind)
+        else:
+            hub.succeed(view, token, view.succeed(hub.view, token.positions), behind)
+
+    def restart(self) -> None:
+        self.life += 1
+        self.hub = None
+        self.open()
+
+    def read(self, most: int) -> None:
+        self._read(self.chance.randrange(PARTITIONS), most)
+
+    def read_all(self) -> None:
+        for partition in range(PARTITIONS):
+            self._read(partition, 1_000)
+
+    def _read(self, partition: int, most: int) -> None:
+        assert self.hub is not None
+        for placed in [p for p in self.log.entries[partition] if p.position > self.positions[partition]][:most]:
+            _, change = self.hub.view.take(placed)
+            if change is not None:
+                self.hub.publish(change)
+            self.positions[partition] = placed.position
+            self.hub.moved(Token(LOG, tuple(self.positions)))
+
+    def check(self) -> None:
+        """What is shown of a key is what the fold says of it."""
+        assert self.hub is not None
+        for head in self.hub.view.heads():
+            state = self.hub.view.state(head.key)
+            assert state is not None and (state.document, state.version) == (head.document, head.version)
+
+
+class Told(NamedTuple):
+    """A change that somebody was told."""
+
+    partition: int
+    position: Position
+
+
+class Reader:
+    """A client, as docs/watch.md has it."""
+
+    def __init__(self, mode: Mode, selection: Selection) -> None:
+        self.mode = mode
+        self.selection = selection
+        self.token: Token | None = None
+        self.known: dict[PolicyKey, Head] = {}
+        self.fresh: set[PolicyKey] | None = set()
+        self.told: list[Told] = []
+        self.since: Token | None = None
+        """Where it was synced since it began anew."""
+        self.resets = 0
+        self._sidecar: Sidecar | None = None
+        self._life = 0
+        self._watcher: Watcher | None = None
+
+    def connect(self, sidecar: Sidecar) -> None:
+        self.disconnect()
+        self._sidecar, self._life = sidecar, sidecar.life
+        self.fresh = set() if self.token is None else None
+        self._begin()
+
+    def disconnect(self) -> None:
+        if self._watcher is not None and self._sidecar is not None and self._sidecar.hub is not None:
+            self._sidecar.hub.unsubscribe(self._watcher)
+        self._sidecar = self._watcher = None
+
+    @property
+    def connected(self) -> bool:
+        return self._sidecar is not None and self._sidecar.life == self._life
+
+    def take(self, most: int) -> bool:
+        """Takes once; returns whether there is more."""
+        if not self.connected or self._watcher is None:
+            return False
+        try:
+            batch = self._watcher.take(most)
+        except Lagged:
+            if self.token is not None:
+                self.token = self._watcher.token
+            self._begin()
+            return True
+        for change in batch.changes:
+            self._believe(change)
+        if batch.synced:
+            self._synced()
+        return batch.more
+
+    def take_all(self) -> None:
+        while self.take(3):
+            pass
+
+    def bookmark(self) -> None:
+        if self.connected and self._watcher is not None and self.token is not None and self._watcher.token is not None:
+            assert self._watcher.token.reaches(self.token), "a token never goes back"
+            self.token = self._watcher.token
+
+    def _begin(self) -> None:
+        assert self._sidecar is not None and self._sidecar.hub is not None
+        hub = self._sidecar.hub
+        try:
+            self._watcher = hub.subscribe(self.selection, self.mode, self.token, lambda: None)
+        except OutOfRange:
+            self.resets += 1
+            self.token, self.fresh = None, set()
+            self._watcher = hub.subscribe(self.selection, self.mode, None, lambda: None)
+
+    def _believe(self, change: Head) -> None:
+        old = self.known.get(change.key)
+        if old is None or change.version > old.version or (self.fresh is not None and change.key not in self.fresh):
+            self.known[change.key] = change
+        if self.fresh is not None:
+            self.fresh.add(change.key)
+        if self.token is not None:
+            assert self.mode is Mode.LATEST or change.placed is not None, "every change is an event"
+            self.token = self.token.moved([change])
+            if change.placed is not None:
+                self.told.append(Told(change.placed.partition, change.placed.position))
+
+    def _synced(self) -> None:
+        assert self._watcher is not None and self._watcher.token is not None
+        if self.fresh is not None:
+            self.known = {key: head for key, head in self.known.items() if key in self.fresh}
+            self.since, self.told, self.fresh = self._watcher.token, [], None
+        self.token = self._watcher.token
+
+    def check(self, log: Log) -> None:
+        """It has taken everything that there is."""
+        shown = {key: head.version for key, head in self.known.items() if head.document is not None}
+        assert shown == {key: version for key, version in log.documents().items() if self.selection.includes(key)}
+        if self.mode is Mode.EVERY and self.since is not None:
+            for partition in range(PARTITIONS):
+                begun = self.since.positions[partition]
+                told = [each.position for each in self.told if each.partition == partition]
+                wanted = {p.position for p in log.entries[partition] if p.event is not None and self.selection.includes(p.event.key)}
+                assert told == [p for p in log.changes(partition) if p > begun and p in wanted]
+
+
+class Lister:
+    """Reads a listing page by page, each of another sidecar."""
+
+    def __init__(self) -> None:
+        self.after: PolicyKey | None = None
+        self.listed: list[PolicyKey] = []
+        self.throughout: set[PolicyKey] | None = None
+        """Keys that had a document wherever a page came from, and whenever."""
+
+    def page(self, sidecar: Sidecar) -> None:
+        assert sidecar.hub is not None
+        view = sidecar.hub.view
+        there = {head.key for head in view.heads() if head.document is not None}
+        self.throughout = there if self.throughout is None else self.throughout & there
+        heads, more = view.page(frozenset(Scope), self.after, 2)
+        assert all(head.document is not None for head in heads)
+        self.listed += [head.key for head in heads]
+        self.after = self.listed[-1] if more else None
+        if not more:
+            assert self.listed == sorted(set(self.listed)), "each once, in order"
+            assert self.throughout <= set(self.listed)
+            self.listed, self.throughout = [], None
+
+
+class World:
+    """Three sidecars, and readers of every kind."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = chance = random.Random(seed)
+        self.log = Log()
+        self.deletes = chance.choice([0.2, 0.5])
+        absences, ring = chance.choice([0, 1, 3, 100]), chance.choice([2, 8, 1_000])
+        self.sidecars = [Sidecar(self.log, chance, absences, ring) for _ in range(3)]
+        self.readers = [Reader(mode, selection) for mode in (Mode.LATEST, Mode.LATEST, Mode.EVERY) for selection in SELECTIONS]
+        self.lister = Lister()
+
+    def run(self, steps: int) -> int:
+        """Returns how often readers had to begin anew."""
+        chance = self.chance
+        does = [self._write, self._read, self._take, self._go, self._part, self._bookmark, self._lose, self._restart]
+        for _ in range(steps):
+            sidecar = chance.choice(self.sidecars)
+            chance.choices(does, (8, 6, 8, 6, 1, 1, 2, 0.3))[0](sidecar, chance.choice(self.readers))
+            self.lister.page(sidecar)
+            sidecar.check()
+        self._end()
+        return sum(reader.resets for reader in self.readers)
+
+    def _end(self) -> None:
+        for sidecar in self.sidecars:
+            sidecar.read_all()
+            sidecar.check()
+        for reader in self.readers:
+            if not reader.connected or self.chance.random() < 0.5:
+                reader.connect(self.chance.choice(self.sidecars))
+            reader.take_all()
+            reader.check(self.log)
+
+    def _write(self, _: Sidecar, __: Reader) -> None:
+        self.log.write(self.chance.choice(KEYS), deletes=self.chance.random() < self.deletes)
+
+    def _read(self, sidecar: Sidecar, _: Reader) -> None:
+        sidecar.read(self.chance.randint(1, 5))
+
+    def _take(self, _: Sidecar, reader: Reader) -> None:
+        reader.take(self.chance.randint(1, 3))
+
+    def _go(self, sidecar: Sidecar, reader: Reader) -> None:
+        reader.connect(sidecar)
+        while reader.take(3) and self.chance.random() < 0.9:
+            pass
+
+    def _part(self, _: Sidecar, reader: Reader) -> None:
+        reader.disconnect()
+
+    def _bookmark(self, _: Sidecar, reader: Reader) -> None:
+        reader.bookmark()
+
+    def _restart(self, sidecar: Sidecar, _: Reader) -> None:
+        sidecar.restart()
+
+    def _lose(self, sidecar: Sidecar, reader: Reader) -> None:
+        """The log is lost for a while; meanwhile keys come and go, and another sidecar may tell of it."""
+        chance, log = self.chance, self.log
+        other = chance.choice(self.sidecars)
+        for _ in range(chance.randint(0, 3)):
+            key = chance.choice(KEYS)
+            log.write(key, deletes=chance.random() < 0.3)
+            if chance.random() < 0.5:
+                other.read_all()
+                reader.connect(other)
+                reader.take_all()
+            log.write(key, deletes=chance.random() < 0.7)
+        for partition in range(PARTITIONS):
+            if chance.random() < 0.7:
+                log.compact(partition)
+        sidecar.open()
+
+
+@pytest.mark.parametrize("most_dirty", [watcher_module.MOST_DIRTY, 2])
+def test_whoever_goes_from_one_sidecar_to_another_ends_up_with_what_the_log_says(most_dirty: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher_module, "MOST_DIRTY", most_dirty)
+    assert sum(World(seed).run(120) for seed in range(60)) > 0, "some have to begin anew"
+
+
+@pytest.mark.parametrize("lost", ["compacted away", "forgotten"])
+def test_a_place_of_another_sidecar_in_what_came_while_the_log_was_lost_can_not_be_gone_on_from(lost: str) -> None:
+    log = Log()
+    key, other = KEYS[0], KEYS[2]
+    log.write(other, deletes=False)
+    mine, theirs = (Sidecar(log, random.Random(1), 0, 8) for _ in range(2))
+    before = Token(LOG, tuple(mine.positions))
+    log.write(key, deletes=False)
+    theirs.read_all()
+    between = Token(LOG, tuple(theirs.positions))
+    log.write(key, deletes=True)
+    if lost == "compacted away":
+        log.compact(0)
+    else:
+        for _ in range(9):
+            log.write(other, deletes=False)
+    mine.open()
+    assert mine.hub is not None and mine.hub.view.head(key) is None, "nothing is known of it"
+    for token in (before, mine.hub.token):
+        mine.hub.subscribe(Selection(None), Mode.LATEST, token, lambda: None)
+    with pytest.raises(OutOfRange):
+        mine.hub.subscribe(Selection(None), Mode.LATEST, between, lambda: None)
