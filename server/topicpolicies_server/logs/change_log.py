@@ -74,6 +74,22 @@ class NotLeader(LogError):
         self.metadata = {"namespace": namespace, **({"leader": leader} if leader else {})}
 
 
+def already_open(namespace: str) -> LogError:
+    """FAILED_PRECONDITION: a log is opened once at a time."""
+    return LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
+
+
+def closed(namespace: str) -> LogError:
+    """UNAVAILABLE: a log that was closed takes nothing, and is asked nothing."""
+    return LogError(Reason.LOG_CLOSED, f"The change log of {namespace} is closed.")
+
+
+def busy(waiting: int) -> LogError:
+    """RESOURCE_EXHAUSTED: a log takes no more before others of its events, of which so many wait, have their outcomes."""
+    problem = f"{waiting} events wait for the change log already: send fewer at once, or raise max_in_flight_per_namespace."
+    return LogError(Reason.LOG_BUSY, problem, kind=Kind.RESOURCE_EXHAUSTED)
+
+
 class LogSink(Protocol):
     """What an opened log reports to. The methods must return soon and must not raise."""
 
@@ -157,8 +173,8 @@ class NamespaceLog(Protocol):
 
         Raises:
             LogError: the event can't be taken, and certainly is not in the log: too many are in flight (RESOURCE_EXHAUSTED, reason
-                ``LOG_BUSY``), nothing can be written for now, and the log is followed as ever (UNAVAILABLE, reason ``APPEND_FAILED``),
-                the log is closed or lost (UNAVAILABLE), somebody else leads (``NotLeader``), or its dialect cannot express the event.
+                ``LOG_BUSY``), nothing can be written for now though the log is followed as ever (UNAVAILABLE, reason ``APPEND_FAILED``),
+                it is closed or lost (UNAVAILABLE), somebody else leads (``NotLeader``), or its dialect cannot express the event.
         """
 
     async def close(self) -> None:
