@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tests.client.vectors import examples, name
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import parse_topic
 
 
-@pytest.mark.parametrize(
-    ("name", "base"),
-    [
-        ("orders-partition-0", "orders"),
-        ("orders-partition-7", "orders"),
-        ("orders-partition-2147483647", "orders"),
-        ("orders-partition-1-partition-2", "orders-partition-1"),
-        ("orders-partition-\u0667", "orders"),  # Integer.parseInt reads digits of every script
-        ("orders-partition-01", "orders-partition-01"),
-        ("orders-partition-00", "orders-partition-00"),
-        ("orders-partition-2147483648", "orders-partition-2147483648"),
-        ("orders-partition-99999999999", "orders-partition-99999999999"),
-        ("orders-partition--1", "orders-partition--1"),
-        ("orders-partition-+1", "orders-partition-+1"),
-        ("orders-partition-", "orders-partition-"),
-        ("orders-partition-1x", "orders-partition-1x"),
-        ("orders-partition-²", "orders-partition-²"),
-        ("orders-partition-\U0001d7d5", "orders-partition-\U0001d7d5"),  # digits of two UTF-16 units are none to Integer.parseInt
-    ],
-)
-def test_a_partition_is_what_pulsar_takes_for_one(name: str, base: str) -> None:
-    assert str(parse_topic(f"persistent://tenant/namespace/{name}")) == f"persistent://tenant/namespace/{base}"
+@pytest.mark.parametrize("example", examples("names.json"), ids=name)
+def test_a_topic_is_named_as_pulsar_reads_it(example: dict[str, Any]) -> None:
+    assert str(parse_topic(example["topic"])) == example["fullName"]
 
 
 @pytest.mark.parametrize("name", ["t/c/ns/x", "persistent://t/c/ns/x", "persistent://t/c/ns/x/y"])

@@ -1,25 +1,46 @@
 package topicpolicies
 
 import (
-	"strconv"
+	"math"
 	"strings"
+	"unicode"
 )
 
 const partitionMark = "-partition-"
 
-// baseTopic is a topic's name without the suffix of a partition. Only what Pulsar reads as a partition's number is one
-// (TopicName.getPartitionIndex): the digits that it would write itself, of at most 32 bits. With any other ending it is a topic of its own.
+// baseTopic is a topic's name without the suffix of a partition. With any ending that Pulsar does not take for one it is a topic of its own.
 func baseTopic(topic string) string {
 	at := strings.LastIndex(topic, partitionMark)
-	if at < 0 {
-		return topic
-	}
-	digits := topic[at+len(partitionMark):]
-	number, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || number < 0 || strconv.FormatInt(number, 10) != digits {
+	if at < 0 || !isPartition(topic[at+len(partitionMark):]) {
 		return topic
 	}
 	return topic[:at]
+}
+
+// isPartition is whether Pulsar takes a text for a partition's number (TopicName.getPartitionIndex): decimal digits of any script, of 32 bits,
+// without a leading zero.
+func isPartition(text string) bool {
+	number, digits := int64(0), 0
+	for _, char := range text {
+		digit := decimal(char)
+		if digit < 0 || digits == 1 && number == 0 {
+			return false
+		}
+		if number, digits = 10*number+digit, digits+1; number > math.MaxInt32 {
+			return false
+		}
+	}
+	return digits > 0
+}
+
+// decimal is the value of a decimal digit that is one UTF-16 unit; -1 if it is none. Unicode has those of a script in one run from its zero.
+func decimal(char rune) int64 {
+	for _, run := range unicode.Nd.R16 {
+		if rune(run.Lo) <= char && char <= rune(run.Hi) {
+			return int64(char-rune(run.Lo)) % 10
+		}
+	}
+	return -1
 }
 
 // full is the key by which documents are told apart: with the base topic's full name and a scope.

@@ -2,26 +2,10 @@ package topicpolicies
 
 import "testing"
 
-func TestAPartitionIsWhatPulsarTakesForOne(t *testing.T) {
-	for topic, base := range map[string]string{
-		"t/n/orders":                           "t/n/orders",
-		"t/n/orders-partition-0":               "t/n/orders",
-		"t/n/orders-partition-10":              "t/n/orders",
-		"t/n/orders-partition-2147483647":      "t/n/orders",
-		"t/n/orders-partition-2147483648":      "t/n/orders-partition-2147483648",
-		"t/n/orders-partition-99999999999":     "t/n/orders-partition-99999999999",
-		"t/n/orders-partition-01":              "t/n/orders-partition-01",
-		"t/n/orders-partition-00":              "t/n/orders-partition-00",
-		"t/n/orders-partition--1":              "t/n/orders-partition--1",
-		"t/n/orders-partition-+1":              "t/n/orders-partition-+1",
-		"t/n/orders-partition-":                "t/n/orders-partition-",
-		"t/n/orders-partition-1x":              "t/n/orders-partition-1x",
-		"t/n/orders-partition-1-partition-2":   "t/n/orders-partition-1",
-		"t/n/orders-partition-1-partition-02":  "t/n/orders-partition-1-partition-02",
-		"non-persistent://t/n/x-y-partition-3": "non-persistent://t/n/x-y",
-	} {
-		if found := baseTopic(topic); found != base {
-			t.Errorf("%s is %s, want %s", topic, found, base)
+func TestATopicIsNamedAsPulsarReadsIt(t *testing.T) {
+	for _, vector := range readVectors[[]struct{ Name, Topic, FullName string }](t, "names.json") {
+		if found := (Key{Topic: vector.Topic}).full().Topic; found != vector.FullName {
+			t.Errorf("%s: %q is %q, want %q", vector.Name, vector.Topic, found, vector.FullName)
 		}
 	}
 }

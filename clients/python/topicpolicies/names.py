@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import re
-
 _SUFFIX = "-partition-"
-_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 _MOST = 2**31 - 1
 """Partitions are counted in an int32; a greater number is part of a name."""
+_MOST_DIGITS = 10
 
 
 def topic_name(text: str) -> str:
     """A topic's full name: with its domain, ``persistent`` where none is given, and without a partition's suffix.
 
     ``orders-partition-3`` means ``orders``. ``orders-partition-03`` and ``orders-partition-99999999999`` are topics of their own, as they
-    are for Pulsar (``TopicName.getPartitionIndex``). Whether the name is valid the service judges.
+    are for Pulsar (``TopicName.getPartitionIndex``, which takes decimal digits of every script that are one UTF-16 unit each). Whether
+    the name is valid the service judges.
     """
     full = text if "://" in text else f"persistent://{text}"
     base, _, index = full.rpartition(_SUFFIX)
-    return base if base and _INDEX.fullmatch(index) and int(index) <= _MOST else full
+    return base if base and _is_partition(index) else full
 
 
 def namespace_of(topic: str) -> str:
     """``tenant/namespace`` of a topic's name, with or without its domain; the service judges whether it is valid."""
     return "/".join(topic.rpartition("://")[2].split("/")[:2])
+
+
+def _is_partition(index: str) -> bool:
+    if not index.isdecimal() or len(index) > _MOST_DIGITS or max(index) > "\uffff":
+        return False
+    return int(index) <= _MOST and len(str(int(index))) == len(index)

@@ -49,7 +49,7 @@ pub static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")).as_slice()).expect("the build wrote it")
 });
 
-/// The full name of a topic: with its domain, and without a partition's suffix. What is not written as an `int` is written belongs to a
+/// The full name of a topic: with its domain, and without a partition's suffix. With any ending that Pulsar does not take for one it is a
 /// topic of its own.
 ///
 /// ```
@@ -63,8 +63,22 @@ pub static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
 /// ```
 pub fn full_name(topic: &str) -> String {
     let base = match topic.rsplit_once("-partition-") {
-        Some((base, number)) if number.parse().is_ok_and(|index: i32| index >= 0 && index.to_string() == number) => base,
+        Some((base, number)) if is_partition(number) => base,
         _ => topic,
     };
     if base.contains("://") { base.to_owned() } else { format!("persistent://{base}") }
+}
+
+/// The zeros of the scripts whose digits are one UTF-16 unit each, which Java's `Integer.parseInt` takes; nine more follow each.
+const ZEROS: [u32; 37] = [
+    0x0030, 0x0660, 0x06f0, 0x07c0, 0x0966, 0x09e6, 0x0a66, 0x0ae6, 0x0b66, 0x0be6, 0x0c66, 0x0ce6, 0x0d66, 0x0de6, 0x0e50, 0x0ed0, 0x0f20,
+    0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0,
+    0xaa50, 0xabf0, 0xff10,
+];
+
+/// Whether Pulsar takes a text for a partition's number: decimal digits of any script, of 32 bits, without a leading zero.
+fn is_partition(text: &str) -> bool {
+    let digit = |c: char| ZEROS.iter().find_map(|&zero| char::from_digit((c as u32).checked_sub(zero)?, 10));
+    let digits: Option<String> = text.chars().map(digit).collect();
+    digits.is_some_and(|digits| digits.parse().is_ok_and(|index: i32| index.to_string() == digits))
 }

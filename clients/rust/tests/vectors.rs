@@ -11,7 +11,7 @@ use common::{cases, message, texts, vectors};
 use serde_json::{Value, json};
 use tonic::Code;
 use topicpolicies_client_example::{
-    Documents, Failure, Message, Tokens, mask,
+    Documents, Failure, Message, Tokens, full_name, mask,
     retry::{Attempts, Call, Next},
     v1::{PolicyDocument, Scope, WatchPoliciesResponse, WatchToken},
 };
@@ -34,6 +34,13 @@ fn paths() {
     }
     for wrong in ["", ".", "a.", ".a", "a..b", "`a", "`a`b", "a`b`", "a-b", "ü"] {
         assert_eq!(mask::split(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn names() {
+    for (name, case) in cases(&vectors("names.json")) {
+        assert_eq!(full_name(case["topic"].as_str().unwrap()), case["fullName"].as_str().unwrap(), "{name}");
     }
 }
 

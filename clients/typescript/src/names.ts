@@ -1,14 +1,39 @@
 import { Scope } from "./generated/topicpolicies/v1/policies_pb.js";
 
-/** A number that Pulsar takes for that of a partition has no leading zeros, and fits 32 bits. */
-const PARTITION = /-partition-(0|[1-9][0-9]{0,9})$/;
+const PARTITION = "-partition-";
 const GREATEST_PARTITION = 2 ** 31 - 1;
+const MOST_DIGITS = 10;
+const DIGIT = /^\p{Nd}$/u;
 
 /** The full name of a topic: with its domain, and of a partition that of its base topic. The service judges whether it is valid. */
 export function fullName(topic: string): string {
   const full = topic.includes("://") ? topic : `persistent://${topic}`;
-  const number = PARTITION.exec(full)?.[1];
-  return number === undefined || Number(number) > GREATEST_PARTITION ? full : full.slice(0, -"-partition-".length - number.length);
+  const suffix = full.lastIndexOf(PARTITION);
+  return suffix >= 0 && isPartition(full.slice(suffix + PARTITION.length)) ? full.slice(0, suffix) : full;
+}
+
+/** Whether Pulsar takes a text for a partition's number: decimal digits of any script, of 32 bits, without a leading zero. */
+function isPartition(text: string): boolean {
+  if (text.length === 0 || text.length > MOST_DIGITS) return false;
+  let number = 0;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (!isDigit(unit) || (at === 1 && number === 0)) return false;
+    number = 10 * number + valueOf(unit);
+  }
+  return number <= GREATEST_PARTITION;
+}
+
+/** Whether a UTF-16 unit is a decimal digit; one of two units is none for Pulsar. */
+function isDigit(unit: number): boolean {
+  return DIGIT.test(String.fromCharCode(unit));
+}
+
+/** The value of a decimal digit: Unicode has those of a script in one run from its zero. */
+function valueOf(digit: number): number {
+  let value = 0;
+  while (isDigit(digit - value - 1)) value++;
+  return value % 10;
 }
 
 /** `tenant/namespace` of a topic's name, with or without its domain; the service judges whether it is valid. */

@@ -106,8 +106,9 @@ def parse_topic(text: str, field: str = "topic") -> TopicName:
 def base_name(local: str) -> str:
     """A topic's local name without a partition's suffix; also "" if it is nothing else.
 
-    A partition's number is written as Java writes an ``int``: ``orders-partition-01`` and ``orders-partition-99999999999`` are topics of
-    their own (``TopicName.getPartitionIndex``, which takes digits of every script).
+    A partition's number is an ``int`` without a leading zero: ``orders-partition-01`` and ``orders-partition-99999999999`` are topics of
+    their own. Its digits may be those of every script, as long as each is one UTF-16 unit: ``TopicName.getPartitionIndex`` reads it with
+    ``Integer.parseInt``. What all clients and Pulsar itself make of names stands in ``clients/vectors/names.json``.
     """
     base, suffix, number = local.rpartition(_PARTITION_SUFFIX)
     if not suffix or not number.isdecimal() or len(number) > 10 or max(number) > "\uffff":

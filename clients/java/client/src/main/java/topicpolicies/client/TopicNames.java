@@ -1,12 +1,8 @@
 package topicpolicies.client;
 
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
-
 /** Names of topics as Pulsar reads them. The service judges whether they are valid; here they are only brought into one form. */
 final class TopicNames {
-    /** What {@code TopicName.getPartitionIndex} takes for a partition: canonical digits. */
-    private static final Pattern PARTITION = Pattern.compile("-partition-(0|[1-9][0-9]{0,9})$");
+    private static final String PARTITION = "-partition-";
 
     private TopicNames() {
     }
@@ -14,8 +10,18 @@ final class TopicNames {
     /** A topic's full name: with its domain, and without a partition's suffix. */
     static String full(String topic) {
         String name = topic.contains("://") ? topic : "persistent://" + topic;
-        Matcher suffix = PARTITION.matcher(name);
-        return suffix.find() && Long.parseLong(suffix.group(1)) <= Integer.MAX_VALUE ? name.substring(0, suffix.start()) : name;
+        int suffix = name.lastIndexOf(PARTITION);
+        return suffix >= 0 && isPartition(name.substring(suffix + PARTITION.length())) ? name.substring(0, suffix) : name;
+    }
+
+    /** Whether {@code TopicName.getPartitionIndex} takes a number for a partition's: no leading zero, and digits of any script. */
+    private static boolean isPartition(String number) {
+        try {
+            int index = Integer.parseInt(number);
+            return index >= 0 && String.valueOf(index).length() == number.length();
+        } catch (NumberFormatException e) {
+            return false;
+        }
     }
 
     /** {@code tenant/namespace} of a topic's name, with or without its domain. */

@@ -2,8 +2,12 @@ package topicpolicies.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.io.IOException;
 import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
 
 final class TopicNamesTest {
     @Test
@@ -16,15 +20,10 @@ final class TopicNamesTest {
         }
     }
 
-    @Test
-    void aPartitionMeansItsBaseTopicAndOnlyWherePulsarTakesItForOne() {
-        for (String number : List.of("0", "7", "10", "2147483647")) {
-            assertEquals("persistent://t/n/x", TopicNames.full("t/n/x-partition-" + number), number);
-        }
-        for (String number : List.of("", "01", "00", "-1", "+1", "2147483648", "99999999999", "1a", "\u0661")) {
-            assertEquals("persistent://t/n/x-partition-" + number, TopicNames.full("t/n/x-partition-" + number), number);
-        }
-        assertEquals("persistent://t/n/x-partition-1", TopicNames.full("t/n/x-partition-1-partition-2"), "one suffix");
+    @TestFactory
+    Stream<DynamicTest> aTopicIsNamedAsPulsarReadsIt() throws IOException {
+        return Vectors.in("names.json").map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"),
+                () -> assertEquals(Vectors.text(vector, "fullName"), TopicNames.full(Vectors.text(vector, "topic")))));
     }
 
     @Test
