@@ -261,6 +261,32 @@ def test_one_event_with_a_time_of_the_future_takes_nothing_early_that_brokers_co
     assert head is not None and head.document == {**rate, **size}
 
 
+def by(producer: str, placed: Placed, published_at: int) -> Placed:
+    return placed._replace(published_at=published_at, producer=producer)
+
+
+@pytest.mark.parametrize("wrong", [2, 3, 20])
+def test_events_in_a_row_with_times_of_the_future_take_nothing_early_that_brokers_compute_from(wrong: int) -> None:
+    view = View(FoldContext(window_ms=1_000))
+    rate, size = {**document(1), "rate": b"r"}, {**document(1), "size": b"s"}
+    for row, written in enumerate((document(1), rate)):
+        view.take(Placed(0, f"{row:04d}", Event(A, Action.UPDATE, written), row, "right"))
+    for row in range(2, 2 + wrong):
+        view.take(by("ahead", update(B, row, row), 1_000_000_000 + row))
+    view.take(Placed(0, "0100", Event(A, Action.UPDATE, size), 50, "right"))  # computed from the first
+    head = view.head(A)
+    assert head is not None and head.document == {**rate, **size}
+
+
+def test_a_producer_whose_clock_is_ahead_keeps_no_other_key_from_becoming_idle() -> None:
+    view = View(FoldContext(window_ms=1_000))
+    for row in range(1, 41):
+        view.take(by("right", update(A, row, row), row))
+    for row in range(41, 141):  # they take turns for ten seconds
+        view.take(by("ahead" if row % 2 else "right", update(B, row, row), 100 * row + 1_000_000_000 * (row % 2)))
+    assert superseded(view, A) == 0
+
+
 # Deleted keys
 
 

@@ -1,22 +1,34 @@
 """The cells of one partition that had events lately, the longest idle first.
 
 What the fold keeps of a key for a while after its events (``KeyState.trim``) is let go of as the log goes on, two keys with each event, so
-that nobody waits. The only time is that of the events themselves, and any of them may be wrong:
+that nobody waits. The only time is that of the events themselves, each by the clock of its producer, and any of them may be wrong, though
+a wrong clock goes on as fast as a right one. So time comes to an event's own at once if that is at most W ahead, or behind; further ahead
+it is only claimed by the event's producer, and stands still meanwhile:
 
-==============================================  ======================================================================================
-an event is published                           the time is then
-==============================================  ======================================================================================
-at most W after the one before, or before it    its own
-more than W after the one before                still that of the one before: its own counts when the next event agrees
-==============================================  ======================================================================================
+=======  =============================================================  =======  =====================================================
+state    an event is published                                          next     the time is then
+=======  =============================================================  =======  =====================================================
+SURE     at most W ahead of the time, or behind it                      SURE     the event's
+SURE     further ahead                                                  CLAIMED  as before; its producer has a claim
+CLAIMED  at most W ahead of the time, or behind it                      SURE     the event's: all claims were wrong, or came too early
+CLAIMED  further ahead, at most W from the last one of another claim    SURE     the earlier one's: two clocks agree
+CLAIMED  further ahead, by a producer that has claimed it for so long   SURE     the event's: whatever its clock says, so long it was
+         that what had events before is idle
+CLAIMED  further ahead, by a producer without a name that has a claim:  SURE     the event's: there is no other clock
+         of a log that one process writes alone
+CLAIMED  further ahead otherwise                                        CLAIMED  as before; its producer has a claim, which begins
+                                                                                 anew behind each event of another one that it is
+                                                                                 more than W ahead of: that key is not idle
+=======  =============================================================  =======  =====================================================
 
-So one event with a time of the future lets go of nothing early. Nor does it keep the others: a cell whose last event is in the future
-goes to the end of the line, until its time comes.
+So events with times of the future let go of nothing early, however many one producer writes. Nor do they keep the others: a cell whose
+last event is in the future goes to the end of the line, until its time comes.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import NamedTuple
 
 from .heads import Cell
 
@@ -25,17 +37,69 @@ WINDOWS = 3
 _AT_A_TIME = 2
 
 
+_CLAIMS = 16
+"""Producers whose claims are kept; of more the furthest ahead goes."""
+
+
+class _Claim(NamedTuple):
+    """What a producer says of the time, far ahead of it."""
+
+    since: int
+    """The time of the event that it begins with."""
+    last: int
+    """The time of the producer's last event."""
+
+
+class Time:
+    """The time of one partition, by its events. In milliseconds since 1970."""
+
+    __slots__ = ("_claims", "_now", "_window_ms")
+
+    def __init__(self, window_ms: int) -> None:
+        """Of a partition without events. ``window_ms``: W, in milliseconds."""
+        self._window_ms = window_ms
+        self._now: int | None = None
+        self._claims: dict[str, _Claim] = {}
+        """By producer, in the order of their last events; SURE if there is none."""
+
+    def after(self, at: int, producer: str) -> int:
+        """The time after an event of ``producer`` that was published at ``at``."""
+        if self._now is None or at - self._now <= self._window_ms:
+            self._now = at
+            if self._claims:
+                self._claims.clear()
+            return at
+        since = at
+        for other, claim in self._claims.items():
+            if other == producer:
+                since = claim.since
+            elif abs(at - claim.last) <= self._window_ms:
+                self._now = min(at, claim.last)
+                self._claims.clear()
+                return self._now
+            elif at > claim.last:  # an event since its own last one, if there was one before
+                since = at
+        if at - since > WINDOWS * self._window_ms or (not producer and producer in self._claims):
+            self._now = at
+            self._claims.clear()
+        else:
+            self._claims.pop(producer, None)
+            self._claims[producer] = _Claim(since, at)
+            if len(self._claims) > _CLAIMS:
+                del self._claims[max(self._claims, key=lambda name: self._claims[name].last)]
+        return self._now
+
+
 class Lately:
     """The cells of one partition that are not idle; each partition is read at its own pace."""
 
-    __slots__ = ("_cells", "_last", "_window_ms")
+    __slots__ = ("_cells", "_time", "_window_ms")
 
     def __init__(self, window_ms: int) -> None:
         """``window_ms``: W, in milliseconds."""
         self._window_ms = window_ms
         self._cells: OrderedDict[Cell, None] = OrderedDict()  # a dict is slow to find its first entry
-        self._last: int | None = None
-        """When the last event was published, in milliseconds since 1970, right or wrong."""
+        self._time = Time(window_ms)
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -44,10 +108,9 @@ class Lately:
         """A cell goes on in another partition."""
         self._cells.pop(cell, None)
 
-    def touch(self, cell: Cell, at: int) -> None:
-        """An event of a cell was published at ``at`` (milliseconds since 1970), and has been folded."""
-        last, self._last = self._last, at
-        now = at if last is None or at - last <= self._window_ms else last
+    def touch(self, cell: Cell, at: int, producer: str) -> None:
+        """An event of a cell was published by ``producer`` at ``at`` (milliseconds since 1970), and has been folded."""
+        now = self._time.after(at, producer)
         cell.touched_at = at
         cell.lately = True
         cells = self._cells

@@ -173,7 +173,7 @@ class View:
             elif context.joining:  # what it was computed from was not compacted away: if it is not here, it never was
                 context = context._replace(joining=False)
         folded = fold(state, placed, context)
-        self._lately[placed.partition].touch(cell, placed.published_at)
+        self._lately[placed.partition].touch(cell, placed.published_at, placed.producer)
         change = None
         if folded.changed:
             if event.stamp is not None:
