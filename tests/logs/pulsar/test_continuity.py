@@ -266,6 +266,23 @@ def test_how_far_the_topic_is_compacted_is_asked_once_behind_the_openings_horizo
     assert continuity.goes_on(MessageId(7, 6))
 
 
+def test_a_compaction_behind_the_openings_horizon_once_it_was_passed_takes_nothing_from_what_was_read() -> None:
+    continuity = Continuity(Compaction(20, MessageId(7, 4)))
+    continuity.come_to(MessageId(7, 5))
+    continuity.compacted(Compaction(20, MessageId(7, 4)))
+    for entry in (5, 6, 7):
+        continuity.delivered(MessageId(7, entry))
+    border, later = continuity.complete_after, Compaction(30, MessageId(7, 9))
+    continuity.come_to(MessageId(7, 10))  # 8 and 9 were erased
+    answers = [lambda: continuity.compacted(later), lambda: continuity.compacted(later)]
+    assert states(continuity, *answers) == [State.COMPACTION, State.SETTLING, State.ERASED]
+    assert continuity.stretch == (MessageId(7, 7), MessageId(7, 10)), "they are read where they still stand"
+    assert continuity.complete_after == border
+    continuity.not_recalled()
+    with pytest.raises(LogError, match="was compacted"):
+        continuity.not_recalled()
+
+
 def behind_a_gap(known: set[MessageId]) -> tuple[Continuity, Compaction]:
     """Of a topic that was never compacted entry 2 is to be delivered first, and those before it can't be had."""
     opening = Compaction(-1, MessageId(7, -1))

@@ -127,6 +127,8 @@ class Continuity:
         As long as nothing was compacted, the broker's own cursor keeps everything, where it has one. The position moves on once, when
         reading comes behind the opening's horizon and the log was compacted meanwhile, before anything behind that is delivered.
         """
+        # Later compactions need not move it. What stands behind it was delivered, or is asked for entry by entry, for entries are numbered
+        # densely there and whatever is erased leaves a gap: so it stays true of what was read, and every answer is made of that.
         if self._opening.horizon is None:
             return None
         return "" if self._opening.ledger == -1 else border_of(max(self._opening.horizon, self.moved_to))
