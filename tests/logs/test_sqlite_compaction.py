@@ -118,6 +118,40 @@ async def test_it_does_not_wait_for_its_turn_where_much_is_superseded(tmp_path: 
     await bench.change_log.close()
 
 
+def large(topic: int, name: str) -> Event:
+    """An event of about twenty kilobytes."""
+    return Event(a_key(NAMESPACE, topic), Action.UPDATE, a_large_document(20_000), update(topic, name).stamp)
+
+
+async def test_of_large_documents_no_more_bytes_are_kept_than_is_said_however_young_they_are(bench: Bench) -> None:
+    bench.settings = Compaction(retained_bytes=400_000, interval_seconds=3_600, pause_seconds=0)
+    await bench.restart()
+    await bench.write(*(large(n % 3, f"{n}") for n in range(100)))
+    with closing(sqlite3.connect(bench.path)) as connection:
+        (size,) = connection.execute("SELECT max(length(payload) + length(key) + length(properties)) FROM events").fetchone()
+    assert size > 10_000
+    assert await bench.change_log.compact(NAMESPACE) > 70
+    left = [int(name) for name in await bench.survivors()]
+    assert left == list(range(left[0], 100))
+    assert 400_000 // size <= len(left) <= 400_000 // size + 3, "those that have room, and the newest of each key before them"
+    assert await bench.change_log.compact(NAMESPACE) == 0
+    await bench.write(*(large(n, f"key {n}") for n in range(100, 150)))
+    await bench.change_log.compact(NAMESPACE)
+    assert len(await bench.survivors()) == 3 + 50, "the newest of each key stays"
+
+
+async def test_large_documents_do_not_wait_for_many_events_or_their_turn(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "changes.db", Compaction(retained_bytes=400_000, interval_seconds=12, pause_seconds=0))
+    log, recorder = await bench.open()
+    for n in range(100):
+        recorder.append(log, large(0, f"{n}"))
+    await recorder.until_settled(100)
+    async with asyncio.timeout(20):
+        while count(bench.path) > 30:  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
+    await bench.change_log.close()
+
+
 async def test_both_scopes_of_a_topic_are_keys_of_their_own(bench: Bench) -> None:
     keys = [a_key(NAMESPACE, 0, scope) for scope in (Scope.GLOBAL, Scope.LOCAL)]
     await bench.write(*(an_update(key, event_id=f"{key.scope.name}{n}") for n in range(2) for key in keys))

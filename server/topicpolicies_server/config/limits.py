@@ -41,6 +41,13 @@ class Limits:
     """Events of one namespace that wait for their place in the change log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
     max_in_flight_bytes: int = _bounded(128 << 20, 1 << 20, 1 << 36)
     """Bytes of such events of all namespaces, on the embedded log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
+    retention_seconds: float = _bounded(600.0, 1.0, 604_800.0, serving=True)
+    """How long the embedded log keeps events that newer ones of their keys supersede, so that interrupted watches find every change."""
+    max_retained_events: int = _bounded(50_000, 1_000, 10_000_000, serving=True)
+    """Such events of one namespace that the embedded log keeps, however young: all of them are read when it is loaded, which
+    ``load_timeout_seconds`` bounds."""
+    max_retained_bytes: int = _bounded(256 << 20, 1 << 20, 1 << 36, serving=True)
+    """Bytes of such events of one namespace, roughly. The newest event of each key is kept beyond these three."""
     max_loaded_namespaces: int = _bounded(10_000, 1, 1_000_000)
     """Namespaces in memory. For another one the idlest is dropped; if all are used: RESOURCE_EXHAUSTED."""
     max_loaded_keys: int = _bounded(5_000_000, 1, 1_000_000_000)

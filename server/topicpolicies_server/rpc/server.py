@@ -208,9 +208,18 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
         from ..logs.memory import MemoryLog  # noqa: PLC0415
 
         return MemoryLog(in_flight_limit=limits.max_in_flight_per_namespace)
-    from ..logs.sqlite import SqliteLog  # noqa: PLC0415
+    from ..logs.sqlite import Compaction, SqliteLog  # noqa: PLC0415
 
-    log = SqliteLog(config.path, in_flight_limit=limits.max_in_flight_per_namespace, in_flight_bytes=limits.max_in_flight_bytes)
+    log = SqliteLog(
+        config.path,
+        compaction=Compaction(
+            retention_ms=int(limits.retention_seconds * 1000),
+            retained=limits.max_retained_events,
+            retained_bytes=limits.max_retained_bytes,
+        ),
+        in_flight_limit=limits.max_in_flight_per_namespace,
+        in_flight_bytes=limits.max_in_flight_bytes,
+    )
     await log.start()
     return log
 

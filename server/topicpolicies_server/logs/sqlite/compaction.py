@@ -46,16 +46,18 @@ class KeyRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """When events are forgotten."""
+    """When events are forgotten. The first three are options of a server; the others serve no purpose of an operator's."""
 
     retention_ms: int = 600_000
     """Whatever is younger than this is kept, superseded or not, so that interrupted watches find what they missed."""
     retained: int = 50_000
     """Events of a namespace that are kept for that reason at most: all of them are read when it is loaded."""
+    retained_bytes: int = 256 << 20
+    """Bytes of such events of a namespace at most, roughly."""
     deletions_ms: int = 86_400_000
     """Tombstones are kept for this long, so that a key's versions go on growing when it comes back."""
     interval_seconds: float = 60.0
-    """How often it is considered, and twelve times as often where twice ``retained`` events came since."""
+    """How often it is considered, and twelve times as often where twice ``retained`` events or ``retained_bytes`` came since."""
     minimum: int = 1_000
     """A namespace is left alone while fewer of its events than this can be superseded, or fewer than it has keys."""
     pause_seconds: float = 0.005
@@ -115,10 +117,23 @@ class Pass:
         """The last place in which something may be superseded."""
         first, end = events.place_of(namespace_id, 1), events.place_of(namespace_id, last)
         old = await self._read(events.newest_before, connection, first, end, now - self._settings.retention_ms)
-        many = last - self._settings.retained
-        if many <= 0:
-            return old
-        return max(events.place_of(namespace_id, many), old or 0)
+        lower = max(old or 0, events.place_of(namespace_id, max(last - self._settings.retained, 0)))
+        cut = await self._too_much(connection, lower, end) or lower
+        return cut if cut >= first else None
+
+    async def _too_much(self, connection: sqlite3.Connection, lower: int, upper: int) -> int | None:
+        """The place, of those behind ``lower``, from which on ``retained_bytes`` are exceeded; None: they are not."""
+        room = self._settings.retained_bytes
+        if await self._read(file.bytes_on_disk, self._path) <= room:
+            return None
+        while page := await self._read(events.sizes, connection, lower + 1, upper, PAGE):
+            for place, size in page:
+                room -= size
+                if room < 0:
+                    return place
+            upper = page[-1][0] - 1
+            await asyncio.sleep(self._settings.pause_seconds)
+        return None
 
     async def _shrink(self) -> None:
         while await self._writer.run(file.unused_pages) > KEPT_PAGES:

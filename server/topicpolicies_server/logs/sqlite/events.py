@@ -83,6 +83,15 @@ def newest_before(connection: sqlite3.Connection, first: int, last: int, publish
     return None if found is None else int(found[0])
 
 
+def sizes(connection: sqlite3.Connection, first: int, last: int, size: int) -> list[tuple[int, int]]:
+    """The places of up to ``size`` events of a range, newest first, and how large each is, in bytes, roughly."""
+    return connection.execute(
+        "SELECT place, length(key) + length(properties) + ifnull(length(payload), 0) FROM events"
+        " WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",
+        (first, last, size),
+    ).fetchall()
+
+
 def downwards(connection: sqlite3.Connection, first: int, last: int, size: int) -> list[EventRow]:
     """Up to ``size`` events of a range, newest first."""
     return connection.execute(

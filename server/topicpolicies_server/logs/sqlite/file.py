@@ -54,6 +54,12 @@ class Life(NamedTuple):
     """Rows up to there may have been given away before, in whatever namespace."""
 
 
+def bytes_on_disk(path: Path) -> int:
+    """How large a log is, with what was not moved into its file yet."""
+    beside = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (beside.stat().st_size if beside.exists() else 0)
+
+
 def connect(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """A connection to a file that is there (see ``sqlite_file.connect``)."""
     return _connect(path, FORM, kind)

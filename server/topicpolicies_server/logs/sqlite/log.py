@@ -165,6 +165,7 @@ class SqliteLog:
             stored, writer = self._namespaces.get(namespace), self._writer
             if stored is None or writer is None or stored.space.id == 0:
                 return 0
+            size = stored.bytes_since
             try:
                 deleted, stored.kept = await Pass(self.path, writer, self._readers, self._compaction).run(
                     stored.space.id, stored.committed, self._now(), stored.raise_floor
@@ -172,6 +173,7 @@ class SqliteLog:
             except sqlite3.Error as error:
                 raise LogError(Reason.COMPACTION_FAILED, f"{namespace} could not be compacted: {error}.") from error
             stored.rows -= deleted
+            stored.bytes_since = max(stored.bytes_since - size, 0)
             return deleted
 
     async def _compact_for_ever(self) -> None:
@@ -180,8 +182,7 @@ class SqliteLog:
             await asyncio.sleep(self._compaction.interval_seconds / _TURNS)
             turn = (turn + 1) % _TURNS
             for name, stored in list(self._namespaces.items()):
-                superseded = stored.rows - stored.kept
-                if superseded < max(self._compaction.minimum, stored.kept) or (turn and superseded < 2 * self._compaction.retained):
+                if not self._is_worth_a_pass(stored, in_turn=not turn):
                     continue
                 try:
                     deleted = await self.compact(name)
@@ -191,3 +192,9 @@ class SqliteLog:
                     _log.exception("%s could not be compacted", name)
                 else:
                     _log.info("forgot %d superseded events of %s", deleted, name)
+
+    def _is_worth_a_pass(self, stored: Stored, *, in_turn: bool) -> bool:
+        settings, superseded = self._compaction, stored.rows - stored.kept
+        if stored.bytes_since >= settings.retained_bytes:
+            return True
+        return superseded >= max(settings.minimum, stored.kept) and (in_turn or superseded >= 2 * settings.retained)

@@ -39,9 +39,10 @@ from zlib import crc32
 _log = logging.getLogger(__name__)
 
 LEAP = 1 << 32
-"""Rows that a new life leaves out: more than a former one can have given away unseen."""
+"""Rows that a new life leaves out: more than a former one can have given away unseen. What that is follows from the disk and ``FLUSHED``,
+and there is room for 255 lives: nobody needs another number."""
 FLUSHED = 4_096
-"""Rows after which the mark is brought to the disk."""
+"""Rows after which the mark is brought to the disk: often enough for ``LEAP``, seldom enough to cost nothing."""
 _SLOT = 4_096
 _RECORD = struct.Struct("<8s32sQQQ")
 _CHECK = struct.Struct("<I")

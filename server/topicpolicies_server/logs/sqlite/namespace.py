@@ -58,6 +58,8 @@ class Stored:
     """Events that are there, as far as they were seen since the file was opened."""
     kept: int = 0
     """How many of them the last compaction left that it might have deleted: the keys of that time."""
+    bytes_since: int = 0
+    """Bytes of the events that were appended since then, or since the file was opened."""
     damage: str = ""
     """What is damaged, as the server's log was told; "" if the last reading found nothing."""
     log: SqliteNamespaceLog | None = field(default=None, repr=False)
@@ -157,8 +159,9 @@ class SqliteNamespaceLog(Brokerless):
         self._stored.committed += len(placed)
         self._stored.rows += len(placed)
         if self._pending:  # empty if close has given up waiting
-            for _ in placed:
-                self._flight.bytes_now -= self._pending.popleft().size
+            size = sum(self._pending.popleft().size for _ in placed)
+            self._flight.bytes_now -= size
+            self._stored.bytes_since += size
             self._sink.appended(placed)
         if self._stored.log is not None:
             self._stored.log.show(placed)

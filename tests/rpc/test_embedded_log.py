@@ -1,0 +1,24 @@
+"""The embedded log of a server keeps as much as its options say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from topicpolicies_server.config import EmbeddedLogConfig, Limits
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
+from topicpolicies_server.rpc.server import open_log
+
+
+async def test_what_is_kept_of_superseded_events_is_what_the_options_say(tmp_path: Path) -> None:
+    limits = Limits(retention_seconds=5.0, max_retained_events=2_000, max_retained_bytes=3 << 20)
+    log = await open_log(EmbeddedLogConfig(path=tmp_path / "policies.db"), limits, str)
+    assert isinstance(log, SqliteLog)
+    assert log._compaction == Compaction(retention_ms=5_000, retained=2_000, retained_bytes=3 << 20)
+    await log.close()
+
+
+async def test_unless_it_is_said_as_much_is_kept_as_a_log_keeps_by_itself(tmp_path: Path) -> None:
+    log = await open_log(EmbeddedLogConfig(path=tmp_path / "policies.db"), Limits(), str)
+    assert isinstance(log, SqliteLog)
+    assert log._compaction == Compaction()
+    await log.close()
