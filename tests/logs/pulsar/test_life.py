@@ -19,6 +19,7 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
+from topicpolicies_server.logs.pulsar.reading import quiet
 
 # Coming into being
 
@@ -206,6 +207,31 @@ async def test_an_event_that_the_library_swallows_is_noticed_and_read(following:
     assert recorder.ids() == ["mine", "0"]
     _, again = await following.open(namespace, change_log)
     assert again.ids() == ["mine", "0", "1", "2"]
+
+
+async def test_a_reader_that_is_opened_anew_goes_on_where_it_stood(
+    following: Following, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet, "_READER_SECONDS", 0.2)
+    log, recorder = await following.open(namespace)
+    for n in range(12):
+        recorder.append(log, an_update(a_key(namespace, n % 4), event_id=f"{n}"))
+    await recorder.until_settled(12)
+    await recorder.until(lambda: len(recorder.entries) == 12)
+    await asyncio.to_thread(following.admin.compact_change_events, namespace)
+    second, entries = await following.open(namespace, following.start(limits=dataclasses.replace(QUICK, recalled=0)))
+    assert entries.ids() == ["8", "9", "10", "11"]
+    assert second._following is not None
+    (reader,) = second._following._readers
+    former, last = reader.handle, reader.entries.last
+    reader.end(last._replace(entry=last.entry + 8))  # which the broker has not got, and so can't have sent
+    await eventually(lambda: reader.handle is not former)
+    for n in range(12, 20):
+        recorder.append(log, an_update(a_key(namespace, n % 4), event_id=f"{n}"))
+    await recorder.until_settled(20)
+    await entries.until(lambda: len(entries.entries) == 12)
+    assert entries.ids() == [f"{n}" for n in range(8, 20)] and entries.losses == []
+    assert not former.is_connected()
 
 
 async def test_the_broker_can_tell_that_it_has_sent_everything(following: Following, namespace: str) -> None:

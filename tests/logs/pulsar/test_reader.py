@@ -21,6 +21,7 @@ from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import Result
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.reading import partition as reader
+from topicpolicies_server.logs.pulsar.reading import quiet
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
 from topicpolicies_server.logs.pulsar.reading.entries import Entries
 from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
@@ -48,7 +49,10 @@ class Reading:
         recalled: Sequence[Received] = (),
         recall: Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]] | None = None,
         not_handed_over: set[MessageId] | None = None,
+        successors: Sequence[FakeReader | LogError] | None = None,
     ) -> None:
+        """``successors``: the readers that are opened in place of the first one, in turn."""
+
         async def all_sent(last: MessageId) -> bool:
             self.broker_asked += 1
             self.asked_about.append(last)
@@ -76,10 +80,23 @@ class Reading:
         async def skipped(after: MessageId, before: MessageId) -> MessageId | None:
             return min((each for each in self.ledgers if after < each < before), default=None)
 
+        self.resumed: list[MessageId] = []
+        """Behind what the reader was opened anew."""
+
+        async def reopen(last: MessageId) -> FakeReader:
+            assert successors is not None
+            self.resumed.append(last)
+            successor = successors[len(self.resumed) - 1]
+            if isinstance(successor, LogError):
+                raise successor
+            return successor
+
         self.continuity = Continuity(opening, not_handed_over)
         self.questions = Questions(compaction, skipped, recall)
         goal = Goal(last, all_sent, patience, fresh_ledger)
-        self.reader = PartitionReader(handle, Entries(2, schemas, "standalone"), goal, self.continuity, self.questions, recalled)
+        entries = Entries(2, schemas, "standalone")
+        again = None if successors is None else reopen
+        self.reader = PartitionReader(handle, entries, goal, self.continuity, self.questions, recalled, again)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
         self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries))))
@@ -167,6 +184,50 @@ async def test_without_proof_a_log_that_stands_still_is_lost_rather_than_taken_f
     assert lost.value.reason == "LOG_STUCK"
     assert reading.broker_asked > 0
     assert reading.caught_up_after == []
+
+
+def stuck(*entries: int) -> FakeReader:
+    """A reader to which the broker sends nothing more, though there is more."""
+    handle = FakeReader(*updates(*entries))
+    handle.has_more = True
+    return handle
+
+
+async def test_a_reader_that_is_sent_nothing_though_there_is_more_is_opened_anew_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "_BROKER_SECONDS", 0.1)
+    monkeypatch.setattr(quiet, "_READER_SECONDS", 0.2)
+    failure = LogError(Reason.LOG_UNREACHABLE, "not now")
+    first = stuck(0, 1, 2)
+    reading = Reading(first, MessageId(7, 5), successors=[failure, stuck(2), FakeReader(*updates(2, 3, 4, 5))], patience=20.0)
+    await reading.until(lambda: bool(reading.caught_up_after), 20)
+    assert reading.ids == ["0", "1", "2", "3", "4", "5"]
+    assert reading.resumed == [MessageId(7, 2)] * 3
+    first.feed(updates(3)[0])
+    await asyncio.sleep(0.1)
+    assert len(reading.entries) == 6, "the former reader counts no more"
+    await reading.stop()
+
+
+async def test_entries_that_come_again_from_a_new_reader_do_not_keep_a_log_from_being_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "_BROKER_SECONDS", 0.05)
+    monkeypatch.setattr(quiet, "_READER_SECONDS", 0.1)
+    reading = Reading(stuck(0, 1), MessageId(7, 5), successors=[stuck(1) for _ in range(9)], patience=1.0)
+    assert await lost(reading) == "LOG_STUCK"
+    assert 1 < len(reading.resumed) < 9, "and it is opened ever more rarely"
+
+
+async def test_who_follows_is_given_another_reader_too_when_what_is_known_to_be_there_does_not_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.05)
+    monkeypatch.setattr(quiet, "_READER_SECONDS", 0.2)
+    reading = await caught_up(successors=[FakeReader(*updates(2, 3, 4))])
+    await asyncio.sleep(0.3)
+    assert reading.resumed == [], "nothing should come"
+    reading.reader.end(MessageId(7, 4))
+    await reading.until(lambda: len(reading.entries) == 5, 20)
+    assert reading.resumed == [MessageId(7, 2)] and reading.ids[3:] == ["3", "4"]
+    await reading.stop()
 
 
 async def test_what_comes_late_is_still_read_before_caught_up() -> None:

@@ -97,7 +97,9 @@ class PulsarClient:
         self._closing: threading.Thread | None = None
         _open_clients.add(self)
 
-    async def create_reader(self, topic: str, name: str, *, queue_size: int, first: MessageId | None = None) -> Any:
+    async def create_reader(
+        self, topic: str, name: str, *, queue_size: int, first: MessageId | None = None, resumed: MessageId | None = None
+    ) -> Any:
         """A reader of a topic that is no partitioned one, under the brokers' own prefix (``__system_reader``).
 
         It has no schema, so that it registers none. Connecting creates the topic if it does not exist.
@@ -107,6 +109,7 @@ class PulsarClient:
             name: the reader's.
             queue_size: how many messages may have been received and not taken.
             first: the message to begin with, and to read on from there uncompacted; None: from the earliest one, compacted, as brokers do.
+            resumed: where to begin in place of the earliest message, compacted.
 
         Raises:
             PulsarClientError: it could not be created in time.
@@ -120,7 +123,8 @@ class PulsarClient:
         configuration.receiver_queue_size(queue_size)
         # The library hands over nothing more behind a message that it can't decrypt, unless it may hand that over as it is.
         configuration.crypto_failure_action(_pulsar.ConsumerCryptoFailureAction.CONSUME)
-        start = _EARLIEST if first is None else _pulsar.MessageId(-1, first.ledger, first.entry, -1)
+        begin = resumed if first is None else first
+        start = _EARLIEST if begin is None else _pulsar.MessageId(-1, begin.ledger, begin.entry, -1)
         return await self._ask(lambda done: self._client.create_reader_async_v2(topic, start, configuration, done))
 
     async def create_producer(

@@ -5,6 +5,7 @@
 - ``not_handed_over``: what was missing at earlier openings
 - ``entries``: the messages as entries of the log
 - ``uncompacted``: what compaction took away and still stands in the ledgers
+- ``source``: the library's reader of a partition, and the next one in its place; ``quiet``: when that is to be opened, or given up
 - ``partition``: one partition, with what those above know; ``following``: all partitions of a log
 - ``coming``: one log, followed if it exists, and looked for if it does not
 - ``ends``: where the log ends now; ``existence``: whether it is still there

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -23,6 +22,7 @@ from .entries import Entries
 from .partition import Goal, PartitionReader
 from .questions import Questions
 from .receiving import Received
+from .source import Source
 from .uncompacted import Uncompacted
 
 _log = logging.getLogger(__name__)
@@ -177,9 +177,10 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
     topic = layout.topics[partition]
     ask = functools.partial(access.topics.compaction, layout.namespace, topic)
     compaction = await ask()  # before connecting, because from then on the reader receives
-    name = f"topicpolicies-{uuid.uuid4().hex}"
-    handle = await access.client.create_reader(layout.full_names[partition], name, queue_size=access.limits.received)
-    recall = Uncompacted(access, layout.namespace, topic, layout.full_names[partition])
+    names = (layout.namespace, topic, layout.full_names[partition])
+    source = Source(access, *names)
+    handle = await source.open()
+    recall = Uncompacted(access, *names)
     recalled: Sequence[Received] = ()
     try:
         end = await access.topics.end(layout.namespace, topic)
@@ -189,10 +190,9 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
         close_quietly(handle)
         raise
 
-    sent = functools.partial(access.topics.dispatched, layout.namespace, topic, name)
-    goal = Goal(end.last, sent, access.limits.stuck_seconds, end.fresh_ledger)
+    goal = Goal(end.last, source.has_sent, access.limits.stuck_seconds, end.fresh_ledger)
     remembered = access.not_handed_over
     not_handed_over = None if remembered is None else remembered.of(layout.full_names[partition])
     questions = Questions(ask, functools.partial(access.topics.skipped, layout.namespace, topic), recall.between)
     entries = Entries(partition, schemas, access.facts.name)
-    return PartitionReader(handle, entries, goal, Continuity(compaction, not_handed_over), questions, recalled), end
+    return PartitionReader(handle, entries, goal, Continuity(compaction, not_handed_over), questions, recalled, source.reopen), end

@@ -11,6 +11,8 @@ taken for read.
 **Where the log ends later** is asked for by whoever must know everything that was written by then (``end``). What stands there may never
 come either: a marker, an entry that compaction was faster to remove, a ledger without entries. So if nothing comes while something should,
 the broker is asked in the same way; and if it has sent everything, ``continuity`` says whether something was missed.
+
+**A broker that sends nothing** though there is something to send is given another reader (``quiet``), which goes on where this one stands.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ from ..ids import NOWHERE, MessageId, border_of
 from .continuity import Continuity, State
 from .entries import Entries
 from .questions import Questions
+from .quiet import Quiet
 from .receiving import Received, Receiver
 
 _log = logging.getLogger(__name__)
 
 _SLICE_SECONDS = 0.005
 _QUIET_SECONDS = 0.1
-_QUIET_SECONDS_BEFORE_BROKER = 1.0
 _ANSWER_SECONDS = 5.0
 _OVERDUE_SECONDS = 0.7
 
@@ -72,6 +74,7 @@ class PartitionReader:
         continuity: Continuity,
         questions: Questions,
         recalled: Sequence[Received] = (),
+        reopen: Callable[[MessageId], Awaitable[Any]] | None = None,
     ) -> None:
         """Reads nothing yet.
 
@@ -82,6 +85,7 @@ class PartitionReader:
             continuity: knows what was compacted away at the opening.
             questions: asks what that has to know.
             recalled: entries up to where the log is compacted, without a hole, to be handed over among the compacted ones.
+            reopen: gives another handle in place of this one, which begins at an entry; it may raise ``LogError``. None: there is none.
         """
         self.handle = handle
         self.entries = entries
@@ -90,11 +94,13 @@ class PartitionReader:
         self._questions = questions
         self._receiver = Receiver(handle)
         self._recalled = deque(recalled)
+        self._reopen = reopen
+        self._quiet = Quiet(time.monotonic(), goal.patience_seconds)
         self._caught_up = False
+        self._given = NOWHERE
+        """The furthest place of what came."""
         self._expected = NOWHERE
         """The furthest end of the partition that was told of."""
-        self._quiet_since = 0.0
-        """When something last came, or the broker was last asked about it, monotonic."""
 
     @property
     def connected(self) -> bool:
@@ -112,12 +118,14 @@ class PartitionReader:
             LogError: reading can't go on.
         """
         goal = self._goal
-        progress = self._quiet_since = time.monotonic()
+        self._quiet.ended(time.monotonic())
         while True:
             batch = self._receiver.take()
             if batch:
                 await self._hand_over(self._in_order(batch), deliver)
-                progress = self._quiet_since = time.monotonic()
+                if batch[-1][0] > self._given:
+                    self._given = batch[-1][0]
+                    self._quiet.ended(time.monotonic())
                 continue
             if self._caught_up:
                 behind = self._is_behind
@@ -130,7 +138,7 @@ class PartitionReader:
                 await self._hand_over(recalled, deliver)
                 await self._begin(target, deliver)
                 caught_up()
-            elif time.monotonic() - progress > goal.patience_seconds and not self._receiver.has_some:
+            elif self._quiet.too_long(time.monotonic()) and not self._receiver.has_some:
                 raise LogError(
                     Reason.LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}."
                 )
@@ -139,6 +147,7 @@ class PartitionReader:
         """The end of the partition, of which the broker has just said that this is its last entry: one that is read, or will be."""
         if last > self.continuity.whole or not self._caught_up:
             if self._caught_up and not self._is_behind:
+                self._quiet.ended(time.monotonic())
                 self._receiver.interrupt()
             self._expected = max(self._expected, last)
             return border_of(last)
@@ -153,10 +162,12 @@ class PartitionReader:
         """Nothing comes, though the partition was said to go on: makes sure of what stands there, once it can't be on its way any more."""
         expected = self._expected
         try:
-            if not self.connected or not await self._goal.sent(expected):
-                return
+            sent = self.connected and await self._goal.sent(expected)
         except LogError as error:
             _log.info("The broker can't say where reading stands: %s", error.message)
+            sent = False
+        if not sent:
+            await self._open_anew()
             return
         if await self._receiver.wait(_QUIET_SECONDS) or not self.handle.is_connected():
             return
@@ -185,21 +196,33 @@ class PartitionReader:
     async def _is_at_end(self) -> bool:
         """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
         if await self._library_has_more():
-            now = time.monotonic()
-            if now - self._quiet_since < _QUIET_SECONDS_BEFORE_BROKER:
+            if not self._quiet.broker_is_due(time.monotonic()):
                 return False
-            self._quiet_since = now
             try:
-                if self._goal.last is not None and not await self._goal.sent(self._goal.last):
-                    return False
+                sent = self._goal.last is None or await self._goal.sent(self._goal.last)
             except LogError as error:
                 _log.info("The broker can't say where reading stands: %s", error.message)
+                sent = False
+            self._quiet.broker_answered(time.monotonic())
+            if not sent:
+                await self._open_anew()
                 return False
             _log.warning(
                 "pulsar-client says that there is more to read, the broker that it sent all; nothing comes, so the broker is right."
             )
         # What was on its way between two threads when the question was answered has come by now.
         return not await self._receiver.wait(_QUIET_SECONDS)
+
+    async def _open_anew(self) -> None:
+        """Gives the broker, which has something to send, another reader to send it to, if it is time to."""
+        if self._reopen is None or not self.connected or self._receiver.has_some or not self._quiet.reader_is_due(time.monotonic()):
+            return
+        try:
+            self.handle = await self._reopen(self.entries.last)
+            self._receiver = Receiver(self.handle)
+        except LogError as error:
+            _log.info("A reader that is given nothing can't be opened anew: %s", error.message)
+        self._quiet.reader_opened(time.monotonic())
 
     async def _library_has_more(self) -> bool:
         answered = asyncio.Event()
