@@ -9,9 +9,9 @@ for as long as patience is                                             the log i
 =====================================================================  =======================================================
 
 A broker that fails to read for a reader does not tell it: it tries again after 15 s, then after up to 60 s (``readEntriesFailed`` of
-``PersistentDispatcherSingleActiveConsumer``, ``dispatcherReadFailureBackoffInitialTimeInMs``). So it is whenever a compaction ends: the
-ledger with what the former one left over is deleted, also under those who read it at that moment (``PulsarCompactorSubscription``). A new
-reader has a dispatcher of its own there, which reads at once.
+``PersistentDispatcherSingleActiveConsumer``, ``dispatcherReadFailureBackoffInitialTimeInMs``). What it reads can go at any time: when a
+compaction ends, the ledger with what the former one left over is deleted, also under whoever is just given some of it
+(``PulsarCompactorSubscription``). A new reader has a dispatcher of its own there, which reads at once.
 """
 
 from __future__ import annotations
