@@ -167,6 +167,31 @@ def _entries(bench: Bench, *values: int) -> Sequence[Placed]:
     return bench.storage.namespace(NAMESPACE).entries[0]
 
 
+def test_a_load_may_take_as_long_as_something_comes_and_ends_when_nothing_does() -> None:
+    async def scenario(bench: Bench) -> None:
+        log = HandLog()
+        bench.registry.common.log = log
+        entries = _entries(bench, 1, 2, 3, 4, 5)
+        waiting = bench.loop.create_task(error_of(bench.namespace.get(KEY)))
+        for entry in entries:
+            await asyncio.sleep(4)  # of the 5 s in which nothing may come
+            assert not waiting.done() and len(log.openings) == 1
+            log.openings[0].sink.read([entry])  # type: ignore[attr-defined]
+        await asyncio.sleep(4.9)
+        assert not waiting.done()
+        await asyncio.sleep(2)
+        assert (await waiting).reason == "LOAD_TIMEOUT"
+        reading = bench.loop.create_task(bench.value())
+        await asyncio.sleep(1)
+        for entry in entries:
+            await asyncio.sleep(4)
+            log.openings[1].sink.read([entry])  # type: ignore[attr-defined]
+        log.openings[1].sink.caught_up()  # type: ignore[attr-defined]
+        assert await reading == 5
+
+    simulate(scenario)
+
+
 def test_a_superseded_load_can_neither_tear_down_nor_serve_for_its_successor() -> None:
     async def scenario(bench: Bench) -> None:
         log = HandLog()

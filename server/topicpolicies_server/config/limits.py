@@ -65,7 +65,7 @@ class Limits:
     update_timeout_seconds: float = _bounded(10.0, 0.1, 600.0, serving=True)
     """How long an update waits for its place in the log, unless its caller's deadline is sooner."""
     load_timeout_seconds: float = _bounded(120.0, 1.0, 3_600.0)
-    """How long the reading of a namespace may take before it counts as failed and is tried again."""
+    """How long nothing may come of a namespace that is being read before that counts as failed and is tried again."""
     join_patience_seconds: float = _bounded(1.0, 0.0, 120.0)
     """How long a namespace that was read waits, before it answers and repairs, for those who have seen more of its latest changes than the
     log still tells. It does not wait if the log tells all of the last half minute."""

@@ -1,4 +1,4 @@
-"""How a namespace is loaded: tries, bounded in number and time, and the pauses between them.
+"""How a namespace is loaded: tries, bounded in number and in the time in which nothing comes, and the pauses between them.
 
 One task goes with the state (``life``): in Loading it makes a try, in Serving it waits until the log is lost, in Failed for the next try.
 It is kept (``tasks.Kept``): if it fails in a way that nobody thought of, that is a failed try, and it goes on from the state that is.
@@ -26,6 +26,8 @@ _LOG = logging.getLogger(__name__)
 _LOSSES = 5
 """As often may a log be lost while it is read before those who wait for it are told; and as soon as it serves, before there is a pause."""
 _BRIEF_SECONDS = 1.0
+_LOOKS = 4
+"""So often in the time in which nothing may come it is looked whether something did."""
 _LASTING = frozenset({Reason.LOG_FILE_UNUSABLE})
 """Reasons of losses that reading anew at once does not mend: whoever waits is told of them."""
 
@@ -190,7 +192,7 @@ class Loader:
             self._owner.missed(error)
 
     async def _load(self) -> None:
-        """Opens the log and reads it, bounded in number and time.
+        """Opens the log and reads it.
 
         Raises:
             LogError: it can't be loaded now.
@@ -213,14 +215,14 @@ class Loader:
                 assert self._owner is not None, "started"
                 follower = Follower(self._owner, self._name, context, older, recorder, common.capacity)
                 self._life.opened(follower)
+                began = self._loop.time()
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
                         follower.opened(await common.log.open(self._name, follower))
-                        await _first_of(lost, self._read)
+                    await self._read_on(follower, lost, began)
                 except TimeoutError:
-                    problem = (
-                        f"its change log was not read within {limits.load_timeout_seconds:g} s: try again, or raise load_timeout_seconds."
-                    )
+                    limit = limits.load_timeout_seconds
+                    problem = f"nothing of its change log came within {limit:g} s: try again, or raise load_timeout_seconds."
                     raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
             if self._read.done():
                 self._read.result()  # unless it was refused
@@ -238,6 +240,24 @@ class Loader:
                 raise LogError(error.reason, error.message)
             why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
             raise LogError(Reason.LOG_LOST, f"{why} Try again.")
+
+    async def _read_on(self, follower: Follower, lost: asyncio.Task[Any], began: float) -> None:
+        """Waits until the log is read, or lost, for as long as there is some progress: to begin again would take as long again.
+
+        Raises:
+            TimeoutError: nothing came for too long.
+        """
+        limit = self._common.limits.load_timeout_seconds
+        positions, looks_at, until = tuple(follower.positions), began + limit, began + limit
+        while not (lost.done() or self._read.done()):
+            if (now := self._loop.time()) < looks_at:
+                await asyncio.wait((lost, self._read), timeout=looks_at - now, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            if (come := tuple(follower.positions)) != positions:
+                positions, until = come, now + limit
+            elif now >= until:
+                raise TimeoutError
+            looks_at = min(until, now + limit / _LOOKS)
 
     def _give_up(self, follower: Follower) -> None:
         """Nobody listens to an opening any more. Its log is closed beside."""
