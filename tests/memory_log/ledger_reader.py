@@ -75,7 +75,7 @@ class Asking:
     def handed_over(self, placed: Placed, beginning: MessageId) -> bool:
         """Whether an entry is handed over: if it is not once, it is when the log is opened anew.
 
-        The last one always is, as are those up to the horizon of the opening (``beginning``): nobody knows that one is missing.
+        The last one always is, as are those up to the horizon of the opening (``beginning``): nobody could know that one is missing.
         """
         place = message_id_of(placed.position)
         hidden = beginning < place != self.ledgers.last and place not in self._kept_back
