@@ -10,6 +10,8 @@ import pytest
 
 from tests.logs.backend import Backend
 from tests.memory_log import IN_FLIGHT, Fate, Faults, MemoryLog, MemoryNamespaceLog, MemoryStorage, Outcome
+from tests.memory_log.ledgered import LedgeredLog
+from tests.memory_log.ledgers import LedgeredStorage
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import NamespaceLog
 
@@ -28,7 +30,7 @@ class SwitchedFaults(Faults):
 class MemoryBackend(Backend):
     def __init__(self, partitions: int) -> None:
         self.name = f"memory-{partitions}"
-        self.storage = MemoryStorage(partitions=partitions)
+        self.storage: MemoryStorage = MemoryStorage(partitions=partitions)
         self.faults = SwitchedFaults()
 
     def namespace(self, name: str = "orders") -> str:
@@ -82,3 +84,35 @@ async def three_partitions(request: pytest.FixtureRequest, directory: Path) -> A
     """A memory log like a partitioned topic."""
     del request, directory
     yield MemoryBackend(3)
+
+
+class LedgeredBackend(MemoryBackend):
+    def __init__(self, partitions: int) -> None:
+        super().__init__(partitions)
+        self.name = f"ledgered-{partitions}"
+        self._ledgers = self.storage = LedgeredStorage(partitions=partitions)
+
+    async def start(self, *, in_flight_limit: int | None = None) -> MemoryLog:
+        return LedgeredLog(self._ledgers, faults=self.faults, in_flight_limit=in_flight_limit or IN_FLIGHT)
+
+    async def compact(self, namespace: str) -> None:
+        await super().compact(namespace)
+        stored = self._ledgers.namespace(namespace)
+        stored.tell()
+        for ledgers in stored.ledgers:
+            ledgers.roll()
+            ledgers.first = ledgers.place.ledger  # nothing is to be recalled
+
+
+@asynccontextmanager
+async def in_ledgers(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
+    """A memory log that stands in ledgers and is read as the Pulsar log is."""
+    del request, directory
+    yield LedgeredBackend(1)
+
+
+@asynccontextmanager
+async def in_ledgers_of_three(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
+    """The same like a partitioned topic."""
+    del request, directory
+    yield LedgeredBackend(3)
