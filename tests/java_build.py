@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.broker.jars import ONLY_CENTRAL, BrokerUnavailableError, cache, java
+from tests.builds import Build
 
 _ROOT = Path(__file__).resolve().parents[1]
 SOURCES = _ROOT / "clients" / "java"
 """The root of the Java packages."""
 _DEFINITIONS = _ROOT / "proto" / "topicpolicies"
 """What the build makes the stubs of."""
-_STAMP = SOURCES / "target" / "built"
-"""Has the state of the sources of which everything in the output directories was built."""
+_BUILD = Build(SOURCES / "target" / "built", [SOURCES, _DEFINITIONS], without=["target"])
+"""Everything in the output directories: jars, and the tests."""
 _UNRESOLVED = re.compile(r"Could not (?:resolve|find artifact|transfer)|could not be resolved|Non-resolvable")
 
 
@@ -48,29 +46,42 @@ def example_jar() -> Path:
     return _built("example")
 
 
-def maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, str] | None = None) -> str:
-    """Runs Maven on Java packages, alone; what it said. What was built of other sources than today's is removed before.
-
-    First with the settings of this machine, which may name a mirror; if something can't be resolved so, with every repository but Central
-    closed.
+def own_tests(*modules: str, environment: Mapping[str, str]) -> str:
+    """Runs the tests of modules; what Maven said.
 
     Args:
-        arguments: Maven's.
-        sources: the directory of the parent's ``pom.xml``.
+        modules: these, and those that they need.
         environment: what is added to this process's.
+
+    Raises:
+        BrokerUnavailableError: Java or Maven is missing.
+        BuildError: the build failed, or a test.
+    """
+    _BUILD.make(_package)
+    with _BUILD.alone():
+        # What is built is current. The compiler is told to look at the times of sources alone, or it compiles all of it again
+        # because what a module needs is a jar now and a directory then.
+        options = ["-Dmaven.compiler.useIncrementalCompilation=false", f"--projects={','.join(modules)}"]
+        return _maven(*options, "test", environment=environment)
+
+
+def generated(sources: Path) -> str:
+    """Has Maven generate the stubs in a copy of the packages; what it said.
 
     Raises:
         BrokerUnavailableError: Java or Maven is missing.
         BuildError: it failed.
     """
-    with _alone():
-        if sources == SOURCES and not _current():
-            _STAMP.unlink(missing_ok=True)
-            arguments = ("clean", *arguments)
-        return _maven(*arguments, sources=sources, environment=environment)
+    with _BUILD.alone():  # Maven's own repository is shared
+        return _maven("--projects=stubs", "generate-sources", sources=sources)
 
 
 def _maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, str] | None = None) -> str:
+    """Runs Maven; what it said.
+
+    First with the settings of this machine, which may name a mirror; if something can't be resolved so, with every repository but Central
+    closed.
+    """
     java()
     program = shutil.which("mvn")
     if program is None:
@@ -89,46 +100,24 @@ def _maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, s
 
 
 def _run(command: list[str], environment: Mapping[str, str] | None) -> subprocess.CompletedProcess[str]:
-    variables = {**os.environ, **(environment or {})}
+    # Maven and the processes of the tests live for seconds: a collector without threads does less work for them.
+    options = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -XX:+UseSerialGC".strip()
+    variables = {**os.environ, "JDK_JAVA_OPTIONS": options, **(environment or {})}
     return subprocess.run(
         command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
 
 
 def _built(module: str) -> Path:
-    jar = SOURCES / module / "target" / f"topicpolicies-{module}-0.1.0.jar"
-    with _alone():
-        if not (jar.is_file() and _current()):
-            wanted = _fingerprint()
-            _STAMP.unlink(missing_ok=True)
-            _maven("--quiet", "-DskipTests", "clean", "package")
-            _STAMP.parent.mkdir(exist_ok=True)
-            _STAMP.write_text(wanted)
-    return jar
+    _BUILD.make(_package)
+    return SOURCES / module / "target" / f"topicpolicies-{module}-0.1.0.jar"
 
 
-def _current() -> bool:
-    return _STAMP.is_file() and _STAMP.read_text() == _fingerprint()
-
-
-def _fingerprint() -> str:
-    digest = hashlib.sha256()
-    for root in (SOURCES, _DEFINITIONS):
-        for path in sorted(root.rglob("*")):
-            if path.is_file() and "target" not in path.relative_to(root).parts:
-                digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+def _package() -> None:
+    _maven("--quiet", "-DskipTests", "clean", "package")
 
 
 def _home() -> Path:
     home = cache() / "java"
     home.mkdir(parents=True, exist_ok=True)
     return home
-
-
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """One build at a time, whichever process wants it: Maven's output directories are shared."""
-    with (_home() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

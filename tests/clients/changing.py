@@ -8,21 +8,21 @@ import sys
 from pathlib import Path
 
 from proto.tools import ROOT
-from tests.broker.jars import java
 from tests.clients import changer
-from tests.clients.toolchains import go_program, typescript_program
+from tests.clients.toolchains import go_program, java_program, typescript_program
 from tests.java_build import example_jar
 
 _HERE = Path(__file__).parent
 
 
-def commands(directory: Path) -> dict[str, list[str]]:
+def commands() -> dict[str, list[str]]:
     """How each language's changer is started, by language; builds them."""
+    # Another process may be building them for other tests, Go's first. The order is another one, so that both have something to build.
     return {
-        "go": [str(go_program("internal/changer", directory))],
-        "java": [str(java()), "-cp", str(example_jar()), str(_HERE / "java" / "Changer.java")],
-        "python": [sys.executable, changer.__file__],
         "typescript": typescript_program("test/changer.js"),
+        "java": java_program("-cp", str(example_jar()), str(_HERE / "java" / "Changer.java")),
+        "go": [str(go_program("internal/changer"))],
+        "python": [sys.executable, changer.__file__],
     }
 
 

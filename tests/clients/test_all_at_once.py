@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.promises.server_process import ServerProcess
 from tests.validators.links import Link, chain
 from topicpolicies import AsyncClient
 
-# After the build of the TypeScript client, in the same process.
+# Beside the other tests of the TypeScript client, in the same process.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("typescript")]
 
 _TOPIC = "persistent://public/default/all-at-once"
@@ -26,8 +25,8 @@ _FIELDS = {
 }
 
 
-async def test_four_languages_at_once_lose_nothing(server: ServerProcess, tmp_path: Path) -> None:
-    programs = await asyncio.to_thread(commands, tmp_path)
+async def test_four_languages_at_once_lose_nothing(server: ServerProcess) -> None:
+    programs = await asyncio.to_thread(commands)
     told = await changed(programs, server.address, _TOPIC, _TURNS)
     links: list[Link] = []
     edits = {}

@@ -15,9 +15,8 @@ import pytest
 import pytest_asyncio
 
 from tests.broker.admin import Admin, AdminError
-from tests.broker.jars import java
 from tests.broker.pulsar_broker import Broker
-from tests.clients.toolchains import go_program, run, typescript_program
+from tests.clients.toolchains import go_program, java_program, run, typescript_program
 from tests.java_build import example_jar
 from tests.promises.server_process import ServerProcess
 
@@ -37,16 +36,16 @@ async def beside_broker(broker: Broker, tmp_path: Path) -> AsyncIterator[ServerP
     process.kill()
 
 
-def go(directory: Path) -> tuple[list[str], str]:
-    return [str(go_program("example", directory)), "-target"], _topic_to_create("go")
+def go() -> tuple[list[str], str]:
+    return [str(go_program("example")), "-target"], _topic_to_create("go")
 
 
-def typescript(_: Path) -> tuple[list[str], str]:
+def typescript() -> tuple[list[str], str]:
     return typescript_program("example/main.js"), _topic_to_create("typescript")
 
 
-def java_tour(_: Path) -> tuple[list[str], str]:
-    return [str(java()), "-XX:TieredStopAtLevel=1", "-jar", str(example_jar())], _topic_to_create("java")
+def java_tour() -> tuple[list[str], str]:
+    return java_program("-jar", str(example_jar())), _topic_to_create("java")
 
 
 def _topic_to_create(client: str) -> str:
@@ -66,9 +65,9 @@ def _topic_to_create(client: str) -> str:
     ],
 )
 async def test_an_example_runs_to_its_end_once_its_topic_exists_and_says_so_before(
-    beside_broker: ServerProcess, admin: Admin, build: Callable[[Path], tuple[list[str], str]], says: Sequence[str], tmp_path: Path
+    beside_broker: ServerProcess, admin: Admin, build: Callable[[], tuple[list[str], str]], says: Sequence[str], tmp_path: Path
 ) -> None:
-    command, topic = await asyncio.to_thread(build, tmp_path)
+    command, topic = await asyncio.to_thread(build)
     _delete(admin, topic)
     with pytest.raises(AssertionError, match=_MISSING):
         await asyncio.to_thread(run, [*command, beside_broker.address], tmp_path, seconds=60)
@@ -86,9 +85,9 @@ async def test_an_example_runs_to_its_end_once_its_topic_exists_and_says_so_befo
     "build", [pytest.param(go, id="go"), pytest.param(typescript, id="typescript"), pytest.param(java_tour, id="java")]
 )
 async def test_an_example_runs_without_its_topic_where_missing_topics_are_allowed(
-    broker: Broker, admin: Admin, build: Callable[[Path], tuple[list[str], str]], tmp_path: Path
+    broker: Broker, admin: Admin, build: Callable[[], tuple[list[str], str]], tmp_path: Path
 ) -> None:
-    command, topic = await asyncio.to_thread(build, tmp_path)
+    command, topic = await asyncio.to_thread(build)
     _delete(admin, topic)
     options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--allow-missing-topics"]
     server = ServerProcess(options, tmp_path / "server.log")

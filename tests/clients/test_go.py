@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from proto import tools
-from tests.clients.toolchains import GO, go_program, run
+from tests.clients.toolchains import GO, GO_OPTIONS, go_program, run
 from tests.promises.server_process import ServerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_its_own_tests_pass() -> None:
-    said = run([tools.go(), "test", "-race", "-count=1", "-timeout=240s", "-v", "./..."], GO)
+    said = run([tools.go(), "test", *GO_OPTIONS, "-count=1", "-timeout=240s", "-v", "./..."], GO)
     assert len(re.findall(r"^--- PASS: ", said, re.MULTILINE)) > 120
     assert "--- SKIP" not in said
 
@@ -24,10 +24,10 @@ def test_its_own_tests_pass() -> None:
 def test_it_is_formatted_and_vetted() -> None:
     gofmt = Path(tools.go()).resolve().with_name("gofmt")
     assert run([str(gofmt), "-l", "."], GO) == ""
-    run([tools.go(), "vet", "./..."], GO)
+    run([tools.go(), "vet", *GO_OPTIONS, "./..."], GO)
 
 
 async def test_its_example_runs(server: ServerProcess, tmp_path: Path) -> None:
-    program = go_program("example", tmp_path)
+    program = await asyncio.to_thread(go_program, "example")
     said = await asyncio.to_thread(run, [str(program), "-target", server.address], tmp_path, seconds=60)
     assert [line.split()[0] for line in said.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]

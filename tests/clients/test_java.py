@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.jars import java
+from tests import java_build
 from tests.client.certificates import Authority
-from tests.java_build import example_jar, maven
+from tests.clients.toolchains import java_program
 from tests.promises.server_process import ServerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("java")]
@@ -29,7 +29,7 @@ def test_javas_own_tests_pass(tmp_path: Path) -> None:
     server = "\n".join([sys.executable, "-m", "topicpolicies_server", "serve", "--log-level", "warning"])
     paths = os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])
     environment = {"JAVA_TESTS_SERVER": server, "JAVA_TESTS_CERTIFICATES": str(tmp_path), "PYTHONPATH": paths}
-    said = maven("--projects=stubs,client,broker-plugin", "test", environment=environment)
+    said = java_build.own_tests("stubs", "client", "broker-plugin", environment=environment)
     assert sum(map(int, _COUNT.findall(said))) > 350, said[-4000:]
 
 
@@ -37,7 +37,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     server = ServerProcess(["--data", str(tmp_path / "policies.db")], tmp_path / "server.log")
     asyncio.run(server.start())
     try:
-        command = [str(java()), "-jar", str(example_jar()), server.address]
+        command = java_program("-jar", str(java_build.example_jar()), server.address)
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     finally:
         server.kill()

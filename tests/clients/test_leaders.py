@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from itertools import cycle
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.clients.members import Member
 from tests.promises.server_process import ServerProcess
 from tests.validators.links import Link, chain
 
-# After the build of the TypeScript client, in the same process.
+# Beside the other tests of the TypeScript client, in the same process.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("typescript")]
 
 _TOPIC = "persistent://public/default/led"
@@ -22,8 +21,8 @@ _TURNS = 80
 _TERM_SECONDS = 0.2
 
 
-async def test_four_languages_follow_a_leader_that_changes_and_lose_nothing(server: ServerProcess, tmp_path: Path) -> None:
-    programs = await asyncio.to_thread(commands, tmp_path)
+async def test_four_languages_follow_a_leader_that_changes_and_lose_nothing(server: ServerProcess) -> None:
+    programs = await asyncio.to_thread(commands)
     with socket.socket() as silent:  # bound, and nobody listens: the first address is out of reach
         silent.bind(("127.0.0.1", 0))
         async with Member(server.address) as one, Member(server.address) as two:

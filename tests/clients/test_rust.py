@@ -11,7 +11,8 @@ import pytest
 from tests.clients.toolchains import RUST, cargo, run
 from tests.promises.server_process import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+# One process builds it, for all tests that need it.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("rust")]
 
 
 async def test_its_own_tests_pass(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:

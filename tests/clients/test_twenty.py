@@ -12,36 +12,36 @@ import pytest
 import pytest_asyncio
 
 from tests import java_build
-from tests.broker.jars import java
-from tests.clients.toolchains import RUST, cargo, go_program, run, typescript_program
+from tests.clients.toolchains import RUST, cargo, go_program, java_program, run, typescript_program
 from tests.promises.server_process import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+# Beside the tests of the Rust client, in the same process: cargo builds for one at a time, and the other would wait.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("rust")]
 
 _CLIENTS = Path(__file__).parents[2] / "clients"
 
 
-def _python(_: Path) -> list[str]:
+def _python() -> list[str]:
     return [sys.executable, str(_CLIENTS / "python" / "examples" / "twenty.py")]
 
 
-def _go(directory: Path) -> list[str]:
-    return [str(go_program("twenty", directory))]
+def _go() -> list[str]:
+    return [str(go_program("twenty"))]
 
 
-def _java(_: Path) -> list[str]:
-    return [str(java()), "-cp", str(java_build.example_jar()), "topicpolicies.example.Twenty"]
+def _java() -> list[str]:
+    return java_program("-cp", str(java_build.example_jar()), "topicpolicies.example.Twenty")
 
 
-def _typescript(_: Path) -> list[str]:
+def _typescript() -> list[str]:
     return typescript_program("example/twenty.js")
 
 
-def _rust(_: Path) -> list[str]:
+def _rust() -> list[str]:
     return [cargo(), "run", "--quiet", "--manifest-path", str(RUST / "Cargo.toml"), "--example", "twenty"]
 
 
-PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
+PROGRAMS: dict[str, Callable[[], list[str]]] = {
     "python": _python,
     "go": _go,
     "java": _java,
@@ -61,11 +61,10 @@ async def server(tmp_path: Path) -> AsyncIterator[ServerProcess]:
     process.kill()
 
 
-@pytest.mark.xdist_group("java")
 async def test_all_clients_say_the_same_of_the_same_twenty_things(server: ServerProcess, tmp_path: Path) -> None:
     said: dict[str, list[str]] = {}
     for name, program in PROGRAMS.items():
-        command = [*await asyncio.to_thread(program, tmp_path), server.address, f"twenty/{name}"]
+        command = [*await asyncio.to_thread(program), server.address, f"twenty/{name}"]
         said[name] = (await asyncio.to_thread(run, command, tmp_path, seconds=400)).splitlines()
     table = (Path(__file__).parent / "twenty.md").read_text()
     titles = re.findall(r"^\| `(\d\d [^`]+)` \|", table, re.MULTILINE)

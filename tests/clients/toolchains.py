@@ -11,36 +11,78 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proto.tools import ROOT, TYPESCRIPT, go, node, node_modules
+from tests.broker.jars import java
+from tests.builds import Build
 
 GO = ROOT / "clients" / "go"
 RUST = ROOT / "clients" / "rust"
+GO_OPTIONS = ("-race", "-buildvcs=false")
+"""Everything in Go is built for the race detector: what programs and tests are made of is compiled once, and not once more without it."""
+_GO_PROGRAMS = ROOT / ".cache" / "go-programs"
+_GO_BUILD = Build(_GO_PROGRAMS / "built", [GO])
+_DIST = TYPESCRIPT / "dist"
+_COMPILED = ("src", "test", "example", "tsconfig.json", "package.json", "package-lock.json")
+_TYPESCRIPT_BUILD = Build(_DIST / "built", [TYPESCRIPT / name for name in _COMPILED])
 _TELLS = re.compile(r"FAIL|_test\.go:|DATA RACE|^panic|ERROR")
 """What a line has that tells what failed."""
 _TAP_FAILURE = re.compile(r"^not ok .*\n(?:  .*\n)*", re.MULTILINE)
 """What TAP says about a test that failed."""
 
 
-def go_program(package: str, directory: Path) -> Path:
-    """Builds a program of the Go module.
+def go_program(package: str) -> Path:
+    """A program of the Go module; all are built at once.
+
+    Raises:
+        ToolMissingError: Go is missing.
+        AssertionError: they do not compile.
+    """
+    _GO_BUILD.make(_build_go)
+    return _GO_PROGRAMS / package.rpartition("/")[2]
+
+
+def go_build(out: Path, what: str) -> None:
+    """Builds a program, or all of several packages, in the Go module.
+
+    Args:
+        out: the program, or the folder of several.
+        what: a file, or packages.
 
     Raises:
         ToolMissingError: Go is missing.
         AssertionError: it does not compile.
     """
-    program = directory / package.rpartition("/")[2]
-    run([go(), "build", "-buildvcs=false", "-o", str(program), f"./{package}"], GO)
-    return program
+    run([go(), "build", *GO_OPTIONS, "-o", str(out), what], GO)
+
+
+def _build_go() -> None:
+    _GO_PROGRAMS.mkdir(parents=True, exist_ok=True)
+    go_build(_GO_PROGRAMS, "./...")
 
 
 def typescript_program(name: str) -> list[str]:
-    """Compiles the TypeScript package, and gives the command that runs one of its programs.
+    """The command that runs one of the programs of the TypeScript package, which is compiled as a whole.
 
     Raises:
         ToolMissingError: Node or npm is missing.
         AssertionError: it does not compile.
     """
-    run([node(), str(node_modules() / "typescript" / "bin" / "tsc"), "--project", str(TYPESCRIPT / "tsconfig.json")], TYPESCRIPT)
-    return [node(), str(TYPESCRIPT / "dist" / name)]
+    _TYPESCRIPT_BUILD.make(_compile_typescript)
+    return [node(), str(_DIST / name)]
+
+
+def _compile_typescript() -> None:
+    packages = node_modules()
+    shutil.rmtree(_DIST, ignore_errors=True)  # what was compiled of a source that is gone goes too
+    run([node(), str(packages / "typescript" / "bin" / "tsc"), "--project", str(TYPESCRIPT / "tsconfig.json")], TYPESCRIPT)
+
+
+def java_program(*arguments: str) -> list[str]:
+    """The command that runs a Java program of a few seconds: without the second compiler, and with the collector that has no threads.
+
+    Raises:
+        BrokerUnavailableError: Java is missing.
+    """
+    return [str(java()), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *arguments]
 
 
 def cargo() -> str:

@@ -13,8 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from proto import coordinates
 from proto.tools import ROOT, TYPESCRIPT, go, node, node_modules
-from tests.broker.jars import java
-from tests.clients.toolchains import GO, run
+from tests.clients.toolchains import GO, java_program, run
 
 PAGE = ROOT / "docs" / "clients.md"
 LANGUAGES = ("Python", "Go", "Java", "TypeScript")
@@ -101,7 +100,7 @@ def words(language: str) -> Api:
     if language == "Java":
         package = coordinates.wanted()["java.package"].replace(".", "/")
         sources = ROOT / "clients" / "java" / "client" / "src" / "main" / "java" / package / "client"
-        return _listed(run([str(java()), str(_HERE / "java" / "Words.java"), str(sources)], ROOT))
+        return _listed(run(java_program(str(_HERE / "java" / "Words.java"), str(sources)), ROOT))
     program, index = _HERE / "typescript" / "words.mjs", TYPESCRIPT / "src" / "index.ts"
     return _listed(run([node(), str(program), str(node_modules()), str(index)], ROOT))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from proto.tools import ROOT, go
 from tests.broker.admin import Admin
+from tests.clients.toolchains import go_build
 from tests.plugin.enforcement import admits_another_producer, soon
 from tests.plugin.pair import Pair
 from tests.stubs import one, reading
@@ -65,7 +65,7 @@ def test_a_limit_that_a_go_program_sets_holds_for_a_loaded_topic(
     pair: Pair, own: Admin, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
     program, source = tmp_path / "limit", Path(__file__).parent / "go" / "limit.go"
-    subprocess.run([go(), "build", "-buildvcs=false", "-o", program, source], cwd=ROOT / "clients" / "go", check=True)
+    go_build(program, str(source))
     first = client.create_producer(f"persistent://{topic}")
     assert admits_another_producer(client, topic)
     subprocess.run([program, pair.sidecar.address, topic, "1"], check=True, timeout=_SECONDS)
