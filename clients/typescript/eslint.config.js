@@ -7,7 +7,7 @@ export default tseslint.config(
   tseslint.configs.strictTypeChecked,
   tseslint.configs.stylisticTypeChecked,
   {
-    languageOptions: { parserOptions: { projectService: true } },
+    languageOptions: { parserOptions: { project: "./tsconfig.json" } },
     rules: { "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }] },
   },
   {
