@@ -51,7 +51,7 @@ def go_build(out: Path, what: str) -> None:
         ToolMissingError: Go is missing.
         AssertionError: it does not compile.
     """
-    run([go(), "build", *GO_OPTIONS, "-o", str(out), what], GO)
+    run([go(), "build", *GO_OPTIONS, "-o", str(out), what], GO, seconds=500)
 
 
 def _build_go() -> None:

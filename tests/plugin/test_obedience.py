@@ -61,6 +61,7 @@ def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
     first.close()
 
 
+@pytest.mark.timeout(600)  # where the Go client was never compiled before
 def test_a_limit_that_a_go_program_sets_holds_for_a_loaded_topic(
     pair: Pair, own: Admin, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
