@@ -504,6 +504,28 @@ def test_after_a_reopening_what_the_log_tells_is_answered_and_what_it_does_not_i
     assert bench.result(first).version < bench.result(second).version
 
 
+@pytest.mark.parametrize("what", ["an update", "a deletion", "an update that was refused"])
+def test_after_a_reopening_what_the_log_told_of_a_key_that_was_forgotten_since_is_answered(bench: Bench, what: str) -> None:
+    """A key may have gone since, and so long ago that the view that was read knows nothing of it."""
+    if what == "a deletion":
+        bench.set(1)
+        bench.land()
+    asked = bench.submit(bench.deletion() if what == "a deletion" else bench.request(1, etag=ABSENT if "refused" in what else ""))
+    event = bench.wanted.popleft()
+    state = bench.states.pop(KEY, KeyState())
+    if "refused" in what:
+        state.document, state.version = {FIELD: b""}, "0001"
+    before = state.document
+    folded = fold(state, Placed(0, "0002", event, 2), FoldContext())
+    assert event.stamp is not None
+    bench.perform(bench.sequencer.reopened({event.stamp.event_id: Told(folded, before, state.document)}))
+    if "refused" in what:
+        assert (bench.error(asked).reason, bench.error(asked).metadata["version"]) == ("ETAG_MISMATCH", ABSENT)
+    else:
+        assert bench.result(asked).version == "0002"
+    assert not bench.wanted and bench.sequencer.chains == 0
+
+
 def test_after_a_reopening_what_a_later_one_has_overtaken_is_not_in_the_log(bench: Bench) -> None:
     stream: dict[PolicyKey, list[Request]] = {}
     lost, there = bench.set(1, stream=stream), bench.set(2, stream=stream)

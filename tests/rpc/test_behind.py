@@ -111,22 +111,24 @@ async def test_bookmarks_never_stand_before_what_was_told_however_far_the_reader
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY])
-async def test_nothing_is_confirmed_that_a_slow_reader_was_not_told(stub: AsyncStub, mode: WatchMode.ValueType) -> None:
+async def test_nothing_is_confirmed_that_a_slow_reader_was_not_told(server: Server, stub: AsyncStub, mode: WatchMode.ValueType) -> None:
     """A bookmark says as of when everything was told: a cache that is behind must not look fresh."""
-    told = Told(stub, WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1)))
-    await told.until_synced()
-    await write(stub, 600, 20_000, topics=600)
-    written = time.time()
-    seen, between = 0, []
-    while seen < 600:
-        event = await told.next()
-        seen += event.HasField("change")
-        if event.HasField("change") and seen in (1, 200):
-            await asyncio.sleep(1.2)  # a bookmark falls due
-        if event.HasField("bookmark"):
-            between.append(event.bookmark.confirmed_time.ToMicroseconds() / 1e6)
-    last = (await told.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
-    told.cancel()
+    async with grpc.aio.insecure_channel(server.address, options=[("grpc.http2.bdp_probe", 0)]) as channel:  # its window does not grow
+        request = WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1))
+        told = Told(async_stub(channel), request)
+        await told.until_synced()
+        await write(stub, 400, 20_000, topics=400)
+        written = time.time()
+        seen, between = 0, []
+        while seen < 400:
+            event = await told.next()
+            seen += event.HasField("change")
+            if event.HasField("change") and seen in (1, 200):
+                await asyncio.sleep(1.2)  # a bookmark falls due
+            if event.HasField("bookmark"):
+                between.append(event.bookmark.confirmed_time.ToMicroseconds() / 1e6)
+        last = (await told.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
+        told.cancel()
     assert between, "the case"
     assert max(between) < written
     assert last.confirmed_time.ToMicroseconds() / 1e6 >= written

@@ -282,10 +282,10 @@ class Chain:
         self._unlink(link)
         request, result = link.request, told.folded
         state = self._ground.state(self._key)
-        assert state is not None, "an event of the key was folded"
+        version = state.version if state is not None else ABSENT  # the key may have gone since, and be forgotten
         if result.status is Status.APPLIED:
             self._settle(request, Result(Outcome.APPLIED, told.after, result.version, result.previous, before=told.before))
-            if request.change is None and self.idle:
+            if request.change is None and self.idle and state is not None:
                 self._ground.append(restatement(self._key, state, self._ground.new_id()))
         elif result.status is Status.DUPLICATE:
             remembered = self._ground.known(request, state)
@@ -294,13 +294,13 @@ class Chain:
             else:
                 self._settle(request, repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:
-            self._settle(request, Result(Outcome.SKIPPED, None, state.version, state.version))
+            self._settle(request, Result(Outcome.SKIPPED, None, version, version))
         elif result.status is Status.REJECTED_READS:
             self._again(request, contention(request, ATTEMPTS))
         elif request.must_not_exist:
-            self._settle(request, exists(request, state.version))
+            self._settle(request, exists(request, version))
         else:
-            self._settle(request, conflict(request, state.version))
+            self._settle(request, conflict(request, version))
 
     def _pass(self, folded: Link) -> None:
         """A later event was folded before those that were appended earlier."""
