@@ -176,7 +176,9 @@ class Reader:
         try:
             batch = self._watcher.take(most)
         except Lagged:
-            if self.token is not None:
+            if self.token is None:
+                self.fresh = set()  # the snapshot was not complete
+            else:
                 self.token = self._watcher.token
             self._begin()
             return True
@@ -363,3 +365,21 @@ def test_a_place_of_another_sidecar_in_what_came_while_the_log_was_lost_can_not_
         mine.hub.subscribe(Selection(None), Mode.LATEST, token, lambda: None)
     with pytest.raises(OutOfRange):
         mine.hub.subscribe(Selection(None), Mode.LATEST, between, lambda: None)
+
+
+def test_whoever_is_ahead_of_a_sidecar_that_loses_the_log_begins_anew_where_a_key_may_be_gone() -> None:
+    log = Log()
+    mine, theirs = (Sidecar(log, random.Random(1), 100, 8) for _ in range(2))
+    log.write(KEYS[0], deletes=False)
+    theirs.read_all()
+    reader = Reader(Mode.LATEST, Selection(None))
+    for sidecar in (theirs, mine):
+        reader.connect(sidecar)
+        reader.take_all()
+    assert set(reader.known) == {KEYS[0]}, "which the second one has not read yet"
+    log.write(KEYS[0], deletes=True)
+    log.compact(0)
+    mine.open()
+    reader.take_all()
+    reader.check(log)
+    assert reader.resets == 1

@@ -93,17 +93,18 @@ class WatchHub:
         """
         older = self._token
         same_log = token.log == older.log and len(token.positions) >= len(older.positions)
-        if same_log:
-            self._token = older.widened(len(token.positions))
-        for watcher in self._watchers:  # they stand where the view stood until now
-            watcher.superseded(same_log=same_log)
-        self.view = view
-        self._began = token, view.number
         since = token.positions if horizon is None else horizon
         if same_log:
+            self._token = older.widened(len(token.positions))
             self._horizon.opened_anew(older.positions, since)
         else:
             self._horizon = Horizon(since)
+        for watcher in self._watchers:  # they stand where the view stood until now, or ahead
+            ahead = watcher.ahead
+            known = ahead is None or (same_log and self._horizon.serves(ahead.widened(len(token.positions)).positions))
+            watcher.superseded(same_log=same_log, known=known)
+        self.view = view
+        self._began = token, view.number
         self.ring.clear(token.positions)
         for change in changes:
             self.publish(change)

@@ -4,13 +4,15 @@
 state          what is taken                          all of that was taken       the view was replaced by one   by one of another log
                                                                                   of the same log
 =============  =====================================  ==========================  =============================  =======================
-BEGINNING      a snapshot, or what came since the     FOLLOWING; once, SYNCED     EVERY: BEHIND                  REPLACED
+BEGINNING      a snapshot, or what came since the     FOLLOWING; once, SYNCED     EVERY, or not known: BEHIND    REPLACED
                token, as of the beginning
-FOLLOWING      what is owed                           FOLLOWING; BEHIND, if      EVERY: BEHIND                  REPLACED
+FOLLOWING      what is owed                           FOLLOWING; BEHIND, if      EVERY, or not known: BEHIND    REPLACED
                                                       some of it is gone
 BEHIND         nothing: ``Lagged``                                                BEHIND                         REPLACED
 REPLACED       nothing: ``Replaced``                                              REPLACED                       REPLACED
 =============  =====================================  ==========================  =============================  =======================
+
+It is not known what one is owed who is ahead of the view, if what came up to where he stands may be gone (``horizon``).
 
 What a watcher is owed it keeps itself, and ``notify`` is all that fills that: references to changes that all watchers share. ``Latest``
 owes the newest change of each key, so a stream that takes nothing costs no more than its keys, and in a whole namespace no more than
@@ -132,9 +134,19 @@ class Watcher(ABC):
             self._signalled = True
             self._wake()
 
-    def superseded(self, *, same_log: bool) -> None:
-        """The view was replaced."""
-        if self._state is not _State.REPLACED and (self._needs_every_change or not same_log):
+    @property
+    def ahead(self) -> Token | None:
+        """Up to where a faster sidecar has told it; None: the view has come past that."""
+        return self._floor
+
+    def superseded(self, *, same_log: bool, known: bool = True) -> None:
+        """The view was replaced.
+
+        Args:
+            same_log: whether by one of the same log.
+            known: whether that tells of every key that has changed behind where it stands.
+        """
+        if self._state is not _State.REPLACED and (self._needs_every_change or not same_log or not known):
             self._end(_State.BEHIND if same_log else _State.REPLACED)
             self.signal()
 
