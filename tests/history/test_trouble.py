@@ -194,6 +194,26 @@ async def test_where_the_clock_went_back_no_later_time_is_told_as_followed(path:
         assert connection.execute("SELECT followed_until <= ? FROM namespaces", (now[0],)).fetchall() == [(1,)]
 
 
+async def test_a_file_that_can_not_be_read_is_told_once_however_many_ask(
+    history: History, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    def unreadable(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    (await reader_of(history)).read(update(1, 1))
+    for _ in range(2):
+        with monkeypatch.context() as patched:
+            patched.setattr("topicpolicies_server.history.questions.page", unreadable)
+            for _ in range(20):
+                with pytest.raises(PolicyError, match="can't be read"):
+                    await history.page(Question(NAMESPACE))
+        assert rows((await history.page(Question(NAMESPACE))).entries) == [1]
+    told = [record.message.removeprefix(f"the history {history._path} ") for record in caplog.records]
+    assert told == ["can't be read: disk I/O error", "can be read again"] * 2
+
+
 async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

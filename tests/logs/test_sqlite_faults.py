@@ -210,6 +210,40 @@ async def test_while_the_disk_refuses_everything_what_is_there_is_read_and_appen
     assert recorder.ids() == ["before", "after"]
 
 
+async def test_a_disk_that_can_not_be_read_either_is_no_damage_and_what_is_known_is_read_on(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicpolicies_server.logs.sqlite.writer.RETRY_SECONDS", 0.01)
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    tries: list[int] = []
+
+    def unreadable() -> sqlite3.Connection:
+        tries.append(1)
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+        raise error
+
+    disk.change_log._writer._reopen = unreadable  # type: ignore[union-attr]
+    disk.fail(sqlite3.SQLITE_CORRUPT)  # as SQLite calls it where a page can't be read
+    append_all(log, recorder, "unknown")
+    async with asyncio.timeout(20):
+        while len(tries) < 5:  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
+    assert recorder.losses == []
+    with pytest.raises(LogError, match="can't be written now"):
+        log.append(an_update(KEY))
+    disk.change_log._writer._reopen = lambda: sqlite_file.connect(disk.path, disk.faults)  # type: ignore[union-attr]
+    await recorder.until(lambda: bool(recorder.losses))
+    assert failures(recorder) == [("unknown", True)]
+    again, second = await disk.open()
+    assert second.ids() == ["before"]
+    append_all(again, second, "after")
+    await second.until_settled(1)
+    assert second.ids() == ["before", "after"]
+
+
 async def test_a_really_full_file_refuses_until_there_is_room(disk: Disk) -> None:
     log, recorder = await disk.open()
     append_all(log, recorder, "before")

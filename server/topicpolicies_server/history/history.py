@@ -56,6 +56,8 @@ class History:
         self._lock = lock
         self._now = now
         self._marks = writer.marks
+        self._unreadable = False
+        """Whether the last question could not be answered from the file, as the server's log was told."""
         self._scribes: WeakSet[Scribe] = WeakSet()
         self._listeners: dict[str, dict[Callable[[], None], None]] = {}
         """By namespace: who is told of new events."""
@@ -167,13 +169,19 @@ class History:
 
     async def _read(self, question: Callable[[sqlite3.Connection], _T]) -> _T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers, self._answer, question)
+            answer = await asyncio.get_running_loop().run_in_executor(self._readers, self._answer, question)
         except Damaged as error:
             _log.error("the history %s is damaged: %s", self._path, error)
             raise _unavailable("its file is damaged") from error
         except ERRORS as error:
-            _log.error("the history %s can't be read: %s", self._path, error)
+            if not self._unreadable:  # each question meets it again
+                _log.error("the history %s can't be read: %s", self._path, error)
+            self._unreadable = True
             raise _unavailable("its file can't be read") from error
+        if self._unreadable:
+            _log.warning("the history %s can be read again", self._path)
+        self._unreadable = False
+        return answer
 
     def _answer(self, question: Callable[[sqlite3.Connection], _T]) -> _T:
         connection = self._connections.pop()  # there are as many as threads

@@ -11,6 +11,7 @@ doubtful    the file was opened anew, and all of it is on the      the outcome i
 doubtful    that failed                                            it is tried again
 doubtful    it is told to stop                                     ended: the outcome stays unknown
 any         the file is damaged, or something unforeseen happens   ended: the log is lost, and opened anew by whoever needs it
+any         the same, and the file can't be opened                 doubtful until it can; then ended
 ==========  =====================================================  =============================================================
 
 The interpreter's lock is the scarce thing: a thread that gives it up for a system call gets it back only when the loop's thread pauses.
@@ -48,7 +49,6 @@ CHECKPOINT_PAGES = 1_000
 """Pages in the write-ahead log, by estimate, after which it is moved into the file when nothing waits."""
 CHECKPOINT_PAGES_AT_MOST = 8_000
 """The same, whether something waits or not."""
-
 JOB_PAGES = 64
 """What is estimated for anything but a group of events."""
 
@@ -259,15 +259,34 @@ class Writer:
         if what is Fate.REFUSED:
             return False
         if what is Fate.LOST:
+            self._outlast_unreadable()
             raise error
-        _log.error("the change log's file can't be written, and what became of the last commit is being found out: %s", error)
-        self._report(self._owner.doubtful, error)
+        self._doubt(error)
         while (stored := self._look(place)) is None:
             if self._stopping.wait(RETRY_SECONDS):
                 raise error
         self._report(self._owner.doubtful, None)
         _log.warning("the change log's file can be written again")
         return stored
+
+    def _outlast_unreadable(self) -> None:
+        """Waits while the file can't be read at all: SQLite tells of damage too where the disk fails to read a page."""
+        if (trouble := self._trouble()) is not None:
+            self._doubt(trouble)
+        while self._trouble() is not None and not self._stopping.wait(RETRY_SECONDS):
+            pass
+
+    def _doubt(self, error: sqlite3.Error) -> None:
+        _log.error("the change log's file can't be written, and what became of the last commit is being found out: %s", error)
+        self._report(self._owner.doubtful, error)
+
+    def _trouble(self) -> sqlite3.Error | None:
+        """Why the file can't be opened now, if that may pass."""
+        try:
+            self._reopen().close()
+        except sqlite3.Error as error:
+            return error if fate(error) is Fate.DOUBTFUL else None
+        return None
 
     def _look(self, place: int | None) -> bool | None:
         """Opens the file anew; whether it has something in a place; None: it can't be written yet."""
