@@ -23,8 +23,9 @@ from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, mark, refusals
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, home, mark, refusals
 from topicpolicies_server.logs.sqlite import file as sqlite_file
+from topicpolicies_server.logs.sqlite.home import Home
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
 
@@ -197,7 +198,7 @@ async def test_while_the_disk_refuses_everything_what_is_there_is_read_and_appen
     with pytest.raises(LogError, match="can't be written now") as told:
         other_log.append(an_update(a_key("acme/other")))
     assert told.value.reason == "APPEND_FAILED"
-    loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1)  # type: ignore[union-attr]
+    loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1, Home(disk.path))  # type: ignore[union-attr]
     loading.begin()
     assert [placed.position for placed in loading.next_page()] == [position_of(1)]
     loading.close()
@@ -292,6 +293,47 @@ async def test_a_disk_that_refuses_is_told_once_in_the_servers_log_and_to_caller
         append_all(log, recorder, "after")
         await recorder.until_settled(9 + number)
     assert [record.message for record in caplog.records[1:]] == [f"the change log {disk.path} can be written again"]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_is_not_where_it_was_takes_and_tells_nothing_until_it_is_back(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    monkeypatch.setattr(home, "CHECK_SECONDS", 0.0)
+    log, recorder = await disk.open()
+    other_log, other = await disk.open("acme/other")
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    other.append(other_log, an_update(a_key("acme/other"), event_id="there"))
+    await other.until_settled(1)
+    await other.close(other_log)
+    elsewhere = tmp_path / "elsewhere.db"
+    backup = disk.path.read_bytes()
+    disk.path.rename(elsewhere)
+    if replaced:
+        disk.path.write_bytes(backup)
+    append_all(log, recorder, "refused")
+    await recorder.until_settled(2)
+    assert failures(recorder) == [("refused", False)]
+    assert recorder.failures[0][1].message == (
+        "The change log could not be written: its file was moved, deleted or replaced. Put it back, or restart the server on what is there."
+    )
+    with pytest.raises(LogError, match="moved, deleted or replaced") as refused:
+        await disk.open("acme/other")
+    assert refused.value.reason == "LOG_FILE_UNUSABLE"
+    with pytest.raises(LogError, match="moved, deleted or replaced"):
+        await disk.change_log.compact(NAMESPACE)
+    assert disk.path.exists() is replaced
+    assert not replaced or disk.path.read_bytes() == backup
+    elsewhere.rename(disk.path)
+    append_all(log, recorder, "after")
+    await recorder.until_settled(3)
+    _, again = await disk.open("acme/other")
+    assert again.ids() == ["there"]
+    assert (recorder.ids(), recorder.losses) == (["before", "after"], [])
+    await disk.change_log.close()
+    _, later = await Disk(disk.path).open()
+    assert later.ids() == ["before", "after"]
 
 
 async def test_a_failed_checkpoint_harms_nothing(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:

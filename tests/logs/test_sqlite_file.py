@@ -102,6 +102,20 @@ async def test_the_lock_goes_with_its_process_even_if_that_is_killed(path: Path)
     assert len(recorder.entries) == 2
 
 
+async def test_a_second_server_is_refused_also_where_the_lock_file_was_removed_by_hand(path: Path) -> None:
+    change_log = SqliteLog(path)
+    recorder = Recorder()
+    log = await change_log.open(NAMESPACE, recorder)
+    path.with_name(path.name + ".lock").unlink()
+    error = await refusal(path)
+    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "LOG_FILE_IN_USE")
+    recorder.append(log, an_update(KEY))
+    await recorder.until_settled(1)
+    await change_log.close()
+    _, later = await one_life(path, 1)
+    assert len(later.entries) == 2
+
+
 async def test_a_disk_that_is_too_full_for_the_lock_s_process_id_does_not_keep_the_file_locked(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ...core.policies.events import Event, Placed
@@ -43,3 +43,15 @@ class NewRow(NamedTuple):
     payload: bytes | None
     size: int
     """Bytes, roughly."""
+
+
+def acknowledge(committed: Mapping[Appender, Sequence[Placed]]) -> None:
+    """Tells each what is durable of its events."""
+    for appender, placed in committed.items():
+        appender.committed(placed)
+
+
+def refuse(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:
+    """Tells each how many of its events are not in the file."""
+    for appender, count in counts.items():
+        appender.refused(count, error)

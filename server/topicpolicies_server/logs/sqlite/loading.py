@@ -12,6 +12,7 @@ from ...sqlite_file import Damaged
 from .. import rows
 from ..avro import Codec
 from . import events, file, floors
+from .home import Home
 
 PAGE = 64
 """Entries that are read, decoded and delivered at a time: some two milliseconds of the interpreter, which the loop has to wait for."""
@@ -51,8 +52,9 @@ class Loading:
     than what was acknowledged. Its methods are called from one thread at a time, not the loop's.
     """
 
-    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int) -> None:
-        """Prepares to read the rows up to ``last``; touches nothing yet."""
+    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, home: Home) -> None:
+        """Prepares to read the rows up to ``last``; touches nothing yet. ``home``: where the file has to be."""
+        self._home = home
         self._path = path
         self._codecs = codecs
         self._id = namespace_id
@@ -70,6 +72,7 @@ class Loading:
         Raises:
             sqlite3.Error: the file can't be read, or is damaged.
         """
+        self._home.check()
         self._connection = file.connect(self._path)
         file.hold_still(self._connection)
         self._told = floors.namespace(self._connection, self._id).kept

@@ -98,7 +98,7 @@ class SqliteLog:
             )
             self._namespaces = {row.name: Stored(Space(row.name, row.id, row.last), row.last, row.compacted) for row in opened.namespaces}
             reopen = partial(file.connect, self.path, self._connection_kind)
-            self._writer = Writer(opened.connection, opened.schema, self._now, Tail(opened.mark, opened.water), reopen, self)
+            self._writer = Writer(opened.connection, opened.schema, self._now, Tail(opened.mark, opened.water), opened.home, reopen, self)
             self._flight.doubt = None
             if self._compactor is None:
                 self._compactor = asyncio.create_task(self._compact_for_ever())
@@ -117,7 +117,11 @@ class SqliteLog:
         if stored.log is not None:
             raise already_open(namespace)
         log = SqliteNamespaceLog(f"{life.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
-        loading = Loading(self.path, self._opened.codecs, stored.space.id, namespace, stored.committed) if stored.begun else None
+        loading = (
+            Loading(self.path, self._opened.codecs, stored.space.id, namespace, stored.committed, self._opened.home)
+            if stored.begun
+            else None
+        )
         stored.rows = 0
         await log.load(loading, self._readers)
         return log
@@ -167,6 +171,8 @@ class SqliteLog:
                 return 0
             size = stored.bytes_since
             try:
+                if self._opened is not None:
+                    await asyncio.get_running_loop().run_in_executor(self._readers, self._opened.home.check)
                 deleted, stored.kept = await Pass(self.path, writer, self._readers, self._compaction).run(
                     stored.space.id, stored.committed, self._now(), stored.raise_floor
                 )

@@ -28,6 +28,7 @@ while it waits, so a slow disk would hold up the whole process.
 from __future__ import annotations
 
 import enum
+import fcntl
 import logging
 import mmap
 import os
@@ -35,6 +36,8 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
+
+from ...sqlite_file import FileError, Problem
 
 _log = logging.getLogger(__name__)
 
@@ -88,10 +91,11 @@ class Mark:
     """A mark that is open. Its methods are called on one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the mark of the log in ``path``; makes it if there is none.
+        """Opens the mark of the log in ``path``; makes it if there is none. It is locked too, because lock files get removed by hand.
 
         Raises:
             OSError: it can't be opened, or there is no room for it.
+            FileError: another process has it (``IN_USE``).
         """
         self.log = path
         """The log's own file."""
@@ -100,6 +104,7 @@ class Mark:
         self._unflushed = 0
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            _lock(self._descriptor, path)
             if os.fstat(self._descriptor).st_size != 2 * _SLOT:
                 os.ftruncate(self._descriptor, 0)
                 os.posix_fallocate(self._descriptor, 0, 2 * _SLOT)  # or writing to the map could find no room, which ends the process
@@ -166,3 +171,11 @@ class Mark:
         if magic != _MAGIC or crc32(record) != sure:
             return None
         return turn, Water(identity.decode("ascii", "replace"), total, highest)
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        why = f"{path} is in use by another process, though its lock file was removed. Stop that one, or name another file."
+        raise FileError(Problem.IN_USE, why) from error

@@ -15,6 +15,7 @@ from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, che
 from ..avro import Codec
 from ..change_log import LogError
 from . import events, file, floors
+from .home import Home
 from .loading import Codecs, definition_of
 from .mark import LEAP, Mark, Verdict, Water, judge
 
@@ -39,6 +40,7 @@ class Opened:
     namespaces: list[floors.NamespaceRow]
     mark: Mark
     water: Water
+    home: Home
 
 
 def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec: Codec) -> Opened:
@@ -58,7 +60,7 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         mark = Mark(path)
         life, namespaces, water = _compare(connection, mark, path, marked=former >= file.FORMAT)
         schema = file.schema_id(connection, definition_of(codec))
-        return Opened(connection, life, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, water)
+        return Opened(connection, life, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, water, Home(path))
     except BaseException as error:
         if connection is not None:
             with suppress(sqlite3.Error):

@@ -17,6 +17,7 @@ QUIET_SECONDS = 5.0
 _LOCKED = "Another program has the server's file locked: let that end, and send it again."
 _CLOSED = "Let the server write its file and the folder of that, and send it again: it goes on by itself."
 _DO = {
+    sqlite3.SQLITE_READONLY_DBMOVED: "Put it back, or restart the server on what is there.",
     sqlite3.SQLITE_FULL: "Make room on the server's disk, and send it again: it goes on by itself.",
     sqlite3.SQLITE_IOERR: "Look at the server's disk (room, quota, limits, hardware), and send it again: it goes on by itself.",
     sqlite3.SQLITE_BUSY: _LOCKED,
@@ -30,7 +31,8 @@ _log = logging.getLogger(__name__)
 
 def explained(error: sqlite3.Error) -> str:
     """An error as a part of a sentence, and what to do about it, for whoever is refused."""
-    do = _DO.get(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF)
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    do = _DO.get(code, _DO.get(code & 0xFF))
     return f"{error}. {do}" if do else f"{error}."
 
 

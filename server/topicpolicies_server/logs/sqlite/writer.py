@@ -33,9 +33,10 @@ from ...core.policies.events import Placed
 from ...sqlite_file import checkpoint
 from .. import rows
 from . import events, floors
-from .appending import Appender, NewRow
+from .appending import Appender, NewRow, acknowledge, refuse
 from .fate import Fate, fate
 from .file import overwrite_unfinished
+from .home import Home
 from .mark import Mark, Water
 from .refusals import Refusals
 
@@ -103,6 +104,7 @@ class Writer:
         schema: int,
         now: Callable[[], int],
         tail: Tail,
+        home: Home,
         reopen: Callable[[], sqlite3.Connection],
         owner: Owner,
     ) -> None:
@@ -113,6 +115,7 @@ class Writer:
             schema: the id of the schema in which payloads are written.
             now: milliseconds since 1970; called on the thread.
             tail: the mark of the file, and what it says; closed at the end.
+            home: where the file has to be.
             reopen: gives another connection to the file; called on the thread.
             owner: who is told what becomes of the file.
         """
@@ -121,6 +124,7 @@ class Writer:
         self._now = now
         self._mark, self._water = tail
         self._refusals = Refusals(self._mark.log)
+        self._home = home
         self._reopen = reopen
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -207,6 +211,7 @@ class Writer:
         places: list[int] = []
         failed: sqlite3.Error | None = None
         try:
+            self._home.check_now_and_then()
             events.insert(self._connection, self._values(group, published_at, places), len(group))
         except sqlite3.Error as error:
             if self._is_stored(error, places[0] if places else None):
@@ -218,7 +223,7 @@ class Writer:
             for space, last in before.items():
                 space.last = last
             self._refusals.refused(failed)
-            self._report(_refuse, Counter(row.appender for row in group), failed)
+            self._report(refuse, Counter(row.appender for row in group), failed)
             return
         self._refusals.written()
         highest = max(self._water.highest, *(space.last for space in before))
@@ -233,7 +238,7 @@ class Writer:
                 committed[row.appender] = [placed]
             else:
                 mine.append(placed)
-        self._report(_acknowledge, committed)
+        self._report(acknowledge, committed)
 
     def _values(self, group: Sequence[NewRow], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
         """What is inserted, value by value; the events' places are added to ``places``."""
@@ -291,6 +296,7 @@ class Writer:
     def _look(self, place: int | None) -> bool | None:
         """Opens the file anew; whether it has something in a place; None: it can't be written yet."""
         try:
+            self._home.check()
             self._connection.close()
             self._connection = self._reopen()
             # A fsync has failed: only what was written again, into the file itself, is on the disk.
@@ -327,16 +333,6 @@ class Writer:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:  # the loop was closed: nobody is left to hear it
             _log.warning("the change log's file outlived its event loop")
-
-
-def _acknowledge(committed: Mapping[Appender, Sequence[Placed]]) -> None:
-    for appender, placed in committed.items():
-        appender.committed(placed)
-
-
-def _refuse(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:
-    for appender, count in counts.items():
-        appender.refused(count, error)
 
 
 def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
