@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import sqlite3
+import threading
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -212,6 +213,30 @@ async def test_a_file_that_can_not_be_read_is_told_once_however_many_ask(
         assert rows((await history.page(Question(NAMESPACE))).entries) == [1]
     told = [record.message.removeprefix(f"the history {history._path} ") for record in caplog.records]
     assert told == ["can't be read: disk I/O error", "can be read again"] * 2
+
+
+@pytest.mark.parametrize("hanging", [1, 2])
+async def test_a_question_that_never_ends_keeps_no_history_open(
+    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch, hanging: int
+) -> None:
+    monkeypatch.setattr("topicpolicies_server.history.history.CLOSE_SECONDS", 0.2)
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    (await reader_of(history)).read(update(1, 1))
+    await history.page(Question(NAMESPACE))
+    begun, gate = threading.Semaphore(0), threading.Event()
+
+    def hang(*_: object) -> None:
+        begun.release()
+        gate.wait(60)
+
+    monkeypatch.setattr("topicpolicies_server.history.questions.page", hang)
+    asking = [asyncio.create_task(history.page(Question(NAMESPACE))) for _ in range(hanging)]
+    for _ in asking:
+        assert await asyncio.to_thread(begun.acquire, timeout=20)
+    async with asyncio.timeout(20):
+        await history.close()
+    gate.set()
+    await asyncio.gather(*asking, return_exceptions=True)
 
 
 async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(

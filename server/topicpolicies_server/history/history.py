@@ -7,7 +7,6 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
@@ -18,6 +17,7 @@ from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem
+from ..threads import DaemonThreads
 from . import as_of, file, following, questions
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
@@ -34,6 +34,7 @@ READERS = 2
 FLUSH_SECONDS = 20.0
 """How long a question waits for what was noted before it."""
 CLOSE_SECONDS = 30.0
+"""How long closing waits for what is to be written, and for questions that are being answered."""
 TICK_SECONDS = 10.0
 """How often the history notes that it is up to date."""
 
@@ -62,7 +63,7 @@ class History:
         self._listeners: dict[str, dict[Callable[[], None], None]] = {}
         """By namespace: who is told of new events."""
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
-        self._readers = ThreadPoolExecutor(READERS, "history-reader")
+        self._readers = DaemonThreads(READERS, "history-reader")
         self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="history")
 
     async def scribe(self, namespace: str) -> Scribe:
@@ -140,13 +141,15 @@ class History:
         return as_of.of_time(at, now, last, first, head, gaps)
 
     async def close(self) -> None:
-        """Writes what was noted, then closes the file."""
+        """Writes what was noted, then closes the file; bounded in time: ``CLOSE_SECONDS`` for each at the worst."""
         self._ticking.cancel()
         await asyncio.gather(self._ticking, return_exceptions=True)
         await self._writer.stop(CLOSE_SECONDS)
-        await asyncio.to_thread(self._readers.shutdown)
-        for connection in self._connections:
-            connection.close()
+        closing = [asyncio.wrap_future(self._readers.submit(self._close_one)) for _ in range(READERS)]
+        self._readers.shutdown(wait=False)
+        _, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS)
+        if late:
+            _log.warning("the history %s was still being read after %s s", self._path, CLOSE_SECONDS)
         self._lock.release()
 
     async def _settle(self, namespace: str) -> list[Gap]:
@@ -189,6 +192,10 @@ class History:
             return question(connection)
         finally:
             self._connections.append(connection)
+
+    def _close_one(self) -> None:
+        if self._connections:  # or a question has it that does not end
+            self._connections.pop().close()
 
     def _keep_up(self) -> None:
         now = self._now()

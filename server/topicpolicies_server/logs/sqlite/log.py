@@ -7,12 +7,12 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from ...core.reasons import Reason
 from ...file_lock import FileLock
+from ...threads import DaemonThreads
 from ..avro import Codec
 from ..change_log import LogError, LogSink, already_open
 from . import file
@@ -70,7 +70,7 @@ class SqliteLog:
         self._flight = Flight(in_flight_limit, in_flight_bytes, close_seconds)
         self._connection_kind = connection
         self._lock = FileLock(self.path)
-        self._readers = ThreadPoolExecutor(1, thread_name_prefix="sqlite-reader")
+        self._readers = DaemonThreads(1, "sqlite-reader")
         self._starting = asyncio.Lock()
         self._compacting = asyncio.Lock()
         self._opened: Opened | None = None

@@ -1,0 +1,54 @@
+"""Threads that nobody waits for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+from topicpolicies_server.threads import DaemonThreads
+
+
+def test_what_is_submitted_is_done_in_order_and_whoever_waits_has_the_result_or_the_error() -> None:
+    threads = DaemonThreads(1, "readers")
+    done: list[int] = []
+    futures: list[Future[None]] = [threads.submit(done.append, number) for number in range(100)]
+    failing = threads.submit(int, "none")
+    threads.shutdown()
+    assert done == list(range(100))
+    assert all(future.result() is None for future in futures)
+    with pytest.raises(ValueError, match="none"):
+        failing.result()
+
+
+def test_as_many_are_done_at_once_as_there_are_threads() -> None:
+    threads = DaemonThreads(3, "readers")
+    together = threading.Barrier(3)
+    assert sorted(future.result() for future in [threads.submit(together.wait, 20) for _ in range(3)]) == [0, 1, 2]
+    threads.shutdown()
+
+
+def test_after_a_shutdown_nothing_is_taken_and_what_was_cancelled_is_not_done() -> None:
+    threads = DaemonThreads(1, "readers")
+    gate = threading.Event()
+    first, second = threads.submit(gate.wait, 20), threads.submit(int)
+    assert second.cancel()
+    threads.shutdown(wait=False)
+    with pytest.raises(RuntimeError, match="readers were shut down"):
+        threads.submit(int)
+    gate.set()
+    assert first.result(20)
+
+
+def test_a_process_ends_though_one_of_them_never_does() -> None:
+    program = (
+        "import time; from topicpolicies_server.threads import DaemonThreads; threads = DaemonThreads(2, 'readers');"
+        "threads.submit(time.sleep, 1_000); print(threads.submit(int, 4).result()); threads.shutdown(wait=False)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "4\n"
