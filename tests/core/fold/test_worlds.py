@@ -84,7 +84,9 @@ def test_joined_sidecars_agree_with_those_that_saw_everything() -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [name for name in FEWER if name.startswith("late")])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "late repairs" else pytest.mark.slow) for name in FEWER if name.startswith("late")]
+)
 def test_a_repair_that_is_late_by_any_time_is_believed_by_all_who_start_and_restart(name: str) -> None:
     counts = run(name, FEWER[name])
     moves = ("paused", "resumed with repairs due", "joined", "joined between a late repair and a compaction", "crashed with repairs due")
@@ -102,17 +104,20 @@ def test_policies_of_all_clusters_are_no_exception() -> None:
     assert_hostile(counts, "joined between a late repair and a compaction")
 
 
+@pytest.mark.slow
 def test_writes_of_several_settings_are_the_only_ones_that_go_unexplained() -> None:
     counts = run("foreign")
     assert_hostile(counts, "flagged unexplained", "undone, several settings in one write")
     assert counts["undone, unexplained"] == 0
 
 
+@pytest.mark.slow
 def test_joined_sidecars_agree_with_each_other_where_nobody_saw_everything() -> None:
     counts = run("orphaned")
     assert_hostile(counts, "joined", "crashed with repairs due", "answered by guesses")
 
 
+@pytest.mark.slow
 def test_clusters_that_are_written_one_at_a_time_show_their_heads_and_nothing_goes_to_and_fro() -> None:
     counts: Counter[str] = Counter()
     for seed in range(SEEDS // 2):
@@ -121,6 +126,7 @@ def test_clusters_that_are_written_one_at_a_time_show_their_heads_and_nothing_go
     assert counts["keys in which the clusters differ"] < counts["keys"] / 4
 
 
+@pytest.mark.slow
 def test_clusters_that_are_written_at_once_still_come_to_rest() -> None:
     for seed in range(SEEDS // 5):
         Clusters(WORLDS["mixed"], seed, both=True).run()
