@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"
 LIMITS = [each.name for each in dataclasses.fields(Limits)]
 
 
+@functools.cache
 def sources() -> dict[str, str]:
     """The server's modules but the configuration's own, by their path in the package."""
     paths = [path for path in SERVER.rglob("*.py") if path.parts[len(SERVER.parts)] != "config"]
@@ -91,11 +93,19 @@ def test_the_data_folder_is_where_each_system_has_it() -> None:
 
 def told(marks: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
     """The texts of the functions that make an error so marked: by one of its arguments, such as ``Kind.RESOURCE_EXHAUSTED``."""
-    for path, text in sources().items():
-        for function in ast.walk(ast.parse(text)):
-            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(map(marks, _arguments(function))):
+    return ((where, text) for where, arguments, text in _making_errors() if any(map(marks, arguments)))
+
+
+@functools.cache
+def _making_errors() -> list[tuple[str, list[str], str]]:
+    """Each function of the sources that makes errors: where it is, what it hands to them, and its texts."""
+    found = []
+    for path, source in sources().items():
+        for function in ast.walk(ast.parse(source)):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and (arguments := list(_arguments(function))):
                 constants = (each.value for each in ast.walk(function) if isinstance(each, ast.Constant))
-                yield f"{path}: {function.name}", " ".join(each for each in constants if isinstance(each, str))
+                found.append((f"{path}: {function.name}", arguments, " ".join(each for each in constants if isinstance(each, str))))
+    return found
 
 
 def _arguments(function: ast.AST) -> Iterator[str]:
