@@ -132,8 +132,8 @@ COMMANDS = {command.__name__: command for command in (demo, test, check, lint, g
 
 def verify(*arguments: str) -> int:
     """Inspects, then tests; what failed before the tests is said again after them."""
-    # Test processes, and the programs that tests start, read the same files again and again. Each is compiled once, also where the
-    # environment (as that of many containers) tells Python to keep nothing.
+    # All test processes, of all runs, read the same tests. They are compiled once, also where the environment (as that of many containers)
+    # tells Python to keep nothing.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     failed = inspect()
     heading("tests")

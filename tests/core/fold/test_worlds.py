@@ -1,6 +1,7 @@
 """Random worlds: nobody's change is undone, whoever writes, whenever they read.
 
 Each run checks itself after every event (``model/world``). Here it is asserted that the runs were as hostile as they were meant to be.
+Some kinds of worlds are ``slow``: the fast part of the tests leaves them out (``docs/testing.md``).
 A failure names its seed, and the command that shows it again.
 """
 
@@ -77,6 +78,7 @@ def test_a_guard_is_silent_beside_a_healthy_broker() -> None:
     assert counts["repair"] == counts["tombstone"] == counts["stale"] == 0
 
 
+@pytest.mark.slow
 def test_joined_sidecars_agree_with_those_that_saw_everything() -> None:
     counts = run("joining late") + run("joining", FEWER["joining"])
     assert_hostile(counts, "joined", "crashed", "asked of a joined sidecar")
