@@ -14,10 +14,8 @@ class Source:
     """Opens the readers of one partition, of which there is one at a time.
 
     Attributes:
-        handle: pulsar-client's reader.
+        handle: pulsar-client's reader; None: none was opened yet.
     """
-
-    handle: Any
 
     def __init__(self, access: Access, namespace: str, topic: str, full_name: str) -> None:
         """Opens nothing yet.
@@ -28,6 +26,7 @@ class Source:
             topic: the local name of one of the log's topics.
             full_name: the same, as clients name it.
         """
+        self.handle: Any = None
         self._access = access
         self._namespace = namespace
         self._topic = topic
@@ -47,8 +46,7 @@ class Source:
         name = f"topicpolicies-{uuid.uuid4().hex}"
         resumed = None if last is NOWHERE else last
         handle = await self._access.client.create_reader(self._full_name, name, queue_size=self._access.limits.received, resumed=resumed)
-        former, self._name = self._name and self.handle, name
-        self.handle = handle
+        former, self.handle, self._name = self.handle, handle, name
         close_quietly(former)
         return handle
 
