@@ -138,7 +138,7 @@ def test_what_the_tests_compile_is_kept_wherever_they_run(monkeypatch: pytest.Mo
     ask = (sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)")
     answers: list[str] = []
 
-    def run(*command: str | Path) -> int:
+    def run(*command: str | Path, **_: object) -> int:
         if "pytest" in command:
             answers.append(subprocess.check_output(ask, text=True).strip())
         return 0
