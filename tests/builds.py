@@ -29,7 +29,7 @@ class Build:
 
         Args:
             stamp: a file among what is built, which goes when that goes.
-            sources: files and folders, those of the build's settings among them.
+            sources: files and folders, those of the build's settings and the module that runs it among them.
             without: the names of folders that are no sources.
         """
         self._stamp = stamp

@@ -17,7 +17,7 @@ SOURCES = _ROOT / "clients" / "java"
 """The root of the Java packages."""
 _DEFINITIONS = _ROOT / "proto" / "topicpolicies"
 """What the build makes the stubs of."""
-_BUILD = Build(SOURCES / "target" / "built", [SOURCES, _DEFINITIONS], without=["target"])
+_BUILD = Build(SOURCES / "target" / "built", [SOURCES, _DEFINITIONS, Path(__file__)], without=["target"])
 """Everything in the output directories: jars, and the tests."""
 _UNRESOLVED = re.compile(r"Could not (?:resolve|find artifact|transfer)|could not be resolved|Non-resolvable")
 

@@ -19,10 +19,10 @@ RUST = ROOT / "clients" / "rust"
 GO_OPTIONS = ("-race", "-buildvcs=false")
 """Everything in Go is built for the race detector: what programs and tests are made of is compiled once, and not once more without it."""
 _GO_PROGRAMS = ROOT / ".cache" / "go-programs"
-_GO_BUILD = Build(_GO_PROGRAMS / "built", [GO])
+_GO_BUILD = Build(_GO_PROGRAMS / "built", [GO, Path(__file__)])
 _DIST = TYPESCRIPT / "dist"
 _COMPILED = ("src", "test", "example", "tsconfig.json", "package.json", "package-lock.json")
-_TYPESCRIPT_BUILD = Build(_DIST / "built", [TYPESCRIPT / name for name in _COMPILED])
+_TYPESCRIPT_BUILD = Build(_DIST / "built", [*(TYPESCRIPT / name for name in _COMPILED), Path(__file__)])
 _TELLS = re.compile(r"FAIL|_test\.go:|DATA RACE|^panic|ERROR")
 """What a line has that tells what failed."""
 _TAP_FAILURE = re.compile(r"^not ok .*\n(?:  .*\n)*", re.MULTILINE)
