@@ -141,13 +141,12 @@ class History:
         return as_of.of_time(at, now, last, first, head, gaps)
 
     async def close(self) -> None:
-        """Writes what was noted, then closes the file; bounded in time: ``CLOSE_SECONDS`` for each at the worst."""
+        """Writes what was noted, then closes the file; takes ``CLOSE_SECONDS`` at the worst."""
         self._ticking.cancel()
         await asyncio.gather(self._ticking, return_exceptions=True)
-        await self._writer.stop(CLOSE_SECONDS)
         closing = [asyncio.wrap_future(self._readers.submit(self._close_one)) for _ in range(READERS)]
         self._readers.shutdown(wait=False)
-        _, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS)
+        (_, late), _ = await asyncio.gather(asyncio.wait(closing, timeout=CLOSE_SECONDS), self._writer.stop(CLOSE_SECONDS))
         if late:
             _log.warning("the history %s was still being read after %s s", self._path, CLOSE_SECONDS)
         self._lock.release()
