@@ -9,15 +9,15 @@ import pytest
 
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading import ring as ring_module
 from topicpolicies_server.core.reading import watcher as watcher_module
 from topicpolicies_server.core.reading.ring import Ring
-from topicpolicies_server.core.reading.view import Head, View
+from topicpolicies_server.core.reading.view import Before, Head, View
 from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
 from topicpolicies_server.core.reading.watcher import Latest
 
-from .test_view import GLOBAL_A, A, B, C, deletion, update
+from .test_view import GLOBAL_A, A, B, C, deletion, document, update
 
 ALL = Selection(None)
 LOG = "a log"
@@ -366,11 +366,52 @@ def test_where_what_was_told_turns_out_otherwise_without_a_new_event_nobody_goes
         newer.take(placed)
     anew = Token(LOG, ("0008", "0009"))
     bench.hub.succeed(newer, anew, newer.succeed(bench.view, anew.positions), ("", ""))
-    assert versions(drained(connected).changes) == [("a", "0003")]
+    with pytest.raises(Lagged):
+        connected.take(10)
     for token in (stood, Token(LOG, ("0003", "0009"))):
         with pytest.raises(OutOfRange):
             bench.watch(token=token)
     assert versions(drained(bench.watch(token=Token(LOG, ("0008", "")))).changes) == [("c", "0004")]
+
+
+def guessed(bench: Bench, partition: int = 0) -> Head:
+    """A view that began in the middle shows a guess; the change is the word of somebody who has seen more, under the same version."""
+    bench.view = View(FoldContext(joining=True, joined_at=10))
+    bench.hub = WatchHub(bench.view, Token(LOG, ("",)))
+    bench.take(update(A, 5, 1, base="unseen"), update(B, 6, 1, base="unseen"))
+    bench.view.loaded()
+    stamp = Stamp("repair", StampKind.REPAIR, head_version="0005", seen=Seen("", "0005"))
+    _, change = bench.view.take(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9))
+    assert change is not None and change.version == change.previous == "0005"
+    return change
+
+
+@pytest.mark.parametrize("most", [1, 10], ids=["in the middle of its snapshot", "when it is synced"])
+def test_whoever_keeps_documents_by_their_versions_begins_anew_where_one_is_put_right_under_its_version(bench: Bench, most: int) -> None:
+    change = guessed(bench)
+    watcher, other = bench.watch(), bench.watch(Selection(frozenset({B.topic})))
+    watcher.take(most)
+    drained(other)
+    stood = bench.hub.token
+    bench.hub.publish(change)
+    bench.hub.moved(Token(LOG, ("0009",)))
+    with pytest.raises(Lagged):
+        watcher.take(10)
+    with pytest.raises(OutOfRange):
+        bench.watch(token=stood)
+    again = drained(bench.watch()).changes
+    assert [(head.key, head.document) for head in again] == [(B, document(1)), (A, document(2))]
+    assert other.take(10).changes == [] and standing(other) == bench.hub.token, "it is not concerned"
+
+
+def test_an_absence_that_is_restated_as_an_older_one_is_no_reason_to_begin_anew(bench: Bench) -> None:
+    bench.change(A)
+    watcher = bench.watch()
+    drained(watcher)
+    older = Head(A, None, "0001", "0003", Placed(0, "0004", None, 4), 9)
+    older.before = Before(None)
+    bench.hub.publish(older)
+    assert watcher.take(10).changes == [older]
 
 
 def test_a_new_view_never_makes_old_tokens_valid_again_however_many_changes_it_brings() -> None:

@@ -65,6 +65,15 @@ class Head:
         """Where it stands in its partition; of an absence that no event tells of, where the view stood that found it."""
         return self.placed.position if self.placed is not None else self.version
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether it puts right what was told under the same version, or a later one, so that whoever compares versions passes it over.
+
+        To be asked as it comes. One absence is like another.
+        """
+        still_absent = self.document is None and self.before is not None and self.before.document is None
+        return self.version <= self.previous and not still_absent
+
     def forget_before(self) -> None:
         """Lets go of the document before: heads stay for long."""
         self.before = self.with_before = None

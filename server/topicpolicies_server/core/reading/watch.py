@@ -74,6 +74,8 @@ class WatchHub:
         To be told before ``moved`` says that the view has come there.
         """
         self.ring.append(change)
+        if change.takes_back:
+            self._horizon.begin(change.partition, change.place)
         for watcher in self._everywhere:
             watcher.notify(change)
         for watcher in self._by_topic.get(change.key.topic, ()):

@@ -12,6 +12,7 @@ BEHIND         nothing: ``Lagged``                                              
 REPLACED       nothing: ``Replaced``                                              REPLACED                       REPLACED
 =============  =====================================  ==========================  =============================  =======================
 
+``Latest`` is BEHIND too where a document is put right under a version that was told: those who read it keep what is newer by its version.
 It is not known what one is owed who is ahead of the view, if what came up to where he stands may be gone (``horizon``).
 
 What a watcher is owed it keeps itself, and ``notify`` is all that fills that: references to changes that all watchers share. ``Latest``
@@ -120,6 +121,10 @@ class Watcher(ABC):
         if change.key.scope not in self.selection.scopes or self._state is _State.BEHIND or self._state is _State.REPLACED:
             return
         if self._floor is not None and not self._floor.is_before(change):
+            return
+        if change.takes_back and not self._needs_every_change:
+            self._end(_State.BEHIND)
+            self.signal()
             return
         if not self._owes:
             self._owed_from = self._hub.token if self._floor is None else self._hub.token.furthest(self._floor)

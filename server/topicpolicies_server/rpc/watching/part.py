@@ -237,6 +237,10 @@ class Part:
         self._go(Event.INTERRUPTED)
         if why is Interruption.REPLACED:
             outbox.reset(Reason.LOG_REPLACED, f"The change log of {self.name} is another one now.")
+        elif why is Interruption.BEHIND and outbox.token is None:
+            outbox.reset(
+                Reason.TOKEN_OUT_OF_RANGE, f"The snapshot of {self.name} was not complete when its log was read anew, or put right."
+            )
         elif why is Interruption.SWITCHED or outbox.token is None:
             outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
 
