@@ -1,6 +1,6 @@
 """How long a Pulsar log takes to load while somebody writes it and brokers compact it, and how many loads fail.
 
-    python -m bench.loading [--topics 100000 320000] [--seconds 90] [--rate 200] [--compact-every 15 60]
+    python -m bench.loading [--topics 100000 320000] [--seconds 90] [--rate 200] [--compact-every 15 60] [--longest 300]
 
 It starts a broker of its own. A namespace gets one event per topic and is compacted. Then, for each time between two compactions, for so
 many seconds, one process writes events of any of these topics at a steady rate, one event in twenty a deletion, the log is compacted again
@@ -33,7 +33,6 @@ from topicpolicies_server.logs.routing import message_key
 _CODEC = Codec()
 _PENDING = 900
 _SETTLED_SECONDS = 2.0
-_LONGEST_LOAD_SECONDS = 120.0
 
 
 class Loading:
@@ -74,6 +73,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=90.0)
     parser.add_argument("--rate", type=int, default=200, help="events a second")
     parser.add_argument("--compact-every", type=float, nargs="+", default=[15.0], help="seconds from one compaction to the next")
+    parser.add_argument("--longest", type=float, default=300.0, help="seconds after which a load is given up")
     options = parser.parse_args()
     with Broker(settings={"brokerServiceCompactionMonitorIntervalInSeconds": "3600"}) as broker:
         for topics in options.topics:
@@ -89,7 +89,7 @@ def measure(broker: Broker, topics: int, options: argparse.Namespace) -> None:
         write(broker.service_url, broker.admin_url, namespace, topics, None, None)
         admin.compact_change_events(namespace, timeout_s=300)
         print(f"{topics:,} topics written and compacted in {time.perf_counter() - began:.0f} s", flush=True)
-        asyncio.run(loads(broker, namespace, 15.0, "nobody writes"))
+        asyncio.run(loads(broker, namespace, 15.0, options.longest, "nobody writes"))
         for every in options.compact_every:
             measure_compacted(broker, namespace, topics, every, options)
 
@@ -106,7 +106,8 @@ def measure_compacted(broker: Broker, namespace: str, topics: int, every: float,
     compacting.start()
     time.sleep(_SETTLED_SECONDS)
     try:
-        asyncio.run(loads(broker, namespace, options.seconds, f"{options.rate} events/s, compacted every {every:g} s"))
+        what = f"{options.rate} events/s, compacted every {every:g} s"
+        asyncio.run(loads(broker, namespace, options.seconds, options.longest, what))
     finally:
         stopped.set()
         over.set()
@@ -163,7 +164,7 @@ def compact(broker: Broker, namespace: str, every: float, stopped: threading.Eve
             stopped.wait(max(0.0, every - (time.perf_counter() - began)))
 
 
-async def loads(broker: Broker, namespace: str, seconds: float, what: str) -> None:
+async def loads(broker: Broker, namespace: str, seconds: float, longest: float, what: str) -> None:
     """Loads it, one load after the other, and prints how long they took and what became of them."""
     until = time.perf_counter() + seconds
     took: list[float] = []
@@ -174,7 +175,7 @@ async def loads(broker: Broker, namespace: str, seconds: float, what: str) -> No
         sink = Loading()
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(_LONGEST_LOAD_SECONDS):
+            async with asyncio.timeout(longest):
                 await change_log.open(namespace, sink)
                 error = await sink.outcome
         except LogError as raised:

@@ -44,7 +44,7 @@ class Source:
             LogError: the client is closed.
         """
         name = f"topicpolicies-{uuid.uuid4().hex}"
-        resumed = None if last is NOWHERE else last
+        resumed = None if last == NOWHERE else last
         handle = await self._access.client.create_reader(self._full_name, name, queue_size=self._access.limits.received, resumed=resumed)
         former, self.handle, self._name = self.handle, handle, name
         close_quietly(former)
