@@ -21,6 +21,7 @@ from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Stretch, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.limits import PulsarLimits
+from topicpolicies_server.logs.pulsar.reading import partition as reader_module
 from topicpolicies_server.logs.pulsar.reading import questions
 from topicpolicies_server.logs.pulsar.reading import uncompacted as recall_module
 from topicpolicies_server.logs.pulsar.reading.receiving import Received
@@ -361,6 +362,19 @@ async def test_what_a_compaction_erased_while_the_beginning_was_read_is_had_howe
     assert reading.ids == [str(entry) for entry in range(1_000)]
     assert client.readers == 4, "not one for each gap"
     assert reading.continuity.complete_after == position_of(MessageId(7, 999))
+    await reading.stop()
+
+
+async def test_what_was_read_beside_the_reader_is_not_waited_for_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "_WORTH_A_READER", 500)
+    behind = FakeReader(*updates(999, 1_000, 1_001))
+    first = FakeReader(*updates(*range(0, 1_000, 2)))
+    recall = a_recall(Standing(FakeReader()), [{"ledgerId": 7, "entries": 0}], most=10)
+    reading = Reading(first, MessageId(7, 1_001), opening=Compaction(11, MessageId(7, 0)), recall=recall.between, successors=[behind])
+    reading.compactions = [Compaction(12, MessageId(7, 999))]
+    await reading.until(lambda: bool(reading.caught_up_after), 20)
+    assert reading.ids == [str(entry) for entry in range(1_002)]
+    assert reading.resumed == [MessageId(7, 999)] and first.queue, "the rest of what it would give is known"
     await reading.stop()
 
 

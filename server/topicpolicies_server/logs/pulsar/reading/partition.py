@@ -13,6 +13,7 @@ come either: a marker, an entry that compaction was faster to remove, a ledger w
 the broker is asked in the same way; and if it has sent everything, ``continuity`` says whether something was missed.
 
 **A broker that sends nothing** though there is something to send is given another reader (``quiet``), which goes on where this one stands.
+So is one that would now send much of what was just read as it was, because a compaction had erased it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _SLICE_SECONDS = 0.005
 _QUIET_SECONDS = 0.1
 _ANSWER_SECONDS = 5.0
 _OVERDUE_SECONDS = 0.7
+_WORTH_A_READER = 1_000
+"""If so many entries were read beside the reader, it is faster to open it anew behind them than to have it given what is left of them."""
 
 
 class Goal(NamedTuple):
@@ -97,6 +100,8 @@ class PartitionReader:
         self._reopen = reopen
         self._quiet = Quiet(time.monotonic(), goal.patience_seconds)
         self._caught_up = False
+        self._beside = 0
+        """How many entries were read beside the reader and ahead of it."""
         self._given = NOWHERE
         """The furthest place of what came."""
         self._expected = NOWHERE
@@ -126,6 +131,10 @@ class PartitionReader:
                 if batch[-1][0] > self._given:
                     self._given = batch[-1][0]
                     self._quiet.ended(time.monotonic())
+                if self._given >= self.entries.last:
+                    self._beside = 0
+                elif self._beside >= _WORTH_A_READER:
+                    await self._turn_to_another()
                 continue
             if self._caught_up:
                 behind = self._is_behind
@@ -215,14 +224,20 @@ class PartitionReader:
 
     async def _open_anew(self) -> None:
         """Gives the broker, which has something to send, another reader to send it to, if it is time to."""
-        if self._reopen is None or not self.connected or self._receiver.has_some or not self._quiet.reader_is_due(time.monotonic()):
+        if self.connected and not self._receiver.has_some and self._quiet.reader_is_due(time.monotonic()):
+            await self._turn_to_another()
+            self._quiet.reader_opened(time.monotonic())
+
+    async def _turn_to_another(self) -> None:
+        """Goes on with another reader, which begins behind what was read last; or with this one, if there is no other."""
+        self._beside = 0
+        if self._reopen is None:
             return
         try:
             self.handle = await self._reopen(self.entries.last)
             self._receiver = Receiver(self.handle)
         except LogError as error:
-            _log.info("A reader that is given nothing can't be opened anew: %s", error.message)
-        self._quiet.reader_opened(time.monotonic())
+            _log.info("A reader can't be opened anew: %s", error.message)
 
     async def _library_has_more(self) -> bool:
         answered = asyncio.Event()
@@ -285,6 +300,7 @@ class PartitionReader:
             missing = await self._questions.ask(continuity)
             if missing:
                 await self._hand_over(missing, deliver, sure=True)
+                self._beside += len(missing)
                 continuity.recalled(some=True)
         unreadable, continuity.unreadable = continuity.unreadable, ()
         await self._hand_over([(place, None) for place in unreadable], deliver, sure=True)
