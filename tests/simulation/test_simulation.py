@@ -154,9 +154,9 @@ OF_PROFILE: dict[str, tuple[str, ...]] = {
     "hot": ("attempts OUTCOME_UNKNOWN", "watches reset EVENTS_GONE", "watches resumed"),
     "idle": ("logs opened again in one life",),
     "forgetful": (
+        "deleted keys that a compaction erased",
         "keys that everybody had forgotten",
         "allowed because a deletion was compacted away: keys that began anew",
-        "allowed because a deletion was compacted away: repeats answered anew",
     ),
     "interrupted": ("crashes right after a compaction", "attempts without an answer"),
     "late": ("attempts through newcomers APPLIED", "attempts through newcomers that knew everything", "reads of newcomers that may guess"),
