@@ -1,8 +1,8 @@
 """Brokers that compact all the time: ``pytest --compact-every 1`` has every broker of the run look each second for logs to compact.
 
-Brokers look once a minute otherwise, and tests that read a log themselves have it compacted on request only. With the option nothing is
-exempt: no setting of a test, no policy of a namespace. How many compactions there were is told at the end, and a run with brokers in which
-there was none has failed.
+Brokers look once a minute otherwise, and tests that read a log themselves have it compacted on request only. With the option no setting of
+a test counts, and no policy of a namespace, but for tests that are marked ``stages_compaction``: what they show depends on the moment of
+one compaction. How many compactions there were is told at the end, and a run with brokers in which there was none has failed.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,19 @@ _KEY = "compactions"
 _DONE = "Commencing phase two of compaction"
 
 _seconds: list[int] = []
+_staged = False
+"""Whether the test that runs now is about one compaction."""
 _counts: dict[Path, int] = {}
 
 
 def forced() -> bool:
     """Whether brokers compact all the time."""
     return bool(_seconds)
+
+
+def exempt() -> bool:
+    """Whether the namespaces of the test that runs now may be compacted on request only."""
+    return _staged or not forced()
 
 
 def settings() -> Mapping[str, str]:
@@ -72,6 +79,13 @@ class _Teller:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Makes ``--compact-every`` an option."""
     parser.addoption(_OPTION, type=int, metavar="SECONDS", help="have all brokers compact all change logs again and again")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Looks whether the test is about one compaction, before its fixtures make namespaces."""
+    global _staged  # noqa: PLW0603 (tests run one after the other)
+    _staged = item.get_closest_marker("stages_compaction") is not None
 
 
 def pytest_configure(config: pytest.Config) -> None:

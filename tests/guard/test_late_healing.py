@@ -27,6 +27,7 @@ RECALLS_NOTHING = ("--recalled-entries", "0")
 """As if what was compacted away had been trimmed: with it, a newcomer would know what there is to know."""
 
 
+@pytest.mark.stages_compaction
 async def test_a_guard_that_starts_after_late_healings_takes_none_of_them_back(broker_of: BrokerOf, tmp_path: Path) -> None:
     old = broker_of("4.0.0")
     beside, after = await asyncio.gather(healed_late(old, tmp_path, stays=True), healed_late(old, tmp_path, stays=False))

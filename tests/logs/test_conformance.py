@@ -363,6 +363,7 @@ async def test_compaction_keeps_the_newest_event_of_each_key_where_it_stood(benc
     assert growing(recorder.entries)
 
 
+@pytest.mark.stages_compaction
 async def test_behind_the_end_of_compaction_nothing_is_missing_and_before_it_no_newest_event(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     wrote = await bench.filled(namespace, *(an_update(a_key(namespace, n % 5), n) for n in range(50)))

@@ -107,6 +107,7 @@ async def test_a_request_that_is_sent_100_times_to_two_sidecars_across_a_kill_an
     assert not survivor.gaps
 
 
+@pytest.mark.stages_compaction
 @pytest.mark.timeout(180)
 async def test_a_sidecar_that_was_down_during_a_compaction_says_from_when_to_when_its_history_has_a_gap(pair: Pair, admin: Admin) -> None:
     up, down = pair.servers

@@ -124,6 +124,7 @@ async def nothing_is_undone(broker: Broker, first: ServerProcess | None, fields:
     assert went_back == [0 for _ in fields], "brokers showed nothing old meanwhile"
 
 
+@pytest.mark.stages_compaction
 async def test_who_starts_after_the_late_repairs_of_a_restarted_sidecar_undoes_nothing(
     broker: Broker, fields: list[Field], tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ async def test_who_starts_after_the_late_repairs_of_a_restarted_sidecar_undoes_n
         first.kill()
 
 
+@pytest.mark.stages_compaction
 async def test_who_starts_after_repairs_that_were_paused_undoes_nothing(broker: Broker, fields: list[Field], tmp_path: Path) -> None:
     first = process(broker, tmp_path / "first.log")
     await first.start()

@@ -392,6 +392,7 @@ async def test_the_first_of_what_stands_between_two_entries_is_told(most: int, s
     assert await topics().between("a/b", TOPIC, MessageId(3, 7), MessageId(7, 2), most) == stretch
 
 
+@pytest.mark.stages_compaction
 @pytest.mark.broker
 async def test_on_a_broker_a_newcomer_reads_what_was_compacted_away_as_it_was(following: Following, namespace: str) -> None:
     await compare(following, namespace)
