@@ -317,6 +317,42 @@ def test_but_not_one_whose_predecessor_never_came() -> None:
     assert joined.document == {RATE: b"2", SUB_A: b"4"} and full.document == {TTL: b"1", RATE: b"2", SUB_A: b"4"}
 
 
+@pytest.mark.parametrize("behind", [0, 1])
+def test_nor_one_whose_request_was_on_its_way_already_nor_what_followed_that(behind: int) -> None:
+    full = undone()
+    joined = join(full, last=1)
+    known, on = full.state.history, full.seen()
+    full.broker({SUB_A: b"7"})
+    joined.write({RATE: b"2", SUB_A: b"7"})
+    later = full.state.history
+    waiting: tuple[Remembered, ...] = ()
+    for request_id, values, seen in (
+        ("one", {SIZE: b"3"}, known),
+        ("two", {SIZE: b"4"}, known),
+        ("one", {SIZE: b"3"}, later if not behind else known),  # its first caller gave up
+        ("three", {RATE: b"5"}, later),
+    )[: 3 + behind]:
+        document = {**(on.document or {}), **values, SUB_A: b"7"}
+        event = full.event(document, on, mask=tuple(values), seen=seen, request_id=request_id, remembered=waiting)
+        assert event.stamp is not None
+        both(full, joined, event)
+        on, waiting = Seen(document, event.stamp.event_id), (*waiting, Remembered(request_id, "digest", "", ""))
+    assert full.document == {TTL: b"1", RATE: b"5" if behind else b"2", SIZE: b"4", SUB_A: b"7"}
+    assert joined.document == {RATE: b"5" if behind else b"2", SIZE: b"4", SUB_A: b"7"} and joined.version == full.version
+    remembered = [request.request_id for request in joined.state.remembered]
+    assert remembered == [request.request_id for request in full.state.remembered[-2 - behind :]]
+
+
+def test_a_first_event_whose_request_was_on_its_way_already_is_remembered_once() -> None:
+    full = undone()
+    on, waiting = full.seen(), (Remembered("one", "digest", "", ""), Remembered("two", "digest", "", ""))
+    full.update({SIZE: b"3"}, request_id="one")
+    full.update({SIZE: b"4"}, request_id="two", on=Seen({**(on.document or {}), SIZE: b"3"}, "event-one"), remembered=waiting[:1])
+    full.update({SIZE: b"3"}, request_id="one", on=Seen({**(on.document or {}), SIZE: b"4"}, "event-two"), remembered=waiting)
+    joined = join(full, last=1)
+    assert [request.request_id for request in joined.state.remembered] == ["two", "one"]
+
+
 def test_an_operation_of_who_has_seen_less_changes_what_it_names_and_nothing_else() -> None:
     full = undone()
     full.update({SIZE: b"4"}, on=Seen({RATE: b"2"}, full.version), seen=events.Seen("000002", "000002"))

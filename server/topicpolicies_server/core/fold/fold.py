@@ -125,6 +125,7 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
             state.remembered = without_versions(stamp.remembered) if event.replicated else stamp.remembered
         if first and stamp.base:  # what it was computed from was not seen: its word is taken for all of it
             state.version = ""  # what it was applied to is not told
+            state.remembered = tuple(request for request in state.remembered if request.request_id != stamp.request_id)  # it is once
             folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
         else:
             told = None if event.replicated else taught(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})

@@ -221,15 +221,21 @@ def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
     """Whether an operation certainly came to its document.
 
     It did if, since what its writer had seen, nothing came but operations of that same writer, each computed from the one before and
-    without conditions, and this one from the last.
+    without conditions, and this one from the last; and if each has a request of its own, as a repeat of one that was on its way
+    changes nothing.
     """
     later = _after(state, upto)
     if later is None or (stamp.skip_if_absent and not stamp.base):
         return False
+    requests = {stamp.request_id}
     for noted in reversed(later):
         before = noted.placed.event.stamp if noted.placed.event is not None else None
         if before is None or before.event_id != stamp.base or conditional(stamp) or conditional(before):
             return False
+        if before.request_id:
+            if before.request_id in requests:
+                return False
+            requests.add(before.request_id)
         stamp = before
     return not pipelined(stamp)  # else something is missing that was on its way
 
