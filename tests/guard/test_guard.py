@@ -140,8 +140,8 @@ def test_a_healing_of_the_version_alone_says_so(caplog: pytest.LogCaptureFixture
         tell_of_healing(Repair("acme/orders", KEY, "0006", same, dict(same), placed("standalone-0-23")), True)
     (record,) = caplog.records
     assert record.getMessage() == (
-        "healed persistent://acme/orders/one (LOCAL): no setting, but the log's newest event does not tell of version 0006; because of"
-        " persistent://acme/orders/one (LOCAL), 0007 of a broker (standalone-0-23) at 2023-11-14T22:13:20.123+00:00"
+        "healed persistent://acme/orders/one (LOCAL): no setting, but the log's newest event does not tell of version 0006 with all its"
+        " requests; because of persistent://acme/orders/one (LOCAL), 0007 of a broker (standalone-0-23) at 2023-11-14T22:13:20.123+00:00"
     )
 
 

@@ -1,7 +1,8 @@
 """What is told of a healing: a line in the log, with before, after, and the event that caused it.
 
 A healing may change no setting. Where one stands behind a later event in the log, brokers show the right document, but whoever knows
-nothing but this newest event would take it for an older version (``core/fold/fold``: a repair is due). Then the version is what is healed.
+nothing but this newest event would take it for an older version, or would not know a request that was applied (``core/fold/fold``: a
+repair is due). Then the version and its requests are what is healed.
 """
 
 from __future__ import annotations
@@ -24,5 +25,5 @@ def tell_of_healing(repair: Repair, published: bool) -> None:
 
 def _healing(repair: Repair) -> str:
     if repair.before == repair.after:
-        return f"no setting, but the log's newest event does not tell of version {repair.version}"
+        return f"no setting, but the log's newest event does not tell of version {repair.version} with all its requests"
     return difference(repair.before, repair.after)

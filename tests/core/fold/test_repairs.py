@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.core.fold.script import KEY, RATE, SIZE, TTL, Script, Seen
+from tests.core.fold.script import KEY, RATE, SIZE, TTL, Script, Seen, join
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status, absent_since, fold, repair_due, restatement
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.policies.events import Action, Remembered, StampKind
@@ -108,6 +108,61 @@ def test_one_is_due_after_an_event_that_carries_a_request_that_never_came(came: 
         assert not script.due()
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["on an absence", "on a document"])
+@pytest.mark.parametrize("carries", [True, False])
+def test_one_is_due_after_an_event_whose_writer_did_not_know_a_request_that_was_applied(there: bool, carries: bool) -> None:
+    script = Script()
+    if there:
+        script.update({TTL: b"0"})
+    before, known = script.seen(), script.state.remembered
+    script.update({TTL: b"1"}, on=before, request_id="overtaken", remembered=known)
+    carried = script.state.remembered if carries else known
+    script.update({TTL: b"2"}, on=before, remembered=carried)
+    assert script.document == script.shown() == {TTL: b"2"}
+    assert script.due() is not carries
+    if script.due():
+        script.restate()
+    newcomer = join(script, last=1)
+    assert newcomer.state.remembers("overtaken") is not None and not newcomer.due()
+
+
+def test_one_is_due_after_a_chain_whose_first_event_did_not_know_a_request_that_was_applied() -> None:
+    script = Script()
+    script.update({TTL: b"0"})
+    before, known = script.seen(), script.state.remembered
+    script.update({TTL: b"1"}, on=before, request_id="overtaken", remembered=known)
+    script.update({TTL: b"2"}, on=before, request_id="first", event_id="first", remembered=known)
+    on_its_way = Remembered("first", "digest", "", "")
+    folded = script.update({TTL: b"3"}, on=Seen({TTL: b"2"}, "first"), remembered=(*known, on_its_way))
+    assert not folded.stale and script.document == script.shown() and script.due()
+    script.restate()
+    assert join(script, last=1).state.remembers("overtaken") is not None and not script.due()
+
+
+def test_one_is_due_after_an_event_of_somebody_who_had_seen_less_and_did_not_know_what_was_applied() -> None:
+    script = Script()
+    script.update({TTL: b"0"}, request_id="earlier")
+    script.broker({RATE: b"1"})
+    newcomer = join(script, last=1)
+    assert newcomer.state.remembers("earlier") is None
+    newcomer.update({TTL: b"2"}, event_id="newcomer's", request_id="newcomer's")
+    event = newcomer.log[-1].event
+    assert event is not None and not script.put(event).stale
+    assert script.document == script.shown() and script.due()
+    script.restate()
+    assert join(script, last=1).state.remembers("earlier") is not None and not script.due()
+
+
+def test_one_is_due_after_an_event_that_who_sees_it_alone_takes_for_skipped() -> None:
+    script = Script()
+    script.update({TTL: b"1"})
+    folded = script.update({TTL: b"2"}, on=Seen(None, ""), skip_if_absent=True, remembered=script.state.remembered)
+    assert folded.status is Status.APPLIED and script.document == script.shown() == {TTL: b"2"} and script.due()
+    script.restate()
+    newcomer = join(script, last=1)
+    assert (newcomer.document, newcomer.version) == (script.document, script.version) and not script.due()
+
+
 def test_a_delete_is_followed_by_a_tombstone_that_changes_nothing() -> None:
     script = Script()
     script.update({TTL: b"1"})
@@ -168,6 +223,9 @@ def test_a_reader_of_the_newest_event_alone_gets_the_head_exactly_if_none_is_due
         alone = KeyState()
         fold(alone, script.log[-1], FoldContext(joining=True))
         same = alone.document == script.document and (script.gone() or alone.version == script.version)
+        stamp = script.log[-1].event.stamp if script.log[-1].event is not None else None
+        if same and stamp is not None and not script.gone():  # a broker's event remembers nothing
+            same = {each.request_id for each in script.state.remembered} <= {each.request_id for each in alone.remembered}
         assert (same and alone.live == script.document) == (not script.due())
         outcomes.add(script.due())
 
@@ -180,7 +238,9 @@ def test_a_reader_of_the_newest_event_alone_gets_the_head_exactly_if_none_is_due
         script.restate,
         lambda: script.broker({SIZE: b"3"}, on={TTL: b"1"}),
         lambda: script.write(None),
-        lambda: script.update({TTL: b"1"}),
+        lambda: script.update({TTL: b"1"}, remembered=script.state.remembered),
+        lambda: script.update({TTL: b"2"}, on=Seen(None, "")),
+        script.restate,
         lambda: script.write({RATE: b"1"}, action=Action.NONE),
         script.restate,
         lambda: script.write({RATE: b"5"}, action=Action.INSERT),

@@ -23,8 +23,14 @@ the computation relied on. Of an absence, different sidecars may hold different 
 that matches it is ``ABSENT``, and a writer whose caller named the absence's version stamps that.
 
 **A repair is due** when somebody who knows nothing but the newest event (a broker that starts, a sidecar that joins after compaction)
-would get another document, or another version, than the head, or would take a request for applied that is not; or when running brokers
-show another document. The repair of an absence is a TOMBSTONE. An absence needs none once a message without a value stands.
+would get another document, or another version, than the head, or would take a request for applied that is not, or, where the event is
+ours, would not know one that is; or when running brokers show another document. The repair of an absence is a TOMBSTONE. An absence
+needs none once a message without a value stands.
+
+**Repairs end.** An operation makes one due once. A repair of the very head that a reader has makes another one due only for who has seen
+more than its writer, or as much, and remembers requests that it lacks. Who had seen less takes over what such an answer carries, and
+of equals each adds what the other one carries (``core/fold/joining``). So from answer to answer the beginnings get earlier, or
+more requests are carried, ``REMEMBERED_REQUESTS`` at most. Of other heads the one is believed who has seen more.
 
 **Another cluster's events** are operations too, but positions of its log mean nothing here: in place of an etag the digest of the whole
 document is judged, which a GLOBAL event with an etag names in ``reads``; and what they remember has no versions. Each cluster repairs its
@@ -34,11 +40,12 @@ computed from an old base undoes nothing here either. A restatement of another l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..policies.documents import Settings, differing
-from ..policies.events import Action, Event, Placed, Stamp, StampKind
+from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from .inference import Inference, compares, infer
 from .joining import believe, certain, follow, join, learn, sight, taught, without_versions
 from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
@@ -75,6 +82,8 @@ class FoldContext(NamedTuple):
 
 
 _SHARED = FoldContext()
+_ID: Callable[[Remembered], str] = itemgetter(0)
+"""A request's id."""
 
 
 def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Folded:
@@ -138,16 +147,32 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
     if head is None:
         state.due = document is not None
     else:
-        state.due = not folded.changed or (head is not document and head != document) or _promises_too_much(state, stamp)
+        skipped = stamp.skip_if_absent and not stamp.base  # by who sees it alone
+        wrong = not folded.changed or (head is not document and head != document) or skipped
+        state.due = wrong or _misremembers(state, stamp, folded.stale or event.replicated)
     return folded
 
 
-def _promises_too_much(state: KeyState, stamp: Stamp) -> bool:
-    """Whether an event carries requests that were on their way before it and never came: seen alone, it says that they were applied."""
-    carried = stamp.remembered
-    if not pipelined(stamp):
+def _misremembers(state: KeyState, stamp: Stamp, elsewhere: bool) -> bool:
+    """Whether an event that was applied, seen alone, tells of other requests than were applied.
+
+    It may lack what its writer had not seen, and carry what was on its way before it and never came. Who wrote on this very head, and
+    has seen as much as we have, carries what we remember.
+    """
+    on_its_way = pipelined(stamp)
+    if not (on_its_way or elsewhere or not stamp.base or (stamp.seen is not None and stamp.seen.since > state.since)):
         return False
-    known = {request.request_id for request in state.remembered}
+    before = state.remembered[:-1]
+    carried = stamp.remembered
+    forgotten = len(carried) - len(before)  # for this one's sake
+    in_line = forgotten == 0 or (forgotten == 1 and len(carried) == REMEMBERED_REQUESTS)
+    if stamp.request_id and in_line and list(map(_ID, carried[forgotten:])) == list(map(_ID, before)):
+        return False  # mostly so, and quick
+    known = set(map(_ID, state.remembered))
+    if _lacks(known, stamp):
+        return True
+    if not on_its_way:
+        return False
     recent = len(known) < REMEMBERED_REQUESTS  # if not, the first may have been forgotten since
     for request in carried:
         if request.request_id in known:
@@ -155,6 +180,14 @@ def _promises_too_much(state: KeyState, stamp: Stamp) -> bool:
         elif recent and not request.version:
             return True
     return False
+
+
+def _lacks(known: set[str], stamp: Stamp) -> bool:
+    """Whether who sees an event alone does not know all of these requests: it does one of them again when it is repeated."""
+    carried = [request_id for request_id in map(_ID, stamp.remembered) if request_id != stamp.request_id]
+    if stamp.request_id:
+        carried = [*carried[1 - REMEMBERED_REQUESTS :], stamp.request_id]
+    return not known.issubset(carried)
 
 
 def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
@@ -173,7 +206,8 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
     if state.document is None:
         state.due = document is not None
     else:
-        state.due = state.document != claimed or state.version != stamp.head_version
+        wrong = state.document != claimed or state.version != stamp.head_version
+        state.due = wrong or _lacks(set(map(_ID, state.remembered)), stamp)
     changed = state.version != version or state.document != head
     return Folded(Status.RESTATED, state.version, version, changed)
 

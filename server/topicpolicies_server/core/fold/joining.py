@@ -144,10 +144,12 @@ def certain(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = N
 def learn(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes a restatement of ``claimed`` for what it tells about the head, if anything."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
-        if stamp.seen is not None and stamp.seen.since <= state.since:
-            state.remembered = _remembered(state, stamp)
         if _has_seen_more(state, stamp):
+            same = claimed is not None  # else it may be an older absence
+            state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
             _know(state, stamp)
+        elif stamp.seen is not None and stamp.seen.since == state.since:
+            state.remembered = _remembered(state, stamp)
         return
     if not (_has_seen_more(state, stamp) or _insists(state, stamp)):
         return

@@ -23,7 +23,7 @@ from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState
 from topicpolicies_server.core.fold.keystate import WINDOW_MS
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
-from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 
 from .intents import Intent
 
@@ -200,17 +200,18 @@ class Search:
             yield Intent({SETTINGS[1]: present[SETTINGS[1]]})  # nothing new
 
     def _operation(self, node: Node, head: KeyState, intent: Intent) -> int:
-        document, base = head.document, head.base
+        document, base, known = head.document, head.base, head.remembered
         for number in node.sidecar_sent:
             earlier = self._sent[number]
             assert earlier.event.stamp is not None
             if earlier.intent is not None:
                 document, base = earlier.intent.apply(document), earlier.event.stamp.event_id
+                known = (*known, Remembered(earlier.event.stamp.request_id, "", "", ""))
         name = f"s{node.sidecar_left}"
         kind = StampKind.DELETE if intent.delete else StampKind.UPDATE
-        stamp = Stamp(name, kind, request_id=name, mask=intent.mask(), base=base)
+        stamp = Stamp(name, kind, request_id=name, mask=intent.mask(), base=base, remembered=known)
         event = Event(KEY, Action.UPDATE, intent.apply(document) or {}, stamp)
-        return self._number((name, repr(intent), base, _frozen(event.document)), Sent(event, intent, document))
+        return self._number((name, repr(intent), base, known, _frozen(event.document)), Sent(event, intent, document))
 
     def _number(self, what: object, sent: Sent) -> int:
         number = self._numbers.get(what)
@@ -254,6 +255,8 @@ class Search:
         alone = KeyState()
         rules.fold(alone, _placed(len(log), sent.event, 0), FoldContext(joining=True))
         same = alone.document == state.document and (state.document is None or alone.version == state.version)
+        if same and state.document is not None and sent.event.stamp is not None:  # a broker's event remembers nothing
+            same = {request.request_id for request in state.remembered} <= {request.request_id for request in alone.remembered}
         if state.due == (same and alone.live == state.live and (state.document is not None or state.live is None)):
             self._report(log, "a repair is due exactly if the newest event alone says something else")
         if (state.document or {}) == (truth or {}):

@@ -207,6 +207,8 @@ class World:
             self._require(folded.version > before.version or not self.kind.survivor, "versions only grow", entry)
         if event.stamp is not None:
             self._check_ours(entry, event.stamp, before, folded)
+            if event.stamp.kind in (StampKind.UPDATE, StampKind.DELETE) or not event.replicated:
+                self._check_alone(entry, state)
         self._check_truth(entry, before, folded)
 
     def _check_ours(self, entry: Entry, stamp: Stamp, before: KeyState, folded: Folded) -> None:
@@ -233,6 +235,18 @@ class World:
         if not stamp.reads and stamp.etag is None and not stamp.skip_if_absent and not again and stamp.event_id not in self.judged:
             self._require(folded.status is Status.APPLIED, "what has no condition is applied", entry)
         self.judged.add(stamp.event_id)
+
+    def _check_alone(self, entry: Entry, state: KeyState) -> None:
+        """Who knows nothing but an event of ours knows the head and the requests that were applied, unless a repair is due."""
+        if state.due or state.document is None:
+            return
+        alone = KeyState()
+        rules.fold(alone, entry.placed, self.context._replace(joining=True))
+        same = alone.document == state.document and alone.version == state.version
+        self._require(same, "who knows nothing but the newest event knows the head, or a repair is due", entry)
+        known = {request.request_id for request in alone.remembered}
+        lacking = [request for request in state.remembered if request.request_id not in known]
+        self._require(not lacking, "who knows nothing but the newest event knows what was applied, or a repair is due", entry, f"{lacking}")
 
     def _check_truth(self, entry: Entry, before: KeyState, folded: Folded) -> None:
         key = entry.event.key

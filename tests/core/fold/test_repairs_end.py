@@ -1,0 +1,69 @@
+"""Sidecars that remember different requests of one key tell each other by repairs, and come to an end.
+
+Each repair that answers another one comes from somebody who has seen more of the key, or as much and carries more requests; no more than
+``REMEMBERED_REQUESTS`` are carried. So the number of repairs is bounded by how many there are who have seen how much, whatever they
+remember, and however long their repairs are on their way.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.core.fold.script import KEY, TTL, Script
+from topicpolicies_server.core.fold.fold import restatement
+from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
+from topicpolicies_server.core.policies.events import Event, Position, Remembered
+
+SIDECARS = 5
+HEAD = "000040"
+"""The version that all of them have."""
+APPLIED = tuple(Remembered(f"request-{number}", "digest", f"{number:06d}", f"{number - 1:06d}") for number in range(1, 41))
+
+
+def sidecar(chance: random.Random, since: Position) -> Script:
+    """Somebody who knows the head, and some of the requests before it; where he has seen little, he remembers one that never came."""
+    script = Script()
+    script.update({TTL: b"1"}, event_id="newest", request_id="request-40", remembered=APPLIED[-1 - REMEMBERED_REQUESTS : -1])
+    state = script.state
+    state.version, state.since, state.upto = HEAD, since, HEAD
+    known = [each for each in APPLIED[:-1] if chance.random() < chance.choice((0.1, 0.3, 0.9))]
+    if since and chance.random() < 0.5:
+        known.append(Remembered(f"never came {chance.random()}", "digest", "000039", "000038"))
+    state.remembered = (*known[1 - REMEMBERED_REQUESTS :], APPLIED[-1])
+    state.due = True
+    script.log = [placed._replace(position=HEAD) for placed in script.log] * int(HEAD)
+    return script
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["one at a time", "on their way at once"])
+@pytest.mark.parametrize("beginnings", [("",), ("", "000010"), ("", "000010", "000020"), ("000010", "000020")], ids=" ".join)
+def test_sidecars_that_remember_different_requests_come_to_agree_by_few_repairs(beginnings: tuple[Position, ...], at_once: bool) -> None:
+    most = 0
+    bound = len(beginnings) * REMEMBERED_REQUESTS * (SIDECARS if at_once else 1)
+    for seed in range(100):
+        chance = random.Random(seed)
+        sidecars = [sidecar(chance, beginnings[number % len(beginnings)]) for number in range(SIDECARS)]
+        repairs, published = 0, list[Event]()
+        while published or any(each.due() for each in sidecars):
+            due = [each for each in sidecars if each.due()]
+            if due and (not published or (at_once and len(published) < SIDECARS and chance.random() < 0.6)):
+                published.append(restatement(KEY, chance.choice(due).state, f"repair-{seed}-{repairs}"))
+                repairs += 1
+                continue
+            event = published.pop(0)
+            for each in sidecars:
+                each.put(event)
+            assert repairs <= bound, "repairs do not loop"
+        newest = sidecars[0].log[-1].event
+        assert newest is not None and newest.stamp is not None
+        told = {each.request_id for each in newest.stamp.remembered}
+        assert beginnings[0] or told <= {each.request_id for each in APPLIED}, "who has seen all is not told what never came"
+        for each in sidecars:
+            assert {request.request_id for request in each.state.remembered} == told, (
+                "in the end all remember the same, and the log tells it"
+            )
+            assert (each.document, each.version) == ({TTL: b"1"}, HEAD)
+        most = max(most, repairs)
+    assert most > 1
