@@ -175,30 +175,31 @@ def test_targets_are_topics_or_namespaces() -> None:
     assert sort_targets(targets) == ([*targets[1:]], ["public/a"])
 
 
-def _interruptible() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+_INTERRUPTIBLE = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Where the tests themselves run in the background of a shell, SIGINT is ignored, and children inherit that.
+
+It is put right in a program of its own: code that runs between fork and exec, in a process with gRPC's threads, may never come to its end.
+"""
 
 
 @pytest.mark.parametrize("output", ["json", "table"])
 def test_changes_come_as_they_happen_until_it_is_interrupted(terminal: Terminal, tmp_path: Path, output: str) -> None:
     terminal.write(A, "t", None)  # the namespace is loaded
     place = tmp_path / "token"
-    command = [sys.executable, "-m", "topicpolicies_server.cli", "watch", A, "--output", output, "--resume-file", str(place)]
+    watch = ["-m", "topicpolicies_server.cli", "watch", A, "--output", output, "--resume-file", str(place)]
+    command = [sys.executable, "-c", _INTERRUPTIBLE, *watch]
     environment = {**terminal.environment, "PYTHONPATH": ":".join(sys.path)}
-    # Where the tests themselves run in the background of a shell, SIGINT is ignored, and children would inherit that.
-    with subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=_interruptible,  # noqa: PLW1509
-    ) as process:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline()]
         give_up = time.monotonic() + 20
-        while not place.exists() and time.monotonic() < give_up:
+        while not place.exists() and process.poll() is None and time.monotonic() < give_up:
             time.sleep(0.01)
+        assert process.poll() is None, process.communicate()
         assert A in ResumeToken.loads(place.read_text()).namespaces, "the place is kept before the end, too"
         versions = []
         for value in (5, 6, None):
