@@ -72,7 +72,7 @@ def test(arguments: list[str]) -> int:
 def check(arguments: list[str]) -> int:
     """The fast part: lint, types, definitions, and the tests that need no broker."""
     install("dev")
-    return verify("-m", "not broker and not slow", *arguments)
+    return verify("-m", "not broker and not slow", *arguments, beside=2)
 
 
 def lint(_: list[str]) -> int:
@@ -130,16 +130,16 @@ def bench(arguments: list[str]) -> int:
 COMMANDS = {command.__name__: command for command in (demo, test, check, lint, generate, coordinates, lock, broker, bench)}
 
 
-def verify(*arguments: str) -> int:
-    """Inspects, then tests; what failed before the tests is said again after them."""
+def verify(*arguments: str, beside: int = 1) -> int:
+    """Inspects, then tests, in so many processes more than processors; what failed before the tests is said again after them."""
     # All test processes, of all runs, read the same tests. They are compiled once, also where the environment (as that of many containers)
     # tells Python to keep nothing.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     failed = inspect()
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
-    # for brokers and other programs most of their time: there is one process more than processors. With more still, nothing has its time.
-    processes = min((os.cpu_count() or 1) + 1, 4)
+    # for brokers and other programs most of their time: there are more processes than processors.
+    processes = min((os.cpu_count() or 1) + beside, 4)
     status = run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
     if failed:
         raise Failure(f"Not in order: {', '.join(failed)} (see above).")
