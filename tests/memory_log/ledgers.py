@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.policies.events import Event, Placed, Position
+from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.ids import MessageId, message_id_of, position_of
 
@@ -136,16 +136,12 @@ class LedgeredNamespace(StoredNamespace):
         super().__init__(name, partitions, identity)
         self.ledgers = [Ledgers() for _ in range(partitions)]
 
-    def store(self, partition: int, event: Event | None, published_at: int, producer: str, problem: str = "") -> Placed:
-        """Gives an event the next place of a partition, and shows it to all who follow."""
-        ledgers = self.ledgers[partition]
-        placed = Placed(partition, position_of(ledgers.place), event, published_at, producer, problem)
-        ledgers.add(placed)
-        self.entries[partition].append(placed)
-        self.ends[partition] = placed.position
-        for follower in list(self.followers):
-            follower.show(placed)
-        return placed
+    def _next_place(self, partition: int) -> Position:
+        return position_of(self.ledgers[partition].place)
+
+    def _keep(self, placed: Placed) -> None:
+        self.ledgers[placed.partition].add(placed)
+        super()._keep(placed)
 
     def skip(self, partition: int, count: int) -> None:
         """Writes a marker, or begins another ledger."""

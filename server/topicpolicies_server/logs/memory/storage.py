@@ -40,13 +40,21 @@ class StoredNamespace:
 
     def store(self, partition: int, event: Event | None, published_at: int, producer: str, problem: str = "") -> Placed:
         """Gives an event the next place of a partition, and shows it to all who follow."""
-        placed = Placed(partition, rows.position_of(self._next_row[partition]), event, published_at, producer, problem)
-        self._next_row[partition] += 1
-        self.entries[partition].append(placed)
-        self.ends[partition] = placed.position
+        placed = Placed(partition, self._next_place(partition), event, published_at, producer, problem)
+        self._keep(placed)
         for follower in list(self.followers):
             follower.show(placed)
         return placed
+
+    def _next_place(self, partition: int) -> Position:
+        """Where the next event of a partition stands."""
+        return rows.position_of(self._next_row[partition])
+
+    def _keep(self, placed: Placed) -> None:
+        """Adds an event at its partition's next place."""
+        self._next_row[placed.partition] += 1
+        self.entries[placed.partition].append(placed)
+        self.ends[placed.partition] = placed.position
 
     def skip(self, partition: int, count: int) -> None:
         """Leaves out places, as a new ledger or a marker does: what comes next is not known to follow what was before."""
