@@ -83,9 +83,9 @@ class Reports:
         if not self._loader.may_serve(follower):
             return
         assert follower.log is not None, "open"
+        anew = self._life.served is not None and not follower.continues
         hub = next_hub(self._life.hub, self._life.served, follower, self._common.limits)
         self._life.serve(follower, hub)
-        self._common.activity.loads["loaded"] += 1
         self._loader.served()
         hub.wake_all()
         self._freshness.serve(follower.log, follower.positions, self._loader.opened_at)
@@ -93,6 +93,9 @@ class Reports:
         self._restating.serve(follower)
         self._waiting.wake(follower.positions)
         self.grown(follower)
+        if anew:
+            self._common.activity.let_go()
+        self._common.activity.loaded()
 
     def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
         """An event of ours was not acknowledged."""
