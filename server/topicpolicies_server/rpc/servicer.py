@@ -128,9 +128,14 @@ class Servicer:
     @_answering
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
         """UpdatePolicy."""
-        async with self._gathering:
+        gathering = self._gathering
+        if (turn := gathering.come()) is not None:
+            await gathering.wait(turn)
+        try:
             namespace, request = requests.read_update(message, _asker(context))
             return answers.update_answer(request, await self._changed(namespace, request), self._desk.wire)
+        finally:
+            gathering.leave()
 
     @_answering
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
