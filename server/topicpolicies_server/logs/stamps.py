@@ -25,8 +25,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import unquote
 
 from google.protobuf.message import DecodeError
@@ -64,6 +67,12 @@ _READS = "tp-reads"
 _OPERANDS = "tp-operands"
 _SEEN = "tp-seen"
 _HISTORY = "tp-history"
+
+
+_KINDS: Mapping[str, StampKind] = {kind.value: kind for kind in StampKind}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
+"""Makes one of a row of its four parts, without counting them again."""
 
 
 class MalformedStamp(ValueError):
@@ -138,27 +147,30 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     if len(history) > 1:
         raise MalformedStamp(f"{_HISTORY} has {len(history)} rows")
     try:
-        return Stamp(
-            event_id=event_id,
-            kind=StampKind(properties.get(_KIND)),
-            request_id=properties.get(_REQUEST, ""),
-            digest=properties.get(_DIGEST, ""),
-            actor=properties.get(_ACTOR, ""),
-            reason=properties.get(_REASON, ""),
-            mask=() if mask is None else tuple(_parts(mask)),
-            base=properties.get(_BASE, ""),
-            etag=properties.get(_ETAG),
-            skip_if_absent=skip == "1",
-            reads={row[0]: row[1] for row in _rows(properties, _READS, 2)},
-            operands={
-                setting: (ListChange(change), _operand(setting, value)) for setting, change, value in _rows(properties, _OPERANDS, 3)
-            },
-            remembered=tuple(map(Remembered._make, seen)),
-            head_version=properties.get(_HEAD, ""),
-            seen=Seen(*history[0]) if history else None,
+        kind = _KINDS.get(properties.get(_KIND, ""))
+        return Stamp(  # by position, which is quicker
+            event_id,
+            StampKind(properties.get(_KIND)) if kind is None else kind,
+            properties.get(_REQUEST, ""),
+            properties.get(_DIGEST, ""),
+            properties.get(_ACTOR, ""),
+            properties.get(_REASON, ""),
+            () if mask is None else tuple(_parts(mask)),
+            properties.get(_BASE, ""),
+            properties.get(_ETAG),
+            skip == "1",
+            dict(_rows(properties, _READS, 2)) if _READS in properties else _NOTHING,
+            _operands(properties) if _OPERANDS in properties else _NOTHING,
+            tuple(map(_REMEMBER, seen)),
+            properties.get(_HEAD, ""),
+            Seen(*history[0]) if history else None,
         )
     except (ValueError, binascii.Error, DecodeError) as error:
         raise MalformedStamp(str(error)) from error
+
+
+def _operands(properties: Mapping[str, str]) -> dict[str, tuple[ListChange, bytes]]:
+    return {setting: (ListChange(change), _operand(setting, value)) for setting, change, value in _rows(properties, _OPERANDS, 3)}
 
 
 def _operand(setting: str, text: str) -> bytes:
@@ -182,11 +194,12 @@ def _parts(text: str) -> list[str]:
     return list(map(unquote, parts)) if "%" in text else parts
 
 
-def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[str, ...]]:
+def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[Any, ...]]:
     """The parts of a list as rows of so many; none if there is no list."""
-    if name not in properties:
+    text = properties.get(name)
+    if text is None:
         return []
-    parts = _parts(properties[name])
+    parts = _parts(text)
     if len(parts) % columns:
         raise MalformedStamp(f"{name} has {len(parts)} parts, which are no rows of {columns}")
     return list(zip(*[iter(parts)] * columns, strict=True))
