@@ -172,8 +172,14 @@ def subtract(value: bytes | None, operand: bytes) -> bytes | None:
     return b"".join(record for record in elements(value or b"") if record not in gone) or None
 
 
+_SHORT = tuple(bytes((number,)) for number in range(0x80))
+"""The numbers that have one byte."""
+
+
 def varint(number: int) -> bytes:
     """A number as Protobuf writes it."""
+    if number < 0x4000:
+        return _SHORT[number] if number < 0x80 else bytes((number & 0x7F | 0x80, number >> 7))
     result = bytearray()
     while number >= 0x80:
         result.append(number & 0x7F | 0x80)
