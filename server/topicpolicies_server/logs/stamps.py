@@ -49,6 +49,8 @@ REMEMBERED = 16
 MAX_BYTES = 128 * 1024
 """The most that an event's properties may hold, counted in characters. Brokers keep them in memory with each unread entry."""
 
+SEEN = "tp-seen"
+"""The property that names the requests before an event's own."""
 ANNOUNCEMENT = "tp-leader"
 """The property of a message that is no event: it only says who leads from there on."""
 _VERSION = "tp-v"
@@ -65,7 +67,6 @@ _ETAG = "tp-etag"
 _SKIP = "tp-skip"
 _READS = "tp-reads"
 _OPERANDS = "tp-operands"
-_SEEN = "tp-seen"
 _HISTORY = "tp-history"
 
 
@@ -79,8 +80,12 @@ class MalformedStamp(ValueError):
     """An event's properties claim to be a stamp, and can't be read as one."""
 
 
-def to_properties(stamp: Stamp) -> dict[str, str]:
+def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
     """A stamp as message properties.
+
+    Args:
+        stamp: the stamp.
+        carried: with the requests that it carries; if not, whoever stores it stores them otherwise (``seen_text``).
 
     Raises:
         LogError: they would hold more than ``MAX_BYTES`` (INVALID_ARGUMENT, reason ``EVENT_TOO_LARGE``).
@@ -106,11 +111,13 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
     if stamp.operands:
         rows = [(setting, change.value, base64.b64encode(value).decode()) for setting, (change, value) in stamp.operands.items()]
         properties[_OPERANDS] = _list(tuple(chain.from_iterable(rows)))
-    if stamp.remembered:
-        properties[_SEEN] = _list(tuple(chain.from_iterable(stamp.remembered[-REMEMBERED:])))
+    if carried and stamp.remembered:
+        properties[SEEN] = seen_text(stamp.remembered[-REMEMBERED:])
     if stamp.seen is not None:
         properties[_HISTORY] = _list(stamp.seen)
     size = sum(map(len, properties.values()))
+    if not carried and 2 * size > MAX_BYTES:
+        size += len(seen_text(stamp.remembered[-REMEMBERED:]))
     if size > MAX_BYTES:
         raise LogError(
             Reason.EVENT_TOO_LARGE,
@@ -118,6 +125,11 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
             kind=Kind.INVALID_ARGUMENT,
         )
     return properties
+
+
+def seen_text(remembered: Sequence[Remembered]) -> str:
+    """Requests as they stand in ``SEEN``."""
+    return _list(tuple(chain.from_iterable(remembered)))
 
 
 def from_properties(properties: Mapping[str, str]) -> Stamp | None:
@@ -140,9 +152,9 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     if skip not in ("", "1"):
         raise MalformedStamp(f"{_SKIP} is {skip[:20]!r}")
     mask = properties.get(_MASK)
-    seen = _rows(properties, _SEEN, 4)
+    seen = _rows(properties, SEEN, 4)
     if len(seen) > REMEMBERED:
-        raise MalformedStamp(f"{_SEEN} has {len(seen)} rows")
+        raise MalformedStamp(f"{SEEN} has {len(seen)} rows")
     history = _rows(properties, _HISTORY, 2)
     if len(history) > 1:
         raise MalformedStamp(f"{_HISTORY} has {len(history)} rows")

@@ -115,8 +115,8 @@ class Codec:
         self._headers = Headers(self._envelope)
         self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
 
-    def encode(self, event: Event) -> Encoded:
-        """An event as a message.
+    def encode(self, event: Event, *, carried: bool = True) -> Encoded:
+        """An event as a message; ``carried``: with the requests that its stamp carries (``stamps.to_properties``).
 
         Raises:
             LogError: the dialect or the schema can't express it, or its stamp is too large.
@@ -139,7 +139,9 @@ class Codec:
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
             payload = b"".join((frame.around.before, document, frame.around.after))
-        return Encoded(frame.key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
+        return Encoded(
+            frame.key, payload, {} if stamp is None else to_properties(stamp, carried=carried), self._clusters if at_home else None
+        )
 
     def nothing(self) -> bytes:
         """The payload of an event of no kind, which does nothing: brokers pass it over (``SystemTopicBasedTopicPoliciesService``)."""

@@ -13,6 +13,7 @@ from .. import rows
 from ..avro import Codec
 from . import events, file, floors
 from .home import Home
+from .slim import Completing, strings
 
 PAGE = 64
 """Entries that are read, decoded and delivered at a time: some two milliseconds of the interpreter, which the loop has to wait for."""
@@ -65,6 +66,7 @@ class Loading:
         self._told = self._found = floors.Kept(0, 0, 0)
         self._connection: sqlite3.Connection | None = None
         self._pages: Iterator[Sequence[events.EventRow]] = iter(())
+        self._completing: Completing | None = None
 
     def begin(self) -> None:
         """From now on nothing that is deleted will be missing.
@@ -75,7 +77,9 @@ class Loading:
         self._home.check()
         self._connection = file.connect(self._path)
         file.hold_still(self._connection)
-        self._told = floors.namespace(self._connection, self._id).kept
+        known = floors.namespace(self._connection, self._id)
+        self._completing = Completing(self._look, self._name, known.compacted)
+        self._told = known.kept
         self._found = floors.Kept(self._told.floor, 0, 0)
         self._pages = events.pages(self._connection, events.place_of(self._id, 1), events.place_of(self._id, self._last), PAGE)
 
@@ -85,9 +89,10 @@ class Loading:
         Raises:
             sqlite3.Error: the file can't be read, or is damaged.
         """
-        page = next(self._pages, None)
-        if page is not None:
-            return [self._placed(row) for row in page]
+        for page in self._pages:
+            placed = [placed for row in page if (placed := self._placed(row)) is not None]
+            if placed:
+                return placed
         floors.check_kept(self._name, self._told, self._found)
         if max(self._at, self._told.floor) < self._last:
             raise Damaged(f"of {self._name} the events behind row {self._at} are missing")
@@ -98,7 +103,13 @@ class Loading:
         if self._connection is not None:
             self._connection.close()
 
-    def _placed(self, row: events.EventRow) -> Placed:
+    def _look(self, row: int) -> events.EventRow | None:
+        assert self._connection is not None, "begun"
+        return events.at(self._connection, events.place_of(self._id, row))
+
+    def _placed(self, row: events.EventRow) -> Placed | None:
+        """The entry of a row; None if the row is forgotten."""
+        assert self._completing is not None, "begun"
         events.check(row)
         place, published_at, schema, sure, key, properties, payload = row
         number = events.row_at(place)
@@ -109,16 +120,12 @@ class Loading:
             raise Damaged(f"of {self._name} an event is missing before row {number}")
         self._at = number
         try:
-            event, problem = self._codecs.get(schema).read(key, payload, _strings(properties))
+            whole = self._completing.completed(number, key, strings(properties))
+            if whole is None:
+                return None
+            event, problem = self._codecs.get(schema).read(key, payload, whole)
         except (ValueError, KeyError) as error:  # damage to what no codec looks at
             event, problem = None, repr(error)
         if event is None:
             raise Damaged(f"the event in row {number} of {self._name} is none: {problem}")
         return Placed(0, rows.position_of(number), event, published_at, "", problem)
-
-
-def _strings(text: str) -> dict[str, str]:
-    found = json.loads(text)
-    if not isinstance(found, dict) or not all(type(value) is str for value in found.values()):
-        raise ValueError("its properties are not strings by name")
-    return found

@@ -147,7 +147,7 @@ class SqliteNamespaceLog(Brokerless):
                 " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
                 kind=Kind.RESOURCE_EXHAUSTED,
             )
-        key, payload, properties, _ = self._encode(event)
+        key, payload, properties, _ = self._encode(event, carried=False)
         text = _to_json(properties)
         row = NewRow(self, self._stored.space, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
         flight.bytes_now += row.size
