@@ -77,7 +77,7 @@ def properties_of(event: Event) -> dict[str, str]:
 
 def text_of(event: Event) -> str:
     assert event.stamp is not None
-    return json.dumps(to_properties(event.stamp, carried=False), separators=(",", ":"))
+    return slim.text_of(to_properties(event.stamp, carried=False))
 
 
 SIZES = st.integers(1, 5)
@@ -104,6 +104,13 @@ def test_a_reader_gets_what_was_written_wherever_it_begins(chance: random.Random
     for row in range(chance.randrange(count) + 1, count + 1):
         key, text = stored[row]
         assert completing.completed(row, key, slim.strings(text)) == expected[row]
+
+
+@given(st.dictionaries(st.sampled_from(["tp-v", "tp-reason", "tp-actor"]), st.text()))
+def test_properties_stand_in_a_row_as_json(properties: dict[str, str]) -> None:
+    text = slim.text_of(properties)
+    assert text == json.dumps(properties, separators=(",", ":"))
+    assert slim.strings(text) == properties
 
 
 def test_a_row_of_a_busy_key_names_one_request_where_its_event_carries_sixteen() -> None:

@@ -91,15 +91,18 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
         LogError: they would hold more than ``MAX_BYTES`` (INVALID_ARGUMENT, reason ``EVENT_TOO_LARGE``).
     """
     properties = {_VERSION: FORMAT, _ID: stamp.event_id, _KIND: stamp.kind.value}
-    plain = (
-        (_REQUEST, stamp.request_id),
-        (_DIGEST, stamp.digest),
-        (_ACTOR, stamp.actor),
-        (_REASON, stamp.reason),
-        (_BASE, stamp.base),
-        (_HEAD, stamp.head_version),
-    )
-    properties |= {name: text for name, text in plain if text}
+    if stamp.request_id:
+        properties[_REQUEST] = stamp.request_id
+    if stamp.digest:
+        properties[_DIGEST] = stamp.digest
+    if stamp.actor:
+        properties[_ACTOR] = stamp.actor
+    if stamp.reason:
+        properties[_REASON] = stamp.reason
+    if stamp.base:
+        properties[_BASE] = stamp.base
+    if stamp.head_version:
+        properties[_HEAD] = stamp.head_version
     if stamp.mask:
         properties[_MASK] = _list(stamp.mask)
     if stamp.etag is not None:
@@ -115,6 +118,11 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
         properties[SEEN] = seen_text(stamp.remembered[-REMEMBERED:])
     if stamp.seen is not None:
         properties[_HISTORY] = _list(stamp.seen)
+    _check_size(properties, stamp, carried)
+    return properties
+
+
+def _check_size(properties: Mapping[str, str], stamp: Stamp, carried: bool) -> None:
     size = sum(map(len, properties.values()))
     if not carried and 2 * size > MAX_BYTES:
         size += len(seen_text(stamp.remembered[-REMEMBERED:]))
@@ -124,7 +132,6 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
             f"The change needs {size} characters of event metadata, more than {MAX_BYTES}. Split it into several updates.",
             kind=Kind.INVALID_ARGUMENT,
         )
-    return properties
 
 
 def seen_text(remembered: Sequence[Remembered]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sqlite3
 from collections import deque
@@ -24,9 +23,9 @@ from ..change_log import LogError, LogSink, closed
 from .appending import NewRow, Space
 from .loading import PAGE, Loading
 from .refusals import explained
+from .slim import text_of
 
 _log = logging.getLogger(__name__)
-_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(slots=True)
@@ -148,7 +147,7 @@ class SqliteNamespaceLog(Brokerless):
                 kind=Kind.RESOURCE_EXHAUSTED,
             )
         key, payload, properties, _ = self._encode(event, carried=False)
-        text = _to_json(properties)
+        text = text_of(properties)
         row = NewRow(self, self._stored.space, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
         flight.bytes_now += row.size
         self._pending.append(row)

@@ -234,9 +234,14 @@ def replaced(connection: sqlite3.Connection, completing: Completing, places: Seq
         whole = completing.completed(events.row_at(place), key, strings(properties))
         if whole is None:
             continue
-        text = json.dumps(whole, separators=(",", ":"))
+        text = text_of(whole)
         found.append(Replaced(place, former, events.checksum_of(place, published_at, schema, key, text, payload), text))
     return found
+
+
+def text_of(properties: Mapping[str, str]) -> str:
+    """Properties as they stand in a row: JSON. Their names are plain."""
+    return "{" + ",".join([f'"{name}":{encode_basestring_ascii(value)}' for name, value in properties.items()]) + "}"
 
 
 def strings(text: str) -> dict[str, str]:
