@@ -38,17 +38,17 @@ class Entries:
         self._partition = partition
         self._schemas = schemas
         self._cluster = cluster
+        self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
+        """The schema of the last message, and its version; None: it is none of policy events."""
         self._published = 0
         """When the last message was published, in milliseconds since 1970."""
 
-    async def entry(self, place: MessageId, message: Any) -> Placed | None:
+    def entry(self, place: MessageId, message: Any) -> Placed | None:
         """The entry of a message; None if it was told before, as may happen when a connection is restored.
-
-        It waits for the message's schema, if that is not at hand.
 
         Args:
             place: where the message stands.
-            message: the library's message; None: the library does not hand it over.
+            message: the library's message, whose schema is at hand (``ready``); None: the library does not hand it over.
         """
         if place <= self.last:
             return None
@@ -56,11 +56,22 @@ class Entries:
             self.last = place
             self.problems += 1
             return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not hand it over")
+        return self._decoded(place, message, *self._at_hand)
+
+    def ready(self, message: Any) -> bool:
+        """Whether the schema is at hand that a message was written with; if not, it is to be waited for (``prepare``)."""
+        version = message.int_schema_version() if message is not None else self._at_hand[1]
+        if version != self._at_hand[1] or version == NOT_REGISTERED:
+            codec = self._schemas.known(version)
+            if codec is None:
+                return False
+            self._at_hand = codec, version
+        return True
+
+    async def prepare(self, message: Any) -> None:
+        """Waits for the schema that a message was written with."""
         version = message.int_schema_version()
-        codec = self._schemas.known(version)
-        if codec is None:
-            codec = await self._codec(version)
-        return self._decoded(place, message, codec, version)
+        self._at_hand = await self._codec(version), version
 
     async def _codec(self, version: int) -> Codec | None:
         """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""
