@@ -32,8 +32,8 @@ from typing import Any, Protocol
 
 YOUNGEST = 5_000
 """Objects."""
-MIDDLE = 10
-OLDEST = 50
+MIDDLE = 2
+OLDEST = 200
 LONG_SECONDS = 0.01
 _ALL = 2
 """The generation of which a search looks at all that is not set aside."""
