@@ -30,6 +30,7 @@ REQUIREMENTS = ROOT / "requirements"
 # What is installed for whom, in this order. `dev` contains all that `server` has, in the same versions.
 PROFILES = {"server": ("build", "server"), "dev": ("dev",)}
 BROKERS = ("4.2.4", "4.0.0")
+MEASUREMENTS = ("figures", "harness", "plugin", "streaming", "deliveries", "snapshot", "audit_scale", "keys", "plots", "record")
 
 
 class Failure(Exception):
@@ -120,9 +121,9 @@ def broker(arguments: list[str]) -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """Measure updates; or what bench/ has: `bench plugin`, `bench harness SCENARIO`...; `bench record`: all, into docs/benchmarks.md."""
+    """Measure: `bench figures` every figure beside its limit, `bench` updates, `bench harness`...; `bench record`: into the docs."""
     install("dev")
-    if arguments[:1] and arguments[0] in ("harness", "plugin", "streaming", "deliveries", "snapshot", "audit_scale", "record"):
+    if arguments[:1] and arguments[0] in MEASUREMENTS:
         return hand_over(PYTHON, "-m", f"bench.{arguments[0]}", *arguments[1:])
     return hand_over(PYTHON, "-m", "bench", *arguments)
 

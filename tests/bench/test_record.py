@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
-from bench.record import DOCUMENT, commands_of, record
+from bench.blocks import DOCUMENT, commands_of
+from bench.record import record
+from dev import MEASUREMENTS
 
 ECHO = "python3 -c 'print(\"one  \"); print(6 * 7)'"
 MISSED = "python3 -c 'print(\"not reached\"); raise SystemExit(1)'"
@@ -45,4 +48,7 @@ def test_only_the_commands_with_a_word_are_run(tmp_path: Path) -> None:
 def test_the_benchmarks_of_the_documentation_can_be_measured_again() -> None:
     commands = commands_of(DOCUMENT.read_text())
     assert commands and len(set(commands)) == len(commands)
+    words = [command.removeprefix("python3 dev.py bench").split()[:1] for command in commands]
     assert all(command.startswith("python3 dev.py bench") for command in commands)
+    assert [word for word in words if word and word[0] not in MEASUREMENTS] == []
+    assert all(find_spec(f"bench.{name}") for name in MEASUREMENTS)
