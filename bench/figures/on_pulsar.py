@@ -16,10 +16,10 @@ import grpc
 import httpx
 import uvloop
 
+from bench.brokers import topics_that_stay
 from bench.harness.targets import new_namespace, pulsar, running
 from bench.load import Sample, closed_loop, echo_calls, rest_calls, update_calls
 from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
-from tests.broker.admin import Admin
 
 from .figure import Figure, Measured, Want
 from .publishing import Publisher, client, written
@@ -51,20 +51,11 @@ _PIPELINED = 1_000
 _SAMPLE = 500
 """Messages of the sidecar that are published again."""
 _AT_MOST_PER_SECOND = 20_000
-_KEPT = {"deleteWhileInactive": False, "maxInactiveDurationSeconds": 3_600, "inactiveTopicDeleteMode": "delete_when_no_subscriptions"}
-
-
-def topics_that_stay(admin_url: str, namespace: str, topics: int) -> None:
-    """Creates topics that a broker does not delete although nobody uses them."""
-    with Admin(admin_url) as admin:
-        admin.call("POST", f"namespaces/{namespace}/inactiveTopicPolicies", _KEPT)
-        for number in range(topics):
-            admin.create_topic(f"{namespace}/bench-{number}")
 
 
 def measure_streams(scale: Scale, say: Say) -> dict[str, Measured]:
     """Both, round by round."""
-    with pulsar(scale.service_url, scale.admin_url) as target, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with pulsar(scale.service_url, scale.admin_url, options=()) as target, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         topics_that_stay(scale.admin_url, target.namespace, TOPICS)
         return {"pulsar-batches": runner.run(_stream_rounds(target.address, target.namespace, scale, say))}
 
@@ -104,7 +95,7 @@ def measure_calls(scale: Scale, say: Say) -> dict[str, Measured]:
     """All loads, round by round."""
     with (
         running("-m", "bench.echo", "PORT") as echo,
-        pulsar(scale.service_url, scale.admin_url) as target,
+        pulsar(scale.service_url, scale.admin_url, options=()) as target,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         topics_that_stay(scale.admin_url, target.namespace, 1)

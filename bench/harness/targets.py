@@ -20,7 +20,7 @@ from tests.ports import free_port
 
 _ROOT = Path(__file__).parents[2]
 _READY_SECONDS = 60.0
-_PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS = 0.01
 
 
 class Program:
@@ -128,15 +128,22 @@ def sqlite(module: Sequence[str] = ("-m", "topicpolicies_server"), options: Sequ
 
 @contextlib.contextmanager
 def pulsar(
-    service_url: str, admin_url: str, partitions: int = 0, module: Sequence[str] = ("-m", "topicpolicies_server")
+    service_url: str,
+    admin_url: str,
+    partitions: int = 0,
+    module: Sequence[str] = ("-m", "topicpolicies_server"),
+    options: Sequence[str] = ("--allow-missing-topics",),
 ) -> Iterator[Target]:
-    """A sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too."""
+    """A sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too.
+
+    ``options``: further ones of the sidecar.
+    """
     with _broker(service_url, admin_url) as (service, admin):
         namespace = new_namespace(admin)
         if partitions:
             with httpx.Client(base_url=f"{admin}/admin/v2/", timeout=30, trust_env=False) as http:
                 http.put(f"persistent/{namespace}/__change_events/partitions", json=partitions).raise_for_status()
-        options = (
+        arguments = (
             "serve",
             "--listen",
             "ADDRESS",
@@ -146,9 +153,9 @@ def pulsar(
             service,
             "--admin-url",
             admin,
-            "--allow-missing-topics",
+            *options,
         )
-        with running(*module, *options) as program:
+        with running(*module, *arguments) as program:
             yield Target("sidecar", "pulsar", program.address, namespace, program, service, admin)
 
 

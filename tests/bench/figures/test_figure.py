@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.blocks import DOCUMENT
 from bench.figures.catalog import GROUPS, chosen
 from bench.figures.figure import NOTHING, Figure, Measured, Result, State, Want, all_reached, results
 
@@ -100,3 +102,10 @@ def test_the_catalog_has_each_figure_once_and_what_may_stand_in_its_place() -> N
     assert [group.name for group in chosen(["start-large"], large=False)] == ["start-large"]
     with pytest.raises(KeyError):
         chosen(["nothing"], large=False)
+
+
+def test_the_page_says_what_is_wanted() -> None:
+    section = DOCUMENT.read_text().partition("\n## Where it stands\n")[2].partition("<!-- ")[0]
+    told = section.replace("twice", "2").replace("at least as many", "1")
+    bounds = {figure.want.bound for group in GROUPS for figure in group.figures} - {None}
+    assert [bound for bound in bounds if not re.search(rf"(?<![\d.,]){bound:,g}(?![\d.,]\d)", told)] == []
