@@ -241,13 +241,13 @@ class _Counting:
         """Nothing."""
 
 
-def messages(kind: str, count: int, keys: int, first: int = 0) -> list[Message]:
+def messages(kind: str, count: int, keys: int, first: int = 0, namespace: str = NAMESPACE) -> list[Message]:
     """So many events of so many keys in turn, the first at an entry."""
     codec = Codec()
     made: list[Message] = []
     published = 1_700_000_000_000 + first
     for at in range(first, first + count):
-        key = PolicyKey(f"persistent://{NAMESPACE}/topic-{at % keys:06d}", Scope.LOCAL)
+        key = PolicyKey(f"persistent://{namespace}/topic-{at % keys:06d}", Scope.LOCAL)
         document = _DOCUMENTS[at // keys % 100]
         stamp = None if kind == "broker" else _stamp(at, keys, 16 if "16" in kind else 0)
         encoded = codec.encode(Event(key, Action.UPDATE, document, stamp))
