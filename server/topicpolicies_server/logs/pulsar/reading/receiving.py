@@ -59,6 +59,7 @@ class Receiver:
         self._at_once: tuple[Any, Any] | None = None
         """What came from within the call that asked for it: nobody has to be woken for that."""
         self._asked = False
+        self._asking = False
         self._last = NOWHERE
         self._found: Received | None = None
         """What was found in the queue."""
@@ -88,9 +89,10 @@ class Receiver:
             elif self._asked:
                 break
             else:
-                self._asked = True
+                self._asked = self._asking = True
                 # The answer comes from within the call if a message is there already, else later and from a thread of the library.
                 ask(received)
+                self._asking = False
                 if self._at_once is None:
                     continue
                 (result, message), self._at_once = self._at_once, None
@@ -158,7 +160,7 @@ class Receiver:
             batch.insert(at, received)
 
     def _received(self, result: Any, message: Any) -> None:
-        if threading.get_ident() == self._thread:
+        if self._asking and threading.get_ident() == self._thread:
             self._at_once = result, message
         else:
             self._inbox.put((result, message))
