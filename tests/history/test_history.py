@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.history import Bounds, History, file, open_history, questions
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.history.questions import Entry, Place, Question
-from topicpolicies_server.history.writer import Writer, trim
+from topicpolicies_server.history.writer import BATCH, Writer, trim
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, update
 
@@ -181,6 +182,18 @@ async def test_a_writer_that_can_not_keep_up_refuses_instead_of_growing(
     assert rows(page.entries)[0] == 1_001
     assert [gap.reason for gap in page.gaps] == [GapReason.OVERRUN]
     assert page.gaps[0].since == BEGIN + 1000 * (rows(page.entries)[1])
+    await history.close()
+
+
+async def test_enough_events_for_a_commit_wait_for_no_others(path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "__init__", _with_backlog(Writer.__init__, 1 << 30))  # and a pause of a minute
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    reader = await reader_of(history)
+    reader.read(*(update(row, row) for row in range(1, BATCH + 1)))
+    with closing(sqlite3.connect(path)) as connection:
+        async with asyncio.timeout(20):
+            while connection.execute("SELECT count(*) FROM entries").fetchone() != (BATCH,):  # noqa: ASYNC110 (nobody tells of it)
+                await asyncio.sleep(0.01)
     await history.close()
 
 

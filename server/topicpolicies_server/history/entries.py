@@ -20,6 +20,7 @@ from ..core.fold.operation import Folded, Status
 from ..core.policies import secrets
 from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
 from ..core.policies.events import Event, Placed, Position, StampKind
+from ..core.reading.heads import Head
 
 
 class Kind(enum.IntEnum):
@@ -73,6 +74,9 @@ _KINDS = {
     StampKind.TOMBSTONE: Kind.TOMBSTONE,
 }
 
+Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
+"""An event that was folded: the event, the head before it, what it did (None: it could not be read), and the head after it. None for a
+head: the log knew no event of the key."""
 Row: TypeAlias = tuple[int | str | bytes | None, ...]
 """The columns of ``file.COLUMNS``, in their order."""
 

@@ -1,4 +1,4 @@
-"""The thread that writes the history. It takes what was noted in batches, a few a second, and is never waited for on the way of an update.
+"""The thread that writes the history. It takes what was noted in batches, about one a second, and no update ever waits for it.
 
 What waits for it is bounded (``waiting``): beyond that, events are refused, and whoever noted them says where the history has a gap. A file
 that can't be written is tried again and again, with a few events, until it can or the writer is stopped.
@@ -28,8 +28,9 @@ BATCH = 2_048
 """Events of one commit at most."""
 TRIED = 64
 """The same while the file can't be written: a try that is in vain should cost little."""
-PAUSE_SECONDS = 0.1
-"""How long the writer lets events gather after it was woken. Whoever asks for the history does not wait for that."""
+PAUSE_SECONDS = 1.0
+"""How long the writer lets events gather after it was woken, if they are not enough for a commit before: of few events at a time each
+costs twice as much. Whoever asks for the history does not wait for that."""
 _RETRY_SECONDS = 1.0
 _TRIM_SECONDS = 10.0
 _TRIM_ENTRIES = 1_000
@@ -79,11 +80,14 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
         self._thread.start()
 
-    def note(self, noted: Noted) -> bool:
-        """Takes an event. Returns False if too much waits already: it will not be in the history."""
+    def note(self, noted: Sequence[Noted]) -> int:
+        """Takes events, in their order. Returns how many of the first; for the others too much waits already: they will not be there."""
         taken = self._waiting.note(noted)
-        if taken and not self._wake.is_set():
-            self._wake.set()
+        if taken:
+            if not self._wake.is_set():
+                self._wake.set()
+            if len(self._waiting) >= BATCH and not (self._failing or self._hurry.is_set()):
+                self._hurry.set()
         return taken
 
     def tell(self, what: Gap | Followed | SetBack) -> None:

@@ -63,8 +63,8 @@ class Recorder(Protocol):
     def opened(self, log: NamespaceLog) -> None:
         """The log is open; nothing of it was folded yet."""
 
-    def noted(self, placed: Placed, before: Head | None, folded: Folded | None, after: Head | None) -> None:
-        """An event was folded: the head before it, what it did, and the head after it; None where the log knew no event of the key."""
+    def noted(self, events: Sequence[Taken]) -> None:
+        """Events were folded."""
 
     def caught_up(self) -> None:
         """What was in the log when it was opened has been folded."""
@@ -73,6 +73,8 @@ class Recorder(Protocol):
         """The log is not followed any more."""
 
 
+Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
+"""An event that was folded, the head before it, what it did, and the head after it; None for a head: the log knew no event of the key."""
 Record: TypeAlias = Callable[[str], Awaitable[Recorder | None]]
 """Gives a recorder for one opening of the named namespace's log; None if it can't be recorded now."""
 
@@ -112,6 +114,8 @@ class Follower:
         self._owner: Owner | None = owner
         self._older = older
         self._recorder = recorder
+        self._folded: list[Taken] = []
+        """What the recorder is still to be told of."""
         self._context = context
         self._namespace = namespace
         self._readback: ReadBack | None = None
@@ -164,6 +168,7 @@ class Follower:
         """
         if self._owner is not None:
             self._owner = self._older = None
+            self._note()
             self._record(lambda recorder: recorder.closed())
             self._recorder = None
 
@@ -245,17 +250,20 @@ class Follower:
         if not events:
             return
         head = self.view.head
-        for entry in events:
-            before = head(entry.event.key) if entry.event is not None else None
-            placed, folded, change = self._fold(entry)
-            if placed.problem:
-                self.unreadable += 1
-                _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
-            if self._recorder is not None:
-                self._note(placed, before, folded, change if change is not None else before)
-            if change is not None:
-                self._bytes += _size(change) - _size(before)
-            owner.taken(self, placed, folded, change, before)
+        try:
+            for entry in events:
+                before = head(entry.event.key) if entry.event is not None else None
+                placed, folded, change = self._fold(entry)
+                if placed.problem:
+                    self.unreadable += 1
+                    _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
+                if self._recorder is not None:
+                    self._folded.append((placed, before, folded, change if change is not None else before))
+                if change is not None:
+                    self._bytes += _size(change) - _size(before)
+                owner.taken(self, placed, folded, change, before)
+        finally:
+            self._note()
         owner.moved(self)
         self._count(owner)
 
@@ -300,8 +308,11 @@ class Follower:
         self.trusted = False
         self.lost(LogError(reason, f"The change log of {self._namespace} {what}."))
 
-    def _note(self, placed: Placed, before: Head | None, folded: Folded | None, after: Head | None) -> None:
-        self._record(lambda recorder: recorder.noted(placed, before, folded, after))
+    def _note(self) -> None:
+        """Has written down what was folded."""
+        folded, self._folded = self._folded, []
+        if folded:
+            self._record(lambda recorder: recorder.noted(folded))
 
     def _record(self, note: Callable[[Recorder], None]) -> None:
         """Has something written down. Who can't write it down writes nothing more of this opening; the next finds out what is missing."""
