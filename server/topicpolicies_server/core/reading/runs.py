@@ -19,7 +19,7 @@ KEPT = 16
 class Run:
     """Consecutive changes, and what was made of them."""
 
-    __slots__ = ("_moved", "changes", "end", "last", "told")
+    __slots__ = ("_moved", "changes", "end", "known_to", "last", "told")
 
     def __init__(self, changes: list[Head], end: int, last: int = 0) -> None:
         """Nothing was made of them yet.
@@ -33,6 +33,8 @@ class Run:
         self.end = end
         self.last = last
         self._moved: tuple[Token, Token] | None = None
+        self.known_to: set[object] = set()
+        """Who has looked at all of them, and need not again."""
         self.told: dict[Hashable, tuple[bytes, ...]] = {}
         """What readers are told of them, by how they want it told. Whoever tells fills it."""
 
