@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-import time
 from pathlib import Path
 
 from bench.harness.targets import Program
@@ -16,7 +15,7 @@ from bench.harness.targets import Program
 from . import filling
 from .figure import Figure, Measured, Want
 from .scale import Say, Scale
-from .starting import first_answer
+from .starting import calm, first_answer
 
 REMEMBERED = 16
 """Requests of a key that each event tells of."""
@@ -25,10 +24,6 @@ FIGURES = (
     Figure("memory-plain", "bytes a document in memory, plain", "serialized", "B", Want(at_most=600, of_limit=False)),
     Figure("memory-requests", "bytes a document in memory, 16 requests remembered", "serialized", "B", Want(at_most=1_000, of_limit=False)),
 )
-_PAUSE_SECONDS = 0.25
-_STILL = 4
-"""So many pauses long does the memory not grow when everything is loaded."""
-_PATIENCE_SECONDS = 60.0
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
@@ -54,18 +49,7 @@ def _resident(data: Path, number: int) -> int:
     program = Program("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", str(data))
     try:
         first_answer(program, filling.topic(number))
-        return _settled(program)
+        calm(program)
+        return program.resident_bytes
     finally:
         program.stop()
-
-
-def _settled(program: Program) -> int:
-    """What it has in memory when that has not grown for a while: loading may go on behind the first answer."""
-    most, still = program.resident_bytes, 0
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while still < _STILL and time.monotonic() < until:
-        time.sleep(_PAUSE_SECONDS)
-        now = program.resident_bytes
-        still = still + 1 if now <= most * 1.001 else 0
-        most = max(most, now)
-    return program.resident_bytes

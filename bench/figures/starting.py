@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import grpc
 
@@ -22,6 +23,7 @@ from tests.broker.admin import CHANGE_EVENTS, Admin
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
+from topicpolicies_server.config.table import options
 
 from . import filling
 from .figure import Figure, Measured, Want
@@ -29,6 +31,15 @@ from .scale import LARGE, Say, Scale
 
 _ANSWER_SECONDS = 600.0
 _UNKNOWN = "0"
+_PAUSE_SECONDS = 0.25
+_STILL = 3
+"""So many pauses long does a calm server do next to nothing."""
+_CALM = 0.2
+"""That is: it uses less than so much of a processor."""
+_PATIENCE_SECONDS = 60.0
+_SQLITE = ("-wal", "-shm")
+_KEPT = ("history", "checkpoints")
+"""The options for files that a server may keep beside a Pulsar log, as far as it has them."""
 _BESIDE = "reading the same rows"
 _DRAIN = "a raw drain"
 
@@ -78,6 +89,15 @@ def first_answer(program: Program, topic: str) -> float:
     return took
 
 
+def calm(program: Program) -> None:
+    """Returns when a server has done what it does behind its first answers, or when one has no patience any more."""
+    until, still = time.monotonic() + _PATIENCE_SECONDS, 0
+    while still < _STILL and time.monotonic() < until:
+        used = program.processor_seconds
+        time.sleep(_PAUSE_SECONDS)
+        still = still + 1 if program.processor_seconds - used < _CALM * _PAUSE_SECONDS else 0
+
+
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
     """The embedded log with as many topics as are usual."""
     return _embedded(scale.topics, scale, say, FIGURES)
@@ -100,17 +120,17 @@ def _embedded(topics: int, scale: Scale, say: Say, figures: Sequence[Figure]) ->
                 raise RuntimeError(f"the log has {rows} rows and not {topics}")
             return seconds
 
-        def emptied() -> None:
-            for path in Path(directory).iterdir():
-                if not path.name.startswith(data.name):
-                    path.unlink()
-
         with tempfile.TemporaryDirectory() as nowhere:
             empty = Path(nowhere) / "policies.db"
             filling.fill(empty, filling.documents(1), 1)
-            bare = _started(_serve("--data", str(empty)), filling.topic(0))
-        program = _serve("--data", str(data))
-        return _rounds(program, filling.topic(topics // 2), limit, emptied, scale, say, figures, f"of a log with one topic: {bare:.2f} s")
+            bare = _Start(_serve("--data", str(empty)), filling.topic(0), Path(nowhere), frozenset()).seconds()
+        start = _Start(
+            _serve("--data", str(data)),
+            filling.topic(topics // 2),
+            Path(directory),
+            frozenset(f"{data.name}{end}" for end in ("", *_SQLITE)),
+        )
+        return _rounds(start, limit, scale, say, figures, f"of a log with one topic: {bare:.2f} s")
 
 
 def measure_pulsar(scale: Scale, say: Say) -> dict[str, Measured]:
@@ -141,45 +161,59 @@ def _pulsar(topics: int, scale: Scale, say: Say, figures: Sequence[Figure]) -> d
         return time.perf_counter() - begin
 
     with tempfile.TemporaryDirectory() as directory:
-
-        def emptied() -> None:
-            for path in Path(directory).rglob("*"):
-                if path.is_file():
-                    path.unlink()
-
-        history = ("--history", str(Path(directory) / "history.db"))
-        program = _serve("--pulsar", scale.service_url, "--admin-url", scale.admin_url, *history)
-        return _rounds(program, f"persistent://{namespace}/topic-{topics // 2}", limit, emptied, scale, say, figures, "")
+        files = {name: str(Path(directory) / f"{name}.db") for name in _KEPT if name in options()}
+        kept = [part for name, file in files.items() for part in (f"--{name}", file)]
+        program = _serve("--pulsar", scale.service_url, "--admin-url", scale.admin_url, *kept)
+        start = _Start(program, f"persistent://{namespace}/topic-{topics // 2}", Path(directory), frozenset())
+        return _rounds(start, limit, scale, say, figures)
 
 
 def _serve(*log: str) -> Program:
     return Program("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", *log)
 
 
-def _started(program: Program, topic: str) -> float:
-    try:
-        return first_answer(program, topic)
-    finally:
-        program.stop()
+class _Start(NamedTuple):
+    """A server that is started again and again."""
+
+    program: Program
+    topic: str
+    folder: Path
+    log: frozenset[str]
+    """The names of the log's own files in the folder."""
+
+    def seconds(self) -> float:
+        """Starts it, waits for its first answer, and stops it when it has done what follows from that."""
+        try:
+            took = first_answer(self.program, self.topic)
+            calm(self.program)
+            return took
+        finally:
+            self.program.stop()
+
+    def beside(self) -> list[Path]:
+        """What it keeps beside the log."""
+        return sorted(path for path in self.folder.iterdir() if path.name not in self.log)
+
+    def forget(self) -> None:
+        """Removes that."""
+        for path in self.beside():
+            path.unlink()
 
 
 def _rounds(
-    program: Program,
-    topic: str,
-    limit: Callable[[], float],
-    emptied: Callable[[], None],
-    scale: Scale,
-    say: Say,
-    figures: Sequence[Figure],
-    note: str,
+    start: _Start, limit: Callable[[], float], scale: Scale, say: Say, figures: Sequence[Figure], note: str = ""
 ) -> dict[str, Measured]:
     """The limit, a start with nothing kept, and one with what that start kept, round by round."""
-    limits, bare, kept = [], [], []
+    limits, bare, kept, there = [], [], [], "nothing"
     for number in range(scale.few_rounds):
         say(f"round {number + 1} of {scale.few_rounds}")
         limits.append(limit())
-        emptied()
-        bare.append(_started(program, topic))
-        kept.append(_started(program, topic))
-    both = {name: Measured(times, limits, note) for name, times in (("kept", kept), ("bare", bare))}
-    return {figures[0].name: both["kept"], figures[1].name: both["bare"]}
+        start.forget()
+        bare.append(start.seconds())
+        there = ", ".join(f"{path.name} ({path.stat().st_size / 1e6:.1f} MB)" for path in start.beside()) or "nothing"
+        kept.append(start.seconds())
+    told = f"beside the log was kept: {there}"
+    return {
+        figures[0].name: Measured(kept, limits, "; ".join(filter(None, (note, told)))),
+        figures[1].name: Measured(bare, limits, note),
+    }
