@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,8 @@ class Conditions(NamedTuple):
     memory_gb: float
     system: str
     python: str
+    disk: str
+    """The file system of what is written."""
     etcd: str
     """Its version; empty: it is not installed."""
     load: float
@@ -41,7 +44,7 @@ class Conditions(NamedTuple):
         state = "quiet" if self.quiet else "BUSY"
         parts = (
             f"{self.cores} cores ({self.processor}), {self.memory_gb:.0f} GB",
-            f"{self.system}, Python {self.python}",
+            f"{self.system}, {self.disk}, Python {self.python}",
             f"etcd {self.etcd}" if self.etcd else "no etcd",
             f"load average {self.load:.1f} before: {state}",
         )
@@ -52,12 +55,28 @@ def here() -> Conditions:
     """Those of this machine, now."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     system = f"{platform.system()} {platform.release().partition('-')[0]}"
-    return Conditions(os.cpu_count() or 1, _processor(), memory, system, platform.python_version(), etcd.version(), os.getloadavg()[0])
+    return Conditions(
+        os.cpu_count() or 1,
+        _processor(),
+        memory,
+        system,
+        platform.python_version(),
+        _disk(Path(tempfile.gettempdir())),
+        etcd.version(),
+        os.getloadavg()[0],
+    )
 
 
 def _processor() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _disk(path: Path) -> str:
+    """The kind of file system that a folder is on."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    holding = [(len(mount[1]), mount[2]) for mount in mounts if path.resolve().is_relative_to(mount[1])]
+    return max(holding, default=(0, "?"))[1]
 
 
 def await_quiet(

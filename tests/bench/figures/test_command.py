@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.figures import etcd
-from bench.figures.catalog import GROUPS, chosen
+from bench.figures import command, etcd
+from bench.figures.catalog import GROUPS, Group, chosen
 from bench.figures.command import REFUSED, main
 from bench.figures.conditions import here
 from bench.figures.figure import Measured, results
+from bench.figures.scale import QUICK, Say, Scale
 from bench.figures.table import WIDTH, as_json, show
+from tests.broker.jars import BrokerUnavailableError
 from tests.broker.pulsar_broker import Broker
 
 MEASURED = {"reached", "missed", "spared", "told"}
@@ -95,3 +97,23 @@ def test_the_table_says_what_was_reached_what_was_not_and_why() -> None:
     assert any("8 in flight" in line and "not needed" in line for line in lines)
     assert "etcd is not installed" in text and "p50 1 ms" in text
     assert {each["state"] for each in json.loads(as_json(made, here()))["figures"]} == {"reached", "missed", "unmeasured", "spared"}
+
+
+def test_where_no_broker_can_be_run_the_others_are_measured_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_broker() -> Broker:
+        raise BrokerUnavailableError("Java is not to be had.\nSee above.")
+
+    def measured(group: Group, scale: Scale, say: Say) -> dict[str, Measured]:
+        say("round 1 of 1")
+        return {figure.name: Measured([1.0], [1.0]) for figure in group.figures}
+
+    monkeypatch.setattr(command, "Broker", no_broker)
+    monkeypatch.setattr(command, "supervised", measured)
+    said: list[str] = []
+    groups = chosen([], large=False)
+    found = command.measure(groups, QUICK, said.append)
+    for group in groups:
+        for figure in group.figures:
+            expected = Measured(missing="no broker can be run: Java is not to be had.") if group.broker else Measured([1.0], [1.0])
+            assert found[figure.name] == expected
+    assert "unary: round 1 of 1" in said

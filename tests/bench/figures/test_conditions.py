@@ -33,6 +33,6 @@ def test_a_machine_that_stays_busy_is_not_waited_for_longer_than_one_has_patienc
 
 def test_the_conditions_say_whether_the_machine_was_quiet() -> None:
     now = here()
-    assert now.cores > 0 and now.memory_gb > 0.1 and now.processor
+    assert now.cores > 0 and now.memory_gb > 0.1 and now.processor and now.disk in now.line
     assert "BUSY" in now._replace(load=1.5).line and "BUSY" not in now._replace(load=0.5).line
     assert "no etcd" in now._replace(etcd="").line and "etcd 3.4.23" in now._replace(etcd="3.4.23").line
