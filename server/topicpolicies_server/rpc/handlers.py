@@ -95,14 +95,17 @@ class _Methods:
 
     def unary_unary(self, method: Callable[[Any, Any], Awaitable[Any]], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[Any]]:
         """A method with one answer."""
+        calls, most = self._calls, self._most
 
         async def unary_unary(raw: bytes, context: Any) -> Any:
             try:
-                with self._calls.call() as call:
-                    try:
-                        return await method(decode(parse, raw, self._most), context)
-                    except asyncio.CancelledError:
-                        return await _tell_end(call, context)
+                call = calls.begin()
+                try:
+                    return await method(decode(parse, raw, most), context)
+                except asyncio.CancelledError:
+                    return await _tell_end(call, context)
+                finally:
+                    calls.end(call)
             except PolicyError as error:
                 return await abort(context, error)
 
@@ -130,11 +133,13 @@ class _Methods:
 
     async def _run(self, method: Callable[[Call], Awaitable[None]], context: Any) -> None:
         try:
-            with self._calls.call(endless=self._endless) as call:
-                try:
-                    await method(call)
-                except asyncio.CancelledError:
-                    await _tell_end(call, context)
+            call = self._calls.begin(endless=self._endless)
+            try:
+                await method(call)
+            except asyncio.CancelledError:
+                await _tell_end(call, context)
+            finally:
+                self._calls.end(call, endless=self._endless)
         except PolicyError as error:
             await abort(context, error)
 
