@@ -90,9 +90,11 @@ class Activity:
     def updated(self, request: Request, answer: Result | PolicyError) -> None:
         """An update was answered."""
         self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
-        if request.unsure:
+        if not request.doubted:
+            return
+        if not request.confirmed:
             self.confirmations["failed"] += 1
-        elif request.doubted:
+        else:
             written = isinstance(answer, Result) and answer.outcome is Outcome.APPLIED and not request.validate_only
             self.confirmations["overtaken" if written else "held"] += 1
 

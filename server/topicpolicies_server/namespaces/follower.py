@@ -249,11 +249,15 @@ class Follower:
     def _take(self, owner: Owner, events: Sequence[Placed]) -> None:
         if not events:
             return
-        head = self.view.head
+        head, take, taken = self.view.head, self.view.take, owner.taken
         try:
             for entry in events:
-                before = head(entry.event.key) if entry.event is not None else None
-                placed, folded, change = self._fold(entry)
+                placed = entry
+                before = head(placed.event.key) if placed.event is not None else None
+                try:
+                    folded, change = take(placed)
+                except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
+                    placed, folded, change = self._passed_over(placed, error), None, None
                 if placed.problem:
                     self.unreadable += 1
                     _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
@@ -261,7 +265,7 @@ class Follower:
                     self._folded.append((placed, before, folded, change if change is not None else before))
                 if change is not None:
                     self._bytes += _size(change) - _size(before)
-                owner.taken(self, placed, folded, change, before)
+                taken(self, placed, folded, change, before)
         finally:
             self._note()
         owner.moved(self)
@@ -282,13 +286,10 @@ class Follower:
             self._capacity.add(keys - self._counted[0], size - self._counted[1])
             self._counted = keys, size
 
-    def _fold(self, placed: Placed) -> tuple[Placed, Folded | None, Head | None]:
-        """Folds an entry; one that can't be folded is as one that can't be read."""
-        try:
-            return placed, *self.view.take(placed)
-        except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
-            _LOG.exception("%s: the entry at %s can't be folded", self._namespace, placed.position)
-            return placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})"), None, None
+    def _passed_over(self, placed: Placed, error: Exception) -> Placed:
+        """What becomes of an entry that can't be folded: it is as one that can't be read."""
+        _LOG.error("%s: the entry at %s can't be folded", self._namespace, placed.position, exc_info=error)
+        return placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})")
 
     def _report(self, report: Callable[[Owner], None]) -> None:
         """Reports to the owner, if it listens. If that fails, the log is lost, and nothing of this view is gone on with."""

@@ -45,14 +45,15 @@ class Reports:
 
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded."""
-        activity, hub = self._common.activity, self._life.hub
+        activity, life = self._common.activity, self._life
+        hub = life.hub
         if placed.problem:
             activity.unreadable += 1
         event = placed.event
         if event is None or folded is None:
             return
         old = before.document if before is not None else None
-        if follower is not self._life.served:
+        if follower is not life.served:
             self._updates.read_ahead(follower, event, folded, old)
             if change is not None and follower.continues and hub is not None:
                 hub.publish(change)

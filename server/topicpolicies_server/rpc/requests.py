@@ -74,7 +74,7 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
     problems.check()
     assert topic is not None and change is not None, "checked"
     request = Request(
-        PolicyKey(topic.full, scope),
+        topic.key(scope),
         change,
         request_id,
         _digest(message) if named else "",
@@ -104,7 +104,7 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: i
     problems.check()
     assert topic is not None, "checked"
     request = Request(
-        PolicyKey(topic.full, scope),
+        topic.key(scope),
         None,
         request_id,
         _digest(message) if message.request_id else "",
@@ -220,6 +220,8 @@ def _asker(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRe
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
         return uuid.uuid4().hex
+    if len(text) == _UUID_DIGITS and _UUID.fullmatch(text):
+        return text
     if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4):
         compact = text.replace("-", "").lower()
         if _UUID.fullmatch(compact):

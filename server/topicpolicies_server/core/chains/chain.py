@@ -123,7 +123,7 @@ class Chain:
             if result.status is not Status.APPLIED:
                 self._fresh = False
             state = self._ground.state(self._key)
-            self._conclude(link, Told(result, before, state.document if state is not None else None), state)
+            self._conclude(link, result, before, state.document if state is not None else None, state)
         if self._links or self._queue:
             self.advance()
 
@@ -150,7 +150,7 @@ class Chain:
                 continue  # one that followed it has told
             state = self._ground.state(self._key)
             if (said := told.get(link.event_id)) is not None:
-                self._conclude(link, said, state)
+                self._conclude(link, *said, state)
                 continue
             remembered = self._ground.known(link.request, state)
             if remembered is not None:
@@ -278,15 +278,15 @@ class Chain:
 
     # --- what is in flight ------------------------------------------------------------------------------------------
 
-    def _conclude(self, link: Link, told: Told, state: KeyState | None) -> None:
+    def _conclude(self, link: Link, result: Folded, before: Settings | None, after: Settings | None, state: KeyState | None) -> None:
         """The log has told of a link's event. Those that were appended before it, and were not folded, are not in the log."""
         if link is not self._links[0]:
             self._pass(link)
         link.on(News.FOLDED)
         self._unlink(link)
-        request, result = link.request, told.folded
+        request = link.request
         if result.status is Status.APPLIED:
-            self._settle(request, Result(Outcome.APPLIED, told.after, result.version, result.previous, before=told.before))
+            self._settle(request, Result(Outcome.APPLIED, after, result.version, result.previous, before=before))
             if request.change is None and self.idle and state is not None:
                 self._ground.append(restatement(self._key, state, self._ground.new_id()))
             return

@@ -47,7 +47,7 @@ def event_of(
         request.reason,
         change.paths if change is not None else (),
         next(reversed(in_flight)) if in_flight else state.base if state is not None else "",  # base
-        (ABSENT if before is None else request.etag) if request.conditional else None,
+        (ABSENT if before is None else request.etag) if request.etag or request.must_not_exist else None,  # etag
         request.skip_if_absent,
         reads,
         change.operands if change is not None else {},

@@ -90,7 +90,7 @@ def split(policies: TopicPolicies) -> dict[Setting, bytes]:
 
 def wire(settings: Settings) -> bytes:
     """The document's Protobuf form, without the top-level fields that only a newer broker knows."""
-    return b"".join(settings[name] for name in sorted(settings) if not name.startswith(EXTRA_PREFIX))
+    return b"".join([settings[name] for name in sorted(settings) if name[:1] != EXTRA_PREFIX])
 
 
 def size(settings: Settings) -> int:

@@ -169,7 +169,8 @@ class View:
         context = self._context
         if self._complete and (complete := self._complete[placed.partition]) is not None and placed.position > complete:
             if complete == "":  # nothing was ever compacted away
-                context = context._replace(joining=False, joined_at=None)
+                if context.joining or context.joined_at is not None:
+                    context = context._replace(joining=False, joined_at=None)
             elif context.joining:  # what it was computed from was not compacted away: if it is not here, it never was
                 context = context._replace(joining=False)
         folded = fold(state, placed, context)
