@@ -154,16 +154,18 @@ class SqliteNamespaceLog(Brokerless):
         self._append(row)
 
     def committed(self, placed: Sequence[Placed]) -> None:
-        """The next of our events are durable."""
+        """The next of our events are durable. They are shown first: what was read needs no proof that nothing stands before it."""
         self._stored.committed += len(placed)
         self._stored.rows += len(placed)
-        if self._pending:  # empty if close has given up waiting
-            size = sum(self._pending.popleft().size for _ in placed)
+        awaited = bool(self._pending)  # not if close has given up waiting
+        if awaited:
+            size = sum([self._pending.popleft().size for _ in placed])
             self._flight.bytes_now -= size
             self._stored.bytes_since += size
-            self._sink.appended(placed)
         if self._stored.log is not None:
             self._stored.log.show(placed)
+        if awaited:
+            self._sink.appended(placed)
         if not self._pending:
             self._drained.set()
 
