@@ -13,7 +13,7 @@ from typing import Any
 
 import pulsar
 
-from .publishing import client
+from .library import client
 
 QUEUE = 1_000
 _READ_MS = 30_000

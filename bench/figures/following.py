@@ -33,7 +33,7 @@ from topicpolicies_server.logs.routing import message_key
 
 from .draining import drain, open_reader, take
 from .figure import Figure, Measured, Want
-from .publishing import client
+from .library import client
 from .scale import Say, Scale
 
 FIGURES = (

@@ -22,7 +22,8 @@ from bench.load import Sample, closed_loop, echo_calls, rest_calls, update_calls
 from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
 
 from .figure import Figure, Measured, Want
-from .publishing import Publisher, client, written
+from .library import client
+from .publishing import Publisher, written
 from .scale import Say, Scale
 
 SIZE = 64

@@ -7,15 +7,15 @@ import statistics
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pulsar
 
 from bench.load import Sample
 from tests.broker.admin import CHANGE_EVENTS
-from topicpolicies_server.logs.pulsar.client.log_lines import client_log_path
+
+from .library import client
 
 _QUEUE = 10_000
 _READ_MS = 10_000
@@ -27,16 +27,6 @@ class Message(NamedTuple):
     payload: bytes
     key: str
     properties: Mapping[str, str]
-
-
-@contextmanager
-def client(service_url: str) -> Iterator[Any]:
-    """A client that writes its own log where those of the server go."""
-    made = pulsar.Client(service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(client_log_path())))
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def written(service_url: str, namespace: str, most: int) -> list[Message]:

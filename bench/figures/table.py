@@ -60,7 +60,7 @@ def number(value: float) -> str:
     """With as many digits as say something."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
 
 
 def wanted(want: Want, unit: str) -> str:

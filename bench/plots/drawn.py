@@ -28,13 +28,16 @@ class Plot(NamedTuple):
 def _reached(title: str, table: Table) -> str:
     rows = []
     for name, ours, ratio, wanted, state in zip(*map(table.column, ("figure", "ours", "ratio", "wanted", "reached")), strict=True):
-        bound, value = number(wanted), number(ours if wanted.split()[2:] else ratio)
+        told = ours if wanted.split()[2:] else ratio  # a bound with a unit is one of our own figure
+        bound, value = number(wanted), number(told)
         if bound is None:
             continue
-        if value is None or not bound or not value or state == "not measured":
+        if not bound or not value or state == "not measured":
             rows.append(Bar(name, None, "not measured"))
-            continue
-        rows.append(Bar(name, value / bound if wanted.startswith(">=") else bound / value, f"{(ours if wanted.split()[2:] else ratio)}"))
+        else:
+            reach = value / bound if wanted.startswith(">=") else bound / value
+            median, _, _ = told.partition(" \N{PLUS-MINUS SIGN}")
+            rows.append(Bar(name, reach, f"{median} ({wanted})", reached=state == "reached"))
     return bars(title, rows, "what is wanted")
 
 

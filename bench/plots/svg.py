@@ -26,19 +26,22 @@ class Bar(NamedTuple):
     value: float | None
     """In units of the target; None: there is none, and ``text`` says why."""
     text: str
+    reached: bool = False
 
 
 def _style() -> str:
-    light = "".join(f".c{number}{{--c:{colour}}}" for number, (colour, _) in enumerate(_COLOURS))
-    dark = "".join(f".c{number}{{--c:{colour}}}" for number, (_, colour) in enumerate(_COLOURS))
     return (
         "<style>text{font:12px system-ui,sans-serif;fill:#24292f}.title{font-size:15px;font-weight:600}.quiet{fill:#57606a}"
         ".grid{stroke:#d0d7de;stroke-width:1}.target{stroke:#24292f;stroke-width:1.5;stroke-dasharray:5 4}"
-        ".curve{fill:none;stroke:var(--c);stroke-width:2}.dot,.bar{fill:var(--c)}"
-        + light
-        + "@media(prefers-color-scheme:dark){text{fill:#e6edf3}"
-        ".quiet{fill:#9da7b3}.grid{stroke:#3d444d}.target{stroke:#e6edf3}" + dark + "}</style>"
+        f".curve{{fill:none;stroke-width:2}}.lead{{stroke-width:.7}}{_coloured(0)}"
+        "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.quiet{fill:#9da7b3}.grid{stroke:#3d444d}.target{stroke:#e6edf3}"
+        f"{_coloured(1)}}}</style>"
     )
+
+
+def _coloured(page: int) -> str:
+    """The colours for light pages (0) or for dark ones (1); without variables, which only browsers know."""
+    return "".join(f".curve.c{number}{{stroke:{pair[page]}}}.full.c{number}{{fill:{pair[page]}}}" for number, pair in enumerate(_COLOURS))
 
 
 def _document(height: int, title: str, parts: Sequence[str]) -> str:
@@ -66,7 +69,7 @@ def bars(title: str, rows: Sequence[Bar], target: str) -> str:
         target: what the line says.
     """
     most = 2.0
-    right = WIDTH - 130
+    right = WIDTH - 170
     scale = (right - _LABELS) / most
     bottom = _TOP + _ROW * len(rows)
     parts = []
@@ -75,14 +78,14 @@ def bars(title: str, rows: Sequence[Bar], target: str) -> str:
         parts.append(_line(x, _TOP, x, bottom, "target" if tick == 1 else "grid"))
         parts.append(_text(x, bottom + 18, f"{tick:g}" if tick < most else f"{tick:g} or more", "quiet", "middle"))
     parts.append(_text(_LABELS + scale, _TOP - 8, target, "quiet", "middle"))
-    for number, (name, value, text) in enumerate(rows):
+    for number, (name, value, text, reached) in enumerate(rows):
         top = _TOP + _ROW * number
         parts.append(_text(_LABELS - 8, top + 16, name, "", "end"))
         length = min(value or 0.0, most) * scale
         if value is not None:
-            colour = 2 if value >= 1 else 1
-            parts.append(f'<rect x="{_LABELS}" y="{top + 5}" width="{length:.1f}" height="{_ROW - 10}" class="bar c{colour}"/>')
-        parts.append(_text(_LABELS + length + 6, top + 16, text, "quiet"))
+            colour = 2 if reached else 1
+            parts.append(f'<rect x="{_LABELS}" y="{top + 5}" width="{length:.1f}" height="{_ROW - 10}" class="bar full c{colour}"/>')
+        parts.append(_text(right + 8, top + 16, text, "quiet"))
     return _document(bottom + 34, title, parts)
 
 
@@ -131,7 +134,7 @@ def curves(title: str, x_name: str, y_name: str, series: Mapping[str, Sequence[t
         path = " ".join(f"{'L' if at else 'M'}{x_of(x):.1f} {y_of(y):.1f}" for at, (x, y) in enumerate(line))
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         parts.append(f'<path d="{path}" class="curve c{colour}"{dashed}/>')
-        parts += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" class="dot c{colour}"/>' for x, y in line]
+        parts += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" class="full c{colour}"/>' for x, y in line]
         ends.append((y_of(line[-1][1]), x_of(line[-1][0]), name, colour))
     parts += _names(ends, right)
     return _document(_HEIGHT, title, parts)
@@ -143,7 +146,7 @@ def _names(ends: Sequence[tuple[float, float, str, int]], right: float) -> list[
     for y, x, name, colour in sorted(ends):
         at = max(y, free)
         free = at + 15
-        parts.append(f'<path d="M{x + 4:.1f} {y:.1f} L{right + 18:.1f} {at:.1f}" class="curve c{colour}" style="stroke-width:.7"/>')
+        parts.append(f'<path d="M{x + 4:.1f} {y:.1f} L{right + 18:.1f} {at:.1f}" class="curve lead c{colour}"/>')
         parts.append(_text(right + 22, at + 4, name))
     return parts
 

@@ -98,6 +98,10 @@ def test_every_figure_of_which_something_is_wanted_has_a_bar_beside_the_target()
     assert [figure.what for figure in wanted if figure.what not in shown] == []
     assert shown.count("not measured") == 1 and "what is wanted" in shown
     assert svg.count('class="bar ') == len(wanted) - 1
+    (table,) = tables(bodies(measured_page())[FIGURES])
+    assert svg.count('class="bar full c2"') == table.column("reached").count("reached") > 0, (
+        "what the page says, not what is computed of rounded figures"
+    )
 
 
 def test_the_bars_are_as_long_as_what_was_reached() -> None:
