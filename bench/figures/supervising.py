@@ -2,7 +2,8 @@
 
 A group runs as ``python -m bench.figures.supervising NAME SCALE``. It tells what it does, and at last what it found, in lines of JSON on
 its standard output. All of its processes are of one process group, which is killed when the time is over: a program that hangs costs one
-group, not the run. What they leave in temporary files goes with it. What ended badly was not measured, and says why.
+group, not the run. What they leave in temporary files goes with it. What ended badly was not measured, and says why. A group does not
+outlive the run, however that ends: it holds the other end of the group's standard input.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def supervised(
             arguments,
             cwd=_ROOT,
             env={**environment, "TMPDIR": scratch},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=told,
             text=True,
@@ -71,8 +72,9 @@ def supervised(
             timer.join()
             _end(process)
             process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
         told.seek(0)
         said = told.read().strip()
     if found is not None:
@@ -104,6 +106,13 @@ def _end(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def _end_with_the_run() -> None:
+    """Kills this process's group when nobody holds the other end of standard input any more."""
+    while os.read(0, 1):  # not of `sys.stdin`, whose lock nobody may hold when the interpreter ends
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
 def main() -> int:
     """Measures one group in this process, and tells of it."""
     name, scale = sys.argv[1:]
@@ -111,6 +120,7 @@ def main() -> int:
     def tell(**what: object) -> None:
         print(json.dumps(what), flush=True)
 
+    threading.Thread(target=_end_with_the_run, daemon=True).start()
     group = next(each for each in GROUPS if each.name == name)
     found = group.measure(Scale(**json.loads(scale)), lambda now: tell(now=now))
     tell(found={each: measured._asdict() for each, measured in found.items()})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ def test_a_group_that_fails_was_not_measured_and_says_why(program: str, reason: 
     assert found == {"one": Measured(missing=reason), "two": Measured(missing=reason)}
 
 
+@pytest.mark.timeout(120)
 def test_a_group_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     told = tmp_path / "pid"
     program = (
@@ -63,10 +65,7 @@ def test_a_group_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) ->
     assert found["one"].missing == "it took more than 5 s"
     assert told.exists(), "it had come to start one"
     child = int(told.read_text())
-    until = time.monotonic() + 20
-    while _lives(child):
-        assert time.monotonic() < until, "the child of a group that was ended goes on"
-        time.sleep(0.05)
+    _await(lambda: not _lives(child))
 
 
 def _lives(pid: int) -> bool:
@@ -75,3 +74,39 @@ def _lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+@pytest.mark.timeout(180)
+def test_a_group_does_not_outlive_the_run(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    group = (
+        "import pathlib, os, threading, time;"
+        "from bench.figures.supervising import _end_with_the_run;"
+        "threading.Thread(target=_end_with_the_run, daemon=True).start();"
+        f"path = pathlib.Path({str(told)!r}); path.with_suffix('.new').write_text(str(os.getpid())); path.with_suffix('.new').rename(path);"
+        "time.sleep(600)"
+    )
+    program = (
+        "import sys;"
+        "from bench.figures.supervising import supervised; from bench.figures.catalog import GROUPS; from bench.figures.scale import QUICK;"
+        f"supervised(GROUPS[0], QUICK, print, command=(sys.executable, '-c', {group!r}))"
+    )
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (root, root / "server", root / "clients/python")))}
+    run = subprocess.Popen([sys.executable, "-c", program], cwd=root, env=environment)
+    try:
+        _await(told.exists)
+        run.kill()
+        run.wait()
+        child = int(told.read_text())
+        _await(lambda: not _lives(child))
+    finally:
+        run.kill()
+        run.wait()
+
+
+def _await(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
