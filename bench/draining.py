@@ -2,8 +2,8 @@
 
     python -m bench.draining [--topics 100000] [--runs 3] [--kinds broker sidecar]
 
-It starts a broker of its own and writes one event per topic. Then, in turn: a reader of pulsar-client's that takes every message and looks at
-none; the log alone; a namespace, until it answers about one topic; and until everything is folded. Each in a process of its own.
+It starts a broker of its own and writes one event per topic. Then, in turn: a reader of pulsar-client's that takes every message and
+looks at none; the log alone; a namespace, until it answers about one topic; and until everything is folded. Each in a process of its own.
 """
 
 from __future__ import annotations
