@@ -214,13 +214,13 @@ class WatchHub:
         in_order = token.reaches(began)
         going_on = {partition for partition, end in enumerate(self._token.positions) if end > token.positions[partition]}
         changes: list[Head] = []
-        for head in self.view.newest_first():
-            if in_order and (head.number <= number or not going_on):
+        for trace in self.view.traces():
+            if in_order and (trace.number <= number or not going_on):
                 break
-            if token.is_before(head):
-                changes.append(head)
-            elif head.placed is not None:
-                going_on.discard(head.placed.partition)
+            if token.is_before(trace):
+                changes.append(self.view.traced(trace))
+            elif trace.placed:
+                going_on.discard(trace.partition)
         changes.reverse()
         return changes
 
