@@ -125,7 +125,7 @@ def test_the_time_of_all_that_came_together_ends_and_each_is_told_so() -> None:
 
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
-        bench.opened.append = lambda _: None  # type: ignore[method-assign]
+        bench.opened.append = lambda event: None  # type: ignore[method-assign]
         began = bench.loop.time()
         requests = [bench.request(value, validate_only=value == 0) for value in range(4)]
         bench.namespace.submit(requests, lambda _, answer: told.append(in_words(answer)[0]))
