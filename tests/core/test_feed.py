@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
+from topicpolicies_server.core.reading.cells import name_of
 from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.runs import KEPT
 from topicpolicies_server.core.reading.view import View
@@ -95,7 +96,7 @@ class World:
             return
         change = type(head)(head.key, head.document, head.version, head.version, head.placed, self.view._number + 1)
         self.view._number += 1
-        self.view._cells[head.key].head = change
+        self.view._cells.live(name_of(head.key)).head = change
         self.hub.publish(change)
         self.hub.moved(self.token)
 
