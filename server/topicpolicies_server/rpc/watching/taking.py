@@ -17,7 +17,7 @@ from ...tasks import Kept
 from .outbox import RETRY_SECONDS, failure_of
 from .stages import Interruption
 
-TURN = 64
+TURN = 256
 """Changes that one namespace may tell before the others have their turn."""
 
 

@@ -13,7 +13,7 @@ from ...core.reading.heads import Head
 from ...core.reading.watch import Batch
 from .. import answers
 
-PIECE_BYTES = 64 * 1024
+PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of so many bytes; only one document may make a piece longer."""
 
 
