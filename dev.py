@@ -30,7 +30,6 @@ REQUIREMENTS = ROOT / "requirements"
 # What is installed for whom, in this order. `dev` contains all that `server` has, in the same versions.
 PROFILES = {"server": ("build", "server"), "dev": ("dev",)}
 BROKERS = ("4.2.4", "4.0.0")
-MEASUREMENTS = ("figures", "harness", "plugin", "streaming", "deliveries", "snapshot", "audit_scale", "keys", "plots", "record")
 
 
 class Failure(Exception):
@@ -123,12 +122,19 @@ def broker(arguments: list[str]) -> int:
 def bench(arguments: list[str]) -> int:
     """Measure: `bench figures` every figure beside its limit, `bench` updates, `bench harness`...; `bench record`: into the docs."""
     install("dev")
-    if arguments[:1] and arguments[0] in MEASUREMENTS:
+    if arguments[:1] and is_measurement(arguments[0]):
         return hand_over(PYTHON, "-m", f"bench.{arguments[0]}", *arguments[1:])
     return hand_over(PYTHON, "-m", "bench", *arguments)
 
 
 COMMANDS = {command.__name__: command for command in (demo, test, check, lint, generate, coordinates, lock, broker, bench)}
+
+
+def is_measurement(name: str) -> bool:
+    """Whether ``bench/`` has a program of this name: a folder that can be run, or a module."""
+    module = ROOT / "bench" / f"{name}.py"
+    runs = module.is_file() and '__name__ == "__main__"' in module.read_text()
+    return name.isidentifier() and (runs or (ROOT / "bench" / name / "__main__.py").is_file())
 
 
 def verify(*arguments: str, beside: int = 1) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from bench.blocks import DOCUMENT, commands_of
 from bench.record import record
-from dev import MEASUREMENTS
+from dev import is_measurement
 
 ECHO = "python3 -c 'print(\"one  \"); print(6 * 7)'"
 MISSED = "python3 -c 'print(\"not reached\"); raise SystemExit(1)'"
@@ -50,5 +51,16 @@ def test_the_benchmarks_of_the_documentation_can_be_measured_again() -> None:
     assert commands and len(set(commands)) == len(commands)
     words = [command.removeprefix("python3 dev.py bench").split()[:1] for command in commands]
     assert all(command.startswith("python3 dev.py bench") for command in commands)
-    assert [word for word in words if word and word[0] not in MEASUREMENTS] == []
-    assert all(find_spec(f"bench.{name}") for name in MEASUREMENTS)
+    assert [word for word in words if word and not is_measurement(word[0])] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["figures", "harness", "plots", "record", "keys", "streaming", "deliveries", "snapshot", "plugin", "audit_scale"]
+)
+def test_what_bench_has_can_be_run_by_its_name(name: str) -> None:
+    assert is_measurement(name)
+
+
+@pytest.mark.parametrize("name", ["", "--logs", "load", "framing", "nothing", "../dev", "harness/targets", "__init__"])
+def test_what_is_no_measurement_is_none(name: str) -> None:
+    assert not is_measurement(name)
