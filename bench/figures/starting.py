@@ -38,8 +38,8 @@ _CALM = 0.2
 """That is: it uses less than so much of a processor."""
 _PATIENCE_SECONDS = 60.0
 _SQLITE = ("-wal", "-shm")
-_KEPT = ("history", "checkpoints")
-"""The options for files that a server may keep beside a Pulsar log, as far as it has them."""
+_KEPT = ("checkpoints",)
+"""The options for files that a server may begin with beside a Pulsar log, as far as it has them; no history, as by default."""
 _BESIDE = "reading the same rows"
 _DRAIN = "a raw drain"
 
