@@ -44,14 +44,14 @@ def assert_measured(figures: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("group", [group.name for group in GROUPS if not group.broker and group.name != "batches"])
 def test_each_group_really_measures_and_each_figure_has_its_limit(capsys: pytest.CaptureFixture[str], group: str) -> None:
     assert_measured(run(capsys, [group]))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_without_etcd_batches_are_measured_and_pass_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     figures = run(capsys, ["batches"])
     if etcd.version():
