@@ -72,7 +72,7 @@ def test(arguments: list[str]) -> int:
 def check(arguments: list[str]) -> int:
     """The fast part: lint, types, definitions, and the tests that need no broker."""
     install("dev")
-    return verify("-m", "not broker and not slow", *arguments, beside=2)
+    return verify("-m", "not broker and not slow", *arguments)
 
 
 def lint(_: list[str]) -> int:
@@ -137,8 +137,8 @@ def is_measurement(name: str) -> bool:
     return name.isidentifier() and (runs or (ROOT / "bench" / name / "__main__.py").is_file())
 
 
-def verify(*arguments: str, beside: int = 1) -> int:
-    """Inspects, then tests, in so many processes more than processors; what failed before the tests is said again after them."""
+def verify(*arguments: str) -> int:
+    """Inspects, then tests; what failed before the tests is said again after them."""
     # All test processes, of all runs, read the same tests. They are compiled once, also where the environment (as that of many containers)
     # tells Python to keep nothing.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -146,7 +146,7 @@ def verify(*arguments: str, beside: int = 1) -> int:
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
     # for brokers and other programs most of their time: there are more processes than processors.
-    processes = min((os.cpu_count() or 1) + beside, 4)
+    processes = min((os.cpu_count() or 1) + 2, 4)
     status = run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
     if failed:
         raise Failure(f"Not in order: {', '.join(failed)} (see above).")
@@ -193,7 +193,8 @@ def install(profile: str) -> None:
         return
     make_venv()
     STAMP.unlink(missing_ok=True)
-    pip = (PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input")
+    # Modules are compiled when they are imported first: most of what is installed never is.
+    pip = (PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-compile")
     for name in PROFILES[profile]:
         file = REQUIREMENTS / f"{name}.txt"
         count = sum(1 for line in file.read_text().splitlines() if "==" in line)
