@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 from ..core.errors import Kind
 from ..core.fold.fold import FoldContext, Folded
 from ..core.policies import documents
+from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Head, View
@@ -28,6 +29,9 @@ _LOG = logging.getLogger(__name__)
 
 class Owner(Protocol):
     """Whoever follows a log through a follower."""
+
+    def computed_on(self, event: Event) -> Settings | None:
+        """From which document an event was computed, if this process did that and waits for it (``core/fold/fold``); else None."""
 
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded into the follower's view, and changed the head ``before`` to ``change`` (None: not)."""
@@ -250,14 +254,17 @@ class Follower:
         if not events:
             return
         head, take, taken = self.view.head, self.view.take, owner.taken
+        ours = self._caught_up and self._context.sole_writer  # what is waited for may be among these, and nobody else's
         try:
             for entry in events:
-                placed = entry
-                before = head(placed.event.key) if placed.event is not None else None
+                placed, event, before, computed_on = entry, entry.event, None, None
+                if event is not None:
+                    before = head(event.key)
+                    computed_on = owner.computed_on(event) if ours else None
                 try:
-                    folded, change = take(placed)
+                    folded, change = take(placed, computed_on)
                 except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
-                    placed, folded, change = self._passed_over(placed, error), None, None
+                    placed, folded, change = self._passed_over(entry, error), None, None
                 if placed.problem:
                     self.unreadable += 1
                     _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
