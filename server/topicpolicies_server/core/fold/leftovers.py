@@ -1,0 +1,142 @@
+"""What a key's state keeps for a while after its events, as bytes: superseded events and their ids, where seeing began, what is owed.
+
+Once the key is idle all of it is dropped (``KeyState.trim``), so it stands by itself, and a state without any needs no byte for it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ..policies import texts
+from ..policies.documents import Settings
+from ..policies.packed import Damaged, pack, unpack
+from ..policies.texts import Form
+from .keystate import ALONE, Joined, KeyState, Owed, Superseded
+
+MOST_SUPERSEDED = 16
+"""Superseded raw documents that are written, at most."""
+_BEGIN = struct.Struct(">qqBHH")
+"""When the last event was superseded and until when something is owed, flags, and how many superseded events and ids there are."""
+_NEVER = -(1 << 63)
+_JOINED, _OWED, _OLDER, _SEEN, _QUOTED = (1 << bit for bit in range(5))
+_FORM = 5
+_NUMBERS = struct.Struct(">qq")
+_AT = struct.Struct(">qB")
+_NONE, _DOCUMENT, _LIVE, _AGAIN, _OWN = range(5)
+"""Which raw document a superseded event has left: none, the head, the live one, that of the one before, or one of its own."""
+
+
+def pack_leftovers(state: KeyState) -> bytes | None:
+    """What a state keeps for a while; empty: nothing, None: more than is written, or events that may have to be folded again."""
+    kept, owed, older, seen = state.joined, state.owed, state.older, state.seen
+    if kept is ALONE:
+        kept = None
+    if older is None and seen is None and kept is None and owed is None:
+        return b""
+    if (kept is not None and kept.trail) or (older is not None and len(older) > MOST_SUPERSEDED):
+        return None
+    flags = 0
+    body = bytearray()
+    words: list[str] = []
+    if kept is not None:
+        flags |= _JOINED
+        body += _NUMBERS.pack(kept.first_at, 0)
+        words += (kept.first, kept.dropped)
+    if owed is not None:
+        flags |= _OWED
+        body += _NUMBERS.pack(owed.events, owed.until)
+    if older is not None:
+        flags |= _OLDER
+        before: Settings | None = None
+        for entry in older:
+            raw = entry.raw
+            which = _which(raw, before, state)
+            body += _AT.pack(entry.at, which)
+            if which == _OWN and raw is not None:
+                pack(raw, body)
+            before = raw
+        words += [entry.event_id for entry in older]
+    if seen is not None:
+        flags |= _SEEN
+        form = texts.form_of(list(seen), 32)
+        flags |= form << _FORM
+        if form is Form.TEXTS:
+            words += seen
+        else:
+            body += texts.packed(list(seen))
+    if any(map(texts.RESERVED.search, words)):
+        flags |= _QUOTED
+        words = texts.quoted(words)
+    latest = older[-1].at if older else _NEVER
+    until = owed.until if owed is not None else _NEVER
+    return _BEGIN.pack(latest, until, flags, len(older or ()), len(seen or ())) + bytes(body) + texts.joined(words)
+
+
+def _which(raw: Settings | None, before: Settings | None, state: KeyState) -> int:
+    if raw is None:
+        return _NONE
+    if raw is before or raw == before:
+        return _AGAIN
+    if raw is state.document or raw == state.document:
+        return _DOCUMENT
+    return _LIVE if raw is state.live or raw == state.live else _OWN
+
+
+def unpack_leftovers(data: bytes, state: KeyState) -> None:
+    """Gives a state, which has its documents, what ``pack_leftovers`` wrote of it.
+
+    Raises:
+        Damaged, IndexError, ValueError, struct.error: it was something else.
+    """
+    _, _, flags, entries, ids = _BEGIN.unpack_from(data)
+    at = _BEGIN.size
+    kept: Joined | None = None
+    if flags & _JOINED:
+        kept = state.joined = Joined(first_at=_NUMBERS.unpack_from(data, at)[0])
+        at += _NUMBERS.size
+    if flags & _OWED:
+        state.owed = Owed(*_NUMBERS.unpack_from(data, at))
+        at += _NUMBERS.size
+    raws: list[tuple[Settings | None, int]] = []
+    raw: Settings | None = None
+    for _ in range(entries):
+        published, which = _AT.unpack_from(data, at)
+        at += _AT.size
+        if which == _OWN:
+            raw, at = unpack(data, at)
+        elif which != _AGAIN:
+            raw = (None, state.document, state.live)[which]
+        raws.append((raw, published))
+    form = flags >> _FORM
+    seen: list[str] = []
+    if form != Form.TEXTS:
+        seen = texts.unpacked(data[at : at + 16 * ids], 32, form)
+        at += 16 * ids
+    words = texts.split(data[at:])
+    if flags & _QUOTED:
+        words = texts.unquoted(words)
+    expected = 2 * (kept is not None) + entries + (ids if form == Form.TEXTS else 0)
+    if len(words) != max(expected, 1):
+        raise Damaged("it has other texts than it says")
+    if kept is not None:
+        kept.first, kept.dropped = words[0], words[1]
+        del words[:2]
+    if flags & _OLDER:
+        state.older = [Superseded(raw, published, event_id) for (raw, published), event_id in zip(raws, words, strict=False)]
+    if flags & _SEEN:
+        state.seen = dict.fromkeys(seen or words[entries : entries + ids])
+
+
+def is_of_no_use(data: bytes, now: int, window_ms: int) -> bool | None:
+    """Whether ``KeyState.trim`` would let go of all of it, or of nothing; None: of a part.
+
+    Args:
+        data: what ``pack_leftovers`` wrote, unless it is empty.
+        now: milliseconds since 1970.
+        window_ms: W, in milliseconds.
+    """
+    latest, until, *_ = _BEGIN.unpack_from(data)
+    oldest = now - 2 * window_ms
+    if latest != _NEVER and latest >= oldest:
+        return False
+    return True if until < oldest else None
