@@ -7,7 +7,7 @@ event that is read there follows the one before without a gap, the history says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from ..core.fold.operation import Folded
@@ -118,6 +118,11 @@ class Scribe:
     def following(self) -> bool:
         """Whether the log is read to its present end, and followed."""
         return self._following
+
+    def knows(self, identity: str, positions: Sequence[Position]) -> bool:
+        """Whether all events up to some positions of a log, by partition, are recorded; "" is before the first one."""
+        streams = (self._marks.streams.get((identity, partition)) for partition in range(len(positions)))
+        return all(not at or (stream is not None and at <= stream.position) for at, stream in zip(positions, streams, strict=True))
 
     def opened(self, log: Log) -> None:
         """The log is open; nothing of it was folded yet."""

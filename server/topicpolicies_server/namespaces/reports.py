@@ -83,7 +83,8 @@ class Reports:
         if not self._loader.may_serve(follower):
             return
         assert follower.log is not None, "open"
-        hub = next_hub(self._life.hub, self._life.served, follower, self._common.limits)
+        older = self._life.served
+        hub = next_hub(self._life.hub, older, follower, self._common.limits)
         self._life.serve(follower, hub)
         self._common.activity.loads["loaded"] += 1
         self._loader.served()
@@ -93,6 +94,8 @@ class Reports:
         self._restating.serve(follower)
         self._waiting.wake(follower.positions)
         self.grown(follower)
+        if self._common.checkpoints is not None:
+            self._common.checkpoints.keep(follower.keeper, older.keeper if older is not None else None)
 
     def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
         """An event of ours was not acknowledged."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..names import PolicyKey
 
@@ -32,6 +32,12 @@ class Order:
     def blocks(self) -> int:
         """How many blocks there are."""
         return len(self._blocks)
+
+    def fill(self, keys: Sequence[PolicyKey]) -> None:
+        """Puts keys in that are sorted, where none is yet."""
+        self._size = len(keys)
+        self._blocks = [list(keys[at : at + self._most]) for at in range(0, len(keys), self._most)]
+        self._lasts = [block[-1] for block in self._blocks]
 
     def add(self, key: PolicyKey) -> None:
         """Puts a key in; it must not be there."""

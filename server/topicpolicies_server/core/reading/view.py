@@ -31,6 +31,7 @@ from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
 from .heads import Before, Cell, Head
+from .kept import Kept
 from .lately import Lately
 from .order import Order
 
@@ -41,21 +42,14 @@ ABSENCES = 10_000
 _FORGET_AT_A_TIME = 2
 
 
-class View:
+class View(Kept):
     """The heads of one namespace."""
 
     __slots__ = (
         "_absences",
-        "_absent",
-        "_cells",
-        "_complete",
         "_context",
-        "_forgotten",
         "_forgotten_number",
-        "_heads",
-        "_lately",
-        "_number",
-        "_orders",
+        "gone",
         "recent",
     )
 
@@ -72,6 +66,8 @@ class View:
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
+        self.gone: dict[PolicyKey, None] | None = None
+        """The keys that were forgotten, for whoever takes them out, and has asked for them with an empty one."""
         self._cells: OrderedDict[PolicyKey, Cell] = OrderedDict()
         self._heads = 0
         """How many of them have one."""
@@ -287,6 +283,8 @@ class View:
                 self._absent.move_to_end(cell)
                 continue
             del self._absent[cell], self._cells[cell.key]
+            if self.gone is not None:
+                self.gone[cell.key] = None
             if cell.head is not None:
                 self._heads -= 1
                 self._forgotten_number = max(self._forgotten_number, cell.head.number)

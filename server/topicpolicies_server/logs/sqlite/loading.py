@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from ...core.policies.events import Placed
+from ...core.policies.events import Placed, Position
 from ...sqlite_file import Damaged
 from .. import rows
 from ..avro import Codec
+from ..change_log import anchor_of
 from . import events, file, floors
 from .home import Home
 
@@ -45,21 +48,46 @@ def definition_of(codec: Codec) -> str:
     return codec.definition if isinstance(codec.definition, str) else json.dumps(codec.definition)
 
 
+class Known(NamedTuple):
+    """What is known already of what is to be read: everything up to a place."""
+
+    position: Position
+    anchor: str
+    """What stands there (``change_log.anchor_of``); "" if that is not known."""
+
+
 class Loading:
     """The entries of a namespace up to a row, as they were when reading began, whatever is deleted meanwhile.
 
     Nobody else writes this file, so each entry must be there, and be what was written: otherwise a document would be told that is older
     than what was acknowledged. Its methods are called from one thread at a time, not the loop's.
+
+    Attributes:
+        resumed: whether only what stands behind what is known is read; told by ``begin``.
+        stands: how many rows there are, of which as many are not read as are known.
     """
 
-    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, home: Home) -> None:
-        """Prepares to read the rows up to ``last``; touches nothing yet. ``home``: where the file has to be."""
+    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, home: Home, known: Known | None = None) -> None:
+        """Prepares to read the rows up to ``last``; touches nothing yet.
+
+        Args:
+            path: the file.
+            codecs: of its schemas.
+            namespace_id: the namespace's.
+            name: the namespace's.
+            last: the last row that is read.
+            home: where the file has to be.
+            known: what is not read if it is as it was, and nothing behind it was compacted away.
+        """
         self._home = home
         self._path = path
         self._codecs = codecs
         self._id = namespace_id
         self._name = name
         self._last = last
+        self._known = known
+        self.resumed = False
+        self.stands = 0
         self._at = 0
         """The last row that was read."""
         self._told = self._found = floors.Kept(0, 0, 0)
@@ -75,9 +103,35 @@ class Loading:
         self._home.check()
         self._connection = file.connect(self._path)
         file.hold_still(self._connection)
-        self._told = floors.namespace(self._connection, self._id).kept
-        self._found = floors.Kept(self._told.floor, 0, 0)
-        self._pages = events.pages(self._connection, events.place_of(self._id, 1), events.place_of(self._id, self._last), PAGE)
+        namespace = floors.namespace(self._connection, self._id)
+        self._told = namespace.kept
+        self.stands = self._told.rows + self._last - self._told.floor
+        known = self._known
+        if known is not None and self._stands_at(self._connection, known, namespace.compacted):
+            self.resumed, self._at = True, rows.row_of(known.position)
+        if self.resumed and self._at >= self._told.floor:
+            self._found = self._told  # the rows up to there are not looked at
+        else:
+            self.resumed, self._at = False, 0
+            self._found = floors.Kept(self._told.floor, 0, 0)
+        self._pages = events.pages(self._connection, events.place_of(self._id, self._at + 1), events.place_of(self._id, self._last), PAGE)
+
+    def _stands_at(self, connection: sqlite3.Connection, known: Known, compacted: int) -> bool:
+        """Whether what is known is a place of this log behind which nothing may have been deleted, and what stands there is what stood."""
+        try:
+            row = rows.row_of(known.position)
+        except ValueError:
+            return False
+        if not (known.anchor and compacted <= row <= self._last):
+            return False
+        place = events.place_of(self._id, row)
+        for found in events.downwards(connection, place, place, 1):
+            events.check(found)
+            _, published_at, schema, _, key, properties, payload = found
+            with suppress(ValueError, KeyError):
+                event, _ = self._codecs.get(schema).read(key, payload, _strings(properties))
+                return anchor_of(Placed(0, known.position, event, published_at)) == known.anchor
+        return False
 
     def next_page(self) -> list[Placed]:
         """The next entries, none at the end.

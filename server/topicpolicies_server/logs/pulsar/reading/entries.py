@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....core.names import Scope
 from ....core.policies.events import Event, Placed
+from ....core.reasons import Reason
 from ...avro import Codec
-from ...change_log import LogError
+from ...change_log import LogError, anchor_of
 from ...producer_names import origin_of
 from ...stamps import ANNOUNCEMENT
 from ..admin.schemas import NOT_REGISTERED, Schemas
@@ -21,6 +22,14 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 
 
+class Stood(NamedTuple):
+    """Where a reader had come to before."""
+
+    place: MessageId
+    anchor: str
+    """What stood there (``change_log.anchor_of``); "" if that is not known."""
+
+
 class Entries:
     """Decodes messages in the order of the log.
 
@@ -30,9 +39,17 @@ class Entries:
         newest_schema: the highest version of a schema that one was written with.
     """
 
-    def __init__(self, partition: int, schemas: Schemas, cluster: str) -> None:
-        """``partition``: its number; ``schemas``: of the log; ``cluster``: the name of the local one."""
-        self.last = NOWHERE
+    def __init__(self, partition: int, schemas: Schemas, cluster: str, stood: Stood | None = None) -> None:
+        """Tells nothing yet.
+
+        Args:
+            partition: its number.
+            schemas: of the log.
+            cluster: the name of the local one.
+            stood: up to where everything was told before; None: nothing was.
+        """
+        self.last = NOWHERE if stood is None else stood.place
+        self._stood = stood
         self.problems = 0
         self.newest_schema = NOT_REGISTERED
         self._partition = partition
@@ -50,6 +67,9 @@ class Entries:
             place: where the message stands.
             message: the library's message; None: the library does not hand it over.
         """
+        stood, self._stood = self._stood, None
+        if stood is not None and stood.anchor and stood.place == place and message is not None:
+            await self._compare(stood, message)
         if place <= self.last:
             return None
         if message is None:
@@ -61,6 +81,21 @@ class Entries:
         if codec is None:
             codec = await self._codec(version)
         return self._decoded(place, message, codec, version)
+
+    async def _compare(self, stood: Stood, message: Any) -> None:
+        """Makes sure that what stands there is what stood there.
+
+        Raises:
+            LogError: it is something else: the log was put back to what it had been, and went on.
+        """
+        version = message.int_schema_version()
+        codec = self._schemas.known(version) or await self._codec(version)
+        last, problems = self.last, self.problems
+        found = self._decoded(stood.place, message, codec, version)
+        self.last, self.problems = last, problems
+        if anchor_of(found) != stood.anchor:
+            place = f"{stood.place.ledger}:{stood.place.entry}"
+            raise LogError(Reason.LOG_REPLACED, f"At {place} something else stands than when the change log was followed last.")
 
     async def _codec(self, version: int) -> Codec | None:
         """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""
