@@ -72,7 +72,7 @@ def test(arguments: list[str]) -> int:
 def check(arguments: list[str]) -> int:
     """The fast part: lint, types, definitions, and the tests that need no broker."""
     install("dev")
-    return verify("-m", "not broker and not slow", *arguments, beside=2)
+    return verify("-m", "not broker and not slow", *arguments)
 
 
 def lint(_: list[str]) -> int:
@@ -120,9 +120,9 @@ def broker(arguments: list[str]) -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """Measure updates; or what bench/ has: `bench plugin`, `bench harness SCENARIO`...; `bench record`: all, into docs/benchmarks.md."""
+    """Measure: `bench figures` every figure beside its limit, `bench` updates, `bench harness`...; `bench record`: into the docs."""
     install("dev")
-    if arguments[:1] and arguments[0] in ("harness", "plugin", "streaming", "deliveries", "snapshot", "audit_scale", "record"):
+    if arguments[:1] and is_measurement(arguments[0]):
         return hand_over(PYTHON, "-m", f"bench.{arguments[0]}", *arguments[1:])
     return hand_over(PYTHON, "-m", "bench", *arguments)
 
@@ -130,8 +130,15 @@ def bench(arguments: list[str]) -> int:
 COMMANDS = {command.__name__: command for command in (demo, test, check, lint, generate, coordinates, lock, broker, bench)}
 
 
-def verify(*arguments: str, beside: int = 1) -> int:
-    """Inspects, then tests, in so many processes more than processors; what failed before the tests is said again after them."""
+def is_measurement(name: str) -> bool:
+    """Whether ``bench/`` has a program of this name: a folder that can be run, or a module."""
+    module = ROOT / "bench" / f"{name}.py"
+    runs = module.is_file() and '__name__ == "__main__"' in module.read_text()
+    return name.isidentifier() and (runs or (ROOT / "bench" / name / "__main__.py").is_file())
+
+
+def verify(*arguments: str) -> int:
+    """Inspects, then tests; what failed before the tests is said again after them."""
     # All test processes, of all runs, read the same tests. They are compiled once, also where the environment (as that of many containers)
     # tells Python to keep nothing.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -139,7 +146,7 @@ def verify(*arguments: str, beside: int = 1) -> int:
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
     # for brokers and other programs most of their time: there are more processes than processors.
-    processes = min((os.cpu_count() or 1) + beside, 4)
+    processes = min((os.cpu_count() or 1) + 2, 4)
     status = run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
     if failed:
         raise Failure(f"Not in order: {', '.join(failed)} (see above).")
@@ -186,7 +193,8 @@ def install(profile: str) -> None:
         return
     make_venv()
     STAMP.unlink(missing_ok=True)
-    pip = (PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input")
+    # Modules are compiled when they are imported first: most of what is installed never is.
+    pip = (PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-compile")
     for name in PROFILES[profile]:
         file = REQUIREMENTS / f"{name}.txt"
         count = sum(1 for line in file.read_text().splitlines() if "==" in line)

@@ -18,7 +18,9 @@ import statistics
 import sys
 import time
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import grpc
@@ -127,8 +129,10 @@ async def _broadcast(channel: grpc.aio.Channel, sizes: list[list[int]]) -> float
     return time.perf_counter() - first[0]
 
 
-async def measure(service: Program, broadcast: Program, rounds: int) -> dict[int, list[Round]]:
-    """All numbers of watchers on both, round by round."""
+async def measure(
+    service: Program, broadcast: Program, rounds: int, numbers: Mapping[int, int] = MappingProxyType(CHANGES)
+) -> dict[int, list[Round]]:
+    """All numbers of watchers on both, round by round; ``numbers`` has how many changes are made for each."""
     source = batches(_NAMESPACE, TOPICS, _BATCH)
     found: defaultdict[int, list[Round]] = defaultdict(list)
     async with (
@@ -137,7 +141,7 @@ async def measure(service: Program, broadcast: Program, rounds: int) -> dict[int
     ):
         await stream(here, UPDATE_POLICIES, deque(itertools.islice(source, 50)), _BATCH)
         for _ in range(rounds):
-            for count, changes in CHANGES.items():
+            for count, changes in numbers.items():
                 used = [service.processor_seconds]
                 await stream(here, UPDATE_POLICIES, deque(itertools.islice(source, changes // _BATCH)), _BATCH)
                 used.append(service.processor_seconds)

@@ -37,6 +37,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.history import Bounds, open_history
+from topicpolicies_server.history.writer import PAUSE_SECONDS
 from topicpolicies_server.rpc.server import Server
 
 SIZES = (1_000, 10_000, 100_000)
@@ -102,7 +103,7 @@ async def fill(path: Path, events: int, begin: int) -> None:
         before = view.head(placed.event.key)
         folded, change = view.take(placed)
         assert change is not None, "each of them changes something"
-        scribe.noted(placed, before, folded, change)
+        scribe.noted([(placed, before, folded, change)])
         if number % _BATCH == 0:
             await history.scribe(NAMESPACE)  # waits for what was written
     scribe.caught_up()
@@ -193,7 +194,7 @@ async def cost(rounds: int, seconds: float, in_flight: int = 64) -> list[Cost]:
 async def _round(calls: Calls, in_flight: int, seconds: float) -> Round:
     begin = time.process_time()
     sample = await closed_loop(calls, in_flight, seconds)
-    await asyncio.sleep(0.3)  # until the history has written them
+    await asyncio.sleep(PAUSE_SECONDS + 0.3)  # until the history has written them
     return Round(sample.per_second, (time.process_time() - begin) / sample.calls * 1e6)
 
 

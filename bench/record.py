@@ -4,11 +4,7 @@
     python3 dev.py bench record plugin harness  only the commands that have one of these words
     python3 dev.py bench record --list          what there is, without running it
 
-A block of the document begins with a comment that has the command, and holds what that printed:
-
-    <!-- measured: python3 dev.py bench plugin -->
-    ...
-    <!-- end -->
+A block holds what its command printed (``bench/blocks.py``), and the plots that are drawn of it (``bench/plots``).
 
 Each command may take as long as it needs. One that fails leaves its block as it is; one that ends with 1 has missed a target, which its
 text says.
@@ -18,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -28,9 +23,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.blocks import DOCUMENT, commands_of, with_body
+from bench.plots.drawn import write
+
 _ROOT = Path(__file__).parents[1]
-DOCUMENT = _ROOT / "docs/benchmarks.md"
-_BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<command>[^\n]+?) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
 _MISSED = 1
 _WIDTH = "150"
 
@@ -43,16 +39,10 @@ class Printed(NamedTuple):
     conditions: str
 
 
-def commands_of(document: str) -> list[str]:
-    """The commands of a document's blocks, in order."""
-    return [match["command"] for match in _BLOCK.finditer(document)]
-
-
 def replaced(document: str, command: str, printed: Printed) -> str:
     """The document with a command's block renewed."""
     lines = [line.rstrip() for line in printed.text.strip("\n").splitlines()]
-    body = "\n".join(["```text", printed.conditions, "", *lines, "```", ""])
-    return _BLOCK.sub(lambda match: match["begin"] + body + match["end"] if match["command"] == command else match[0], document)
+    return with_body(document, command, "\n".join(["```text", printed.conditions, "", *lines, "```", ""]))
 
 
 def run(command: str) -> Printed:
@@ -86,6 +76,7 @@ def record(path: Path, words: Sequence[str]) -> int:
             print(f"It ended with {printed.status}; its block stays as it is.", file=sys.stderr)
             continue
         path.write_text(replaced(path.read_text(), command, printed))
+        write(path)
     return failed
 
 

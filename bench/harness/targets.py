@@ -20,14 +20,15 @@ from tests.ports import free_port
 
 _ROOT = Path(__file__).parents[2]
 _READY_SECONDS = 60.0
-_PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS = 0.01
 
 
 class Program:
-    """A Python module that listens on a port, in a process of its own; it keeps its port when it is started anew."""
+    """A program that listens on a port, in a process of its own; it keeps its port when it is started anew."""
 
-    def __init__(self, *arguments: str) -> None:
-        """``arguments``: after the interpreter; ``ADDRESS`` and ``PORT`` stand for where it is to listen."""
+    def __init__(self, *arguments: str, program: str = sys.executable) -> None:
+        """``program`` is Python or another one; ``ADDRESS`` and ``PORT`` in its arguments stand for where it is to listen."""
+        self._program = program
         self._port = free_port()
         self.address = f"127.0.0.1:{self._port}"
         self._arguments = [part.replace("ADDRESS", self.address).replace("PORT", str(self._port)) for part in arguments]
@@ -42,7 +43,7 @@ class Program:
         paths = [str(_ROOT), str(_ROOT / "server"), str(_ROOT / "clients/python")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         self._process = subprocess.Popen(
-            [sys.executable, *self._arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [self._program, *self._arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         deadline = time.monotonic() + _READY_SECONDS
         host, _, port = self.address.rpartition(":")
@@ -55,11 +56,22 @@ class Program:
         raise RuntimeError(f"{' '.join(self._arguments)} does not listen on {self.address}")
 
     @property
+    def pid(self) -> int:
+        """Of its process; it was started."""
+        assert self._process is not None, "started"
+        return self._process.pid
+
+    @property
     def processor_seconds(self) -> float:
         """What it has used of the processors since it was started."""
-        assert self._process is not None, "started"
-        ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def resident_bytes(self) -> int:
+        """What it has in memory now."""
+        fields = Path(f"/proc/{self.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self) -> None:
         """SIGTERM, and waits."""
@@ -70,14 +82,14 @@ class Program:
 
 
 @contextlib.contextmanager
-def running(*arguments: str) -> Iterator[Program]:
+def running(*arguments: str, program: str = sys.executable) -> Iterator[Program]:
     """A program for as long as the context lasts."""
-    program = Program(*arguments)
-    program.start()
+    started = Program(*arguments, program=program)
+    started.start()
     try:
-        yield program
+        yield started
     finally:
-        program.stop()
+        started.stop()
 
 
 class Restartable(Protocol):
@@ -106,25 +118,32 @@ class Target(NamedTuple):
 
 
 @contextlib.contextmanager
-def sqlite(module: Sequence[str] = ("-m", "topicpolicies_server")) -> Iterator[Target]:
-    """A sidecar on an embedded log of its own. ``module``: how its interpreter is called; tests run variants."""
+def sqlite(module: Sequence[str] = ("-m", "topicpolicies_server"), options: Sequence[str] = ()) -> Iterator[Target]:
+    """A sidecar on an embedded log of its own. ``module``: how its interpreter is called; tests run variants. ``options``: further ones."""
     with tempfile.TemporaryDirectory() as directory:
         data = str(Path(directory) / "policies.db")
-        with running(*module, "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", data) as program:
+        with running(*module, "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", data, *options) as program:
             yield Target("sidecar", "sqlite", program.address, "public/default", program)
 
 
 @contextlib.contextmanager
 def pulsar(
-    service_url: str, admin_url: str, partitions: int = 0, module: Sequence[str] = ("-m", "topicpolicies_server")
+    service_url: str,
+    admin_url: str,
+    partitions: int = 0,
+    module: Sequence[str] = ("-m", "topicpolicies_server"),
+    options: Sequence[str] = ("--allow-missing-topics",),
 ) -> Iterator[Target]:
-    """A sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too."""
+    """A sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too.
+
+    ``options``: further ones of the sidecar.
+    """
     with _broker(service_url, admin_url) as (service, admin):
         namespace = new_namespace(admin)
         if partitions:
             with httpx.Client(base_url=f"{admin}/admin/v2/", timeout=30, trust_env=False) as http:
                 http.put(f"persistent/{namespace}/__change_events/partitions", json=partitions).raise_for_status()
-        options = (
+        arguments = (
             "serve",
             "--listen",
             "ADDRESS",
@@ -134,9 +153,9 @@ def pulsar(
             service,
             "--admin-url",
             admin,
-            "--allow-missing-topics",
+            *options,
         )
-        with running(*module, *options) as program:
+        with running(*module, *arguments) as program:
             yield Target("sidecar", "pulsar", program.address, namespace, program, service, admin)
 
 

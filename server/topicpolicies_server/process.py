@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
+from .garbage import rarely_looked_for
+from .namespaces.activity import Activity
 from .namespaces.registry import Registry
 from .signals import until_told_to_stop
 
@@ -27,12 +30,17 @@ class Service(Protocol):
 _Service = TypeVar("_Service", bound=Service)
 
 
-async def until_stopped(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None) -> None:
+async def until_stopped(
+    make: Callable[[], _Service],
+    started: Callable[[_Service], None] = lambda _: None,
+    around: Callable[[Activity], AbstractContextManager[None]] = lambda _: nullcontext(),
+) -> None:
     """Runs a service until SIGTERM or SIGINT, then stops it. A second signal ends it at once. SIGUSR1 and SIGUSR2 pause and resume repairs.
 
     Args:
         make: makes the service, on the loop that it is to run on.
         started: called when it has started.
+        around: what holds for the process while it runs.
 
     Raises:
         PolicyError: it can't start.
@@ -41,17 +49,18 @@ async def until_stopped(make: Callable[[], _Service], started: Callable[[_Servic
     service = make()
     await service.start()
     try:
-        await until_told_to_stop(service.registry.gate, lambda: started(service))
+        with around(service.registry.activity):
+            await until_told_to_stop(service.registry.gate, lambda: started(service))
     finally:
         await service.stop()
 
 
 def run(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None) -> None:
-    """Runs a service in this thread until it is told to stop (see ``until_stopped``), on uvloop where there is one."""
+    """Runs a service in this process, which is its own, until it is told to stop (see ``until_stopped``), on uvloop where there is one."""
     try:
         import uvloop  # noqa: PLC0415
     except ImportError:
-        asyncio.run(until_stopped(make, started))
+        asyncio.run(until_stopped(make, started, rarely_looked_for))
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(until_stopped(make, started))
+            runner.run(until_stopped(make, started, rarely_looked_for))

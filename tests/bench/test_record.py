@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.record import DOCUMENT, commands_of, record
+import pytest
+
+from bench.blocks import DOCUMENT, commands_of
+from bench.record import record
+from dev import is_measurement
 
 ECHO = "python3 -c 'print(\"one  \"); print(6 * 7)'"
 MISSED = "python3 -c 'print(\"not reached\"); raise SystemExit(1)'"
@@ -45,4 +49,18 @@ def test_only_the_commands_with_a_word_are_run(tmp_path: Path) -> None:
 def test_the_benchmarks_of_the_documentation_can_be_measured_again() -> None:
     commands = commands_of(DOCUMENT.read_text())
     assert commands and len(set(commands)) == len(commands)
+    words = [command.removeprefix("python3 dev.py bench").split()[:1] for command in commands]
     assert all(command.startswith("python3 dev.py bench") for command in commands)
+    assert [word for word in words if word and not is_measurement(word[0])] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["figures", "harness", "plots", "record", "keys", "streaming", "deliveries", "snapshot", "plugin", "audit_scale"]
+)
+def test_what_bench_has_can_be_run_by_its_name(name: str) -> None:
+    assert is_measurement(name)
+
+
+@pytest.mark.parametrize("name", ["", "--logs", "load", "framing", "nothing", "../dev", "harness/targets", "__init__"])
+def test_what_is_no_measurement_is_none(name: str) -> None:
+    assert not is_measurement(name)

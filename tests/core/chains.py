@@ -72,7 +72,7 @@ class Bench:
             else:
                 assert effect.request.request_id not in self.answers or effect.request.repeats == []
                 self.answers[effect.request.request_id] = effect.answer
-                effect.request.settle(effect.answer)
+                effect.request.tell(effect.request, effect.answer)
 
     def land(self, event: Event | None = None) -> Folded:
         """The next event (or this one) gets its place in the log and is folded."""

@@ -260,7 +260,7 @@ def test_a_repeat_of_one_whose_caller_gave_up_while_it_was_asked_is_asked_for_by
     bench.elsewhere(2)
     bench.elsewhere(1)
     told: list[Result | PolicyError] = []
-    repeat = bench.request(1, request_id="same", settle=told.append)
+    repeat = bench.request(1, request_id="same", tell=lambda _, answer: told.append(answer))
     bench.submit(repeat)
     assert bench.doubted == [first, repeat]
     bench.confirm(first)

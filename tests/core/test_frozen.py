@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState, Noted, Owed, Superseded
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.frozen import FORMAT, Damaged, freeze, thaw, thaw_head, trimmed
+from topicpolicies_server.core.policies.packed import Damaged
+from topicpolicies_server.core.reading.frozen import FORMAT, freeze, thaw, thaw_head
+from topicpolicies_server.core.reading.glances import document_size, glance, is_due, partition_of, renumbered, trimmed
 from topicpolicies_server.core.reading.heads import Head
 
 KEY = PolicyKey("persistent://acme/orders/a", Scope.LOCAL)
@@ -111,6 +114,24 @@ def test_what_is_thawed_is_what_was_frozen(data: st.DataObject, partition: int, 
     assert seen_in(thawed.head) == seen_in(head) == seen_in(thaw_head(KEY, frozen))
     assert (thawed.partition, thawed.touched_at) == (partition, touched_at)
     assert freeze(*thawed) == frozen, "the same is the same bytes"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.integers(0, 65_535))
+def test_a_glance_tells_what_thawing_would(data: st.DataObject, partition: int) -> None:
+    state = data.draw(states())
+    head = data.draw(heads(state))
+    frozen = freeze(state, head, partition, 5)
+    assert frozen is not None
+    assert (is_due(frozen), partition_of(frozen)) == (state.due, partition)
+    if head is None:
+        assert glance(frozen).number == 0 and document_size(frozen) is None
+        return
+    assert glance(frozen) == (head.number, head.partition, head.place, head.placed is not None)
+    assert document_size(frozen) == (None if head.document is None else documents.size(head.document))
+    other = thaw_head(KEY, renumbered(frozen, 7))
+    head.number = 7
+    assert seen_in(other) == seen_in(head)
 
 
 @settings(max_examples=100, deadline=None)

@@ -21,6 +21,7 @@ _STANDARD = frozenset(
         "binascii",
         "bisect",
         "collections",
+        "contextlib",
         "copy",
         "dataclasses",
         "enum",
@@ -36,6 +37,7 @@ _STANDARD = frozenset(
         "struct",
         "types",
         "typing",
+        "weakref",
     }
 )
 _OURS = ("google.protobuf", "topicpolicies.masks", "topicpolicies.secrets", "topicpolicies.v1", "topicpolicies_server.core")

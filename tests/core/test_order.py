@@ -5,13 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reading import order
 from topicpolicies_server.core.reading.order import Order
 
 
-def key(number: int) -> PolicyKey:
-    return PolicyKey(f"persistent://acme/orders/{number:05d}", Scope.LOCAL)
+def key(number: int) -> str:
+    return f"persistent://acme/orders/{number:05d}"
 
 
 @given(st.lists(st.integers(0, 60)), st.integers(-1, 61))
@@ -27,6 +26,11 @@ def test_it_has_what_a_sorted_set_would_have(toggled: list[int], start: int) -> 
     assert len(keys) == len(expected)
     assert list(keys.after(None)) == [key(number) for number in sorted(expected)]
     assert list(keys.after(key(start))) == [key(number) for number in sorted(expected) if number > start]
+    assert list(keys.after(key(start), including=True)) == [key(number) for number in sorted(expected) if number >= start]
+    filled = Order(most=4)
+    filled.fill([key(number) for number in sorted(expected)])
+    filled.add(key(61))
+    assert list(filled.after(None)) == [key(number) for number in (*sorted(expected), 61)] and len(filled) == len(expected) + 1
 
 
 def test_keys_that_come_in_order_fill_their_blocks() -> None:

@@ -364,7 +364,7 @@ def test_a_repeat_of_what_is_in_flight_gets_its_answer(bench: Bench) -> None:
     first = bench.set(1, request_id="same")
     repeat = bench.request(1, request_id="same")
     told: list[Result | PolicyError] = []
-    repeat.settle = told.append
+    repeat.tell = lambda _, answer: told.append(answer)
     bench.submit(repeat)
     assert len(bench.wanted) == 1 and not told
     bench.land()
@@ -420,7 +420,7 @@ def test_a_repeat_of_a_request_whose_caller_gave_up_is_appended_once_more(bench:
     assert not bench.sequencer.withdraw(first)
     told: list[Result | PolicyError] = []
     repeat = bench.request(1, request_id="same")
-    repeat.settle = told.append
+    repeat.tell = lambda _, answer: told.append(answer)
     bench.submit(repeat)
     bench.fail(event, outcome_unknown=True)
     assert [again.stamp for again in bench.wanted] == [event.stamp], "somebody waits for it"

@@ -607,7 +607,7 @@ def test_a_stuck_watcher_of_a_whole_namespace_costs_no_more_than_a_bound_however
 
 def test_a_deletion_that_is_forgotten_while_its_watcher_is_far_behind_leaves_it_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", 1)
-    bench = Bench()
+    bench = Bench(ring=1)
     bench.view = bench.hub.view = View(FoldContext(), absences=0)
     bench.change(A)
     watcher = bench.watch()

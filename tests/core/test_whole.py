@@ -19,6 +19,7 @@ from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
 from topicpolicies_server.core.fold.keystate import Joined, KeyState, Noted
 from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Seen, Stamp, StampKind
+from topicpolicies_server.core.reading.cells import name_of
 from topicpolicies_server.core.reading.heads import Cell
 from topicpolicies_server.core.reading.whole import Unreadable, from_bytes, to_bytes
 
@@ -45,9 +46,9 @@ def events(draw: st.DrawFn) -> Placed:
 @st.composite
 def cells(draw: st.DrawFn) -> Cell:
     """Any cell, however odd."""
-    cell = Cell(KEY, draw(st.integers(0, 9)), draw(states()))
+    cell = Cell(KEY, name_of(KEY), draw(st.integers(0, 9)), draw(states()))
     cell.head = draw(heads(cell.state))
-    cell.touched_at, cell.lately = draw(TIMES), draw(st.booleans())
+    cell.touched_at = draw(TIMES)
     if draw(st.booleans()):
         joined = cell.state.joined = Joined(draw(POSITIONS), draw(TIMES), draw(POSITIONS))
         for placed in draw(st.lists(events(), max_size=3)):
@@ -59,7 +60,7 @@ def cells(draw: st.DrawFn) -> Cell:
 
 
 def all_of(cell: Cell) -> object:
-    return cell.key, cell.partition, cell.touched_at, cell.lately, seen_in(cell.state), seen_in(cell.head)
+    return cell.key, cell.partition, cell.touched_at, seen_in(cell.state), seen_in(cell.head)
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,7 +101,7 @@ def kept_between(fold: Fold, chance: random.Random, counts: Counter[str]) -> Fol
         key = placed.event.key
         counts["with a trail" if state.joined is not None and state.joined.trail else "without"] += 1
         original = copied(state)
-        read = from_bytes(key, to_bytes(Cell(key, 0, state))).state
+        read = from_bytes(key, to_bytes(Cell(key, name_of(key), 0, state))).state
         expected = fold(original, placed, context)
         assert fold(read, placed, context) == expected
         assert seen_in(read) == seen_in(original)

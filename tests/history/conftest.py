@@ -15,6 +15,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.history import Bounds, History, Scribe, open_history
+from topicpolicies_server.history.entries import Taken
 
 NAMESPACE = "public/default"
 BEGIN = 1_700_000_000_000
@@ -68,9 +69,13 @@ class Reader:
 
     def read(self, *events: Placed) -> None:
         for placed in events:
-            before = self.view.head(placed.event.key) if placed.event is not None else None
-            folded, change = self.view.take(placed)
-            self.scribe.noted(placed, before, folded, change if change is not None else before)
+            self.scribe.noted([self.taken(placed)])
+
+    def taken(self, placed: Placed) -> Taken:
+        """Folds an event, and tells nobody yet."""
+        before = self.view.head(placed.event.key) if placed.event is not None else None
+        folded, change = self.view.take(placed)
+        return placed, before, folded, change if change is not None else before
 
 
 @pytest.fixture

@@ -10,16 +10,19 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.history import Bounds, History, file, open_history, questions
+from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.history import Bounds, History, file, open_history, questions, writer
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.history.questions import Entry, Place, Question
-from topicpolicies_server.history.writer import Writer, trim
+from topicpolicies_server.history.writer import BATCH, Writer, trim
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, update
 
@@ -181,6 +184,54 @@ async def test_a_writer_that_can_not_keep_up_refuses_instead_of_growing(
     assert rows(page.entries)[0] == 1_001
     assert [gap.reason for gap in page.gaps] == [GapReason.OVERRUN]
     assert page.gaps[0].since == BEGIN + 1000 * (rows(page.entries)[1])
+    await history.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_events_of_many_topics_that_are_written_together_have_the_order_in_which_they_came(
+    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Each with the same entry, and the same id, as if it had been written alone."""
+    chance = random.Random(seed)
+    events: list[Placed] = []
+    made: dict[int, int] = defaultdict(int)
+    for _ in range(300):
+        partition = chance.randrange(2)
+        made[partition] += 1
+        name = f"orders-{chance.randrange(5) * 2 + partition}"
+        event = update(made[partition], chance.randrange(3), name=name, partition=partition, at=BEGIN + chance.randrange(10**6))
+        events.append(event if chance.random() < 0.9 else event._replace(event=None, problem="damage"))
+
+    async def written(path: Path, together: int) -> list[tuple[object, ...]]:
+        monkeypatch.setattr(writer, "BATCH", together)
+        history = open_history(path, BOUNDS, now=lambda: now[0])
+        reader = await reader_of(history, Log(partitions=2))
+        reader.read(*events[:200])
+        await history.page(Question(NAMESPACE))
+        now[0] -= 10**9 - 500_000  # the clock goes back
+        reader.read(*events[200:250])
+        now[0] += 10**9 - 500_000
+        reader.read(*events[250:])
+        page = await history.page(Question(NAMESPACE, most=1_000, newest_first=False))
+        await history.close()
+        assert len(page.entries) == 300 and not page.gaps
+        assert sorted(entry.id for entry in page.entries) == list(range(1, 301))
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute("SELECT * FROM entries ORDER BY id").fetchall()
+
+    alone = await written(path, 1)
+    assert await written(path.with_name("together.db"), chance.choice([7, 100, 2_048])) == alone
+
+
+async def test_enough_events_for_a_commit_wait_for_no_others(path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "__init__", _with_backlog(Writer.__init__, 1 << 30))  # and a pause of a minute
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    reader = await reader_of(history)
+    reader.read(*(update(row, row) for row in range(1, BATCH + 1)))
+    with closing(sqlite3.connect(path)) as connection:
+        async with asyncio.timeout(20):
+            while connection.execute("SELECT count(*) FROM entries").fetchone() != (BATCH,):  # noqa: ASYNC110 (nobody tells of it)
+                await asyncio.sleep(0.01)
     await history.close()
 
 

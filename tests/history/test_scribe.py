@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.history.entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream
 from topicpolicies_server.history.scribe import Scribe
@@ -19,12 +24,11 @@ class Book:
         self.noted: list[Noted] = []
         self.told: list[Gap | Followed | SetBack] = []
 
-    def note(self, noted: Noted) -> bool:
-        if not self.room:
-            return False
-        self.room -= 1
-        self.noted.append(noted)
-        return True
+    def note(self, noted: Sequence[Noted]) -> int:
+        taken = noted[: self.room]
+        self.room -= len(taken)
+        self.noted += taken
+        return len(taken)
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
         self.told.append(what)
@@ -164,3 +168,51 @@ def test_as_long_as_a_log_is_followed_the_history_says_so() -> None:
     opening.scribe.closed()
     opening.scribe.tick()
     assert book.told == [Followed(NAMESPACE, NOW)] * 3
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3), st.booleans()), max_size=30),
+    st.lists(st.integers(1, 8), min_size=30, max_size=30),
+    st.integers(0, 3),
+    st.sampled_from([None, "", position(2), position(4)]),
+    st.integers(0, 30),
+)
+def test_it_makes_no_difference_how_many_events_are_told_at_a_time(
+    steps: list[tuple[int, int, bool]], sizes: list[int], recorded: int, complete: str | None, room: int
+) -> None:
+    events: list[Placed] = []
+    rows = [0, 0]
+    later = [update(40, 40), update(41, 41)]
+    for partition, skew, readable in steps:
+        rows[partition] += 1
+        row = rows[partition]
+        event = update(row, row, name=f"orders-{partition}", partition=partition, at=BEGIN + 1_000 * (len(events) + skew))
+        events.append(event if readable else event._replace(event=None, problem="damage"))
+
+    def told(counts: Iterable[int]) -> object:
+        book, known = Book(room), marks(recorded) if recorded else nothing()
+        opening, left = reader(book, known, Log(complete=complete, partitions=2)), list(events)
+        for count in counts:
+            opening.scribe.noted([opening.taken(placed) for placed in left[:count]])
+            left = left[count:]
+        book.room = 1_000
+        opening.scribe.caught_up()
+        opening.read(*later)
+        streams = {where: (stream.position, stream.at) for where, stream in known.streams.items()}
+        noted = [(each.stream.partition, *each[1:]) for each in book.noted]
+        gaps = [
+            (each.since, each.until, each.reason, [(s.partition, p) for s, p in each.holes]) for each in book.told if isinstance(each, Gap)
+        ]
+        return noted, gaps, streams, known.overrun, known.refused
+
+    assert told(sizes) == told([1] * len(events))
+
+
+def test_whoever_follows_the_history_is_woken_once_for_all_that_is_told_at_a_time() -> None:
+    woken: list[None] = []
+    scribe = Scribe(Book(), NAMESPACE, nothing(), lambda: NOW, lambda: [lambda: woken.append(None)])
+    opening = Reader(scribe, Log(complete=""))
+    scribe.noted([opening.taken(update(row, row)) for row in range(1, 9)])
+    assert len(woken) == 1
+    scribe.noted([opening.taken(update(8, 8))])
+    assert len(woken) == 1, "it is recorded already"

@@ -18,8 +18,8 @@ import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.history import History, file, following, open_history, writer
-from topicpolicies_server.history.entries import GapReason, Noted, Row, row_of
+from topicpolicies_server.history import History, file, following, open_history
+from topicpolicies_server.history.entries import GapReason, Noted, Row, Rows
 from topicpolicies_server.history.following import Place as Behind
 from topicpolicies_server.history.questions import Entry, Question
 from topicpolicies_server.history.writer import Writer
@@ -153,13 +153,14 @@ async def test_while_nothing_can_be_written_a_question_costs_little_however_much
     reader.read(update(1, 1))
     await history.page(Question(NAMESPACE))
     made = 0
+    making = Rows.of
 
-    def counted(noted: Noted, namespace_id: int) -> Row:
+    def counted(self: Rows, noted: Noted, namespace_id: int) -> Row:
         nonlocal made
         made += 1
-        return row_of(noted, namespace_id)
+        return making(self, noted, namespace_id)
 
-    monkeypatch.setattr(writer, "row_of", counted)
+    monkeypatch.setattr(Rows, "of", counted)
     connection = history._writer._connection
     connection.set_authorizer(refuse_commits)
     reader.read(*(update(row, row) for row in range(2, 3_000)))

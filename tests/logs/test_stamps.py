@@ -91,6 +91,15 @@ def test_a_stamp_that_is_too_large_is_refused_before_it_is_written() -> None:
     assert sum(map(len, to_properties(stamp._replace(mask=stamp.mask[:1_000])).values())) < MAX_BYTES
 
 
+def test_what_an_event_carries_counts_although_it_is_stored_otherwise() -> None:
+    carried = tuple(Remembered("r" * 1_000, "d", "v", "p") for _ in range(REMEMBERED))
+    stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=("x" * (MAX_BYTES - 1_000),), remembered=carried)
+    for kept in (True, False):
+        with pytest.raises(LogError, match="Split it"):
+            to_properties(stamp, carried=kept)
+    assert to_properties(stamp._replace(remembered=()), carried=False)["tp-mask"] == stamp.mask[0]
+
+
 GOOD = to_properties(samples.stamps()[4])
 
 

@@ -12,6 +12,7 @@ from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
+from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
 from topicpolicies_server.core.reading.watcher import Latest
@@ -187,7 +188,8 @@ def test_where_dealing_with_an_entry_fails_whoever_watches_is_told_what_it_chang
         watchers = [await bench.namespace.watch(Selection(topics), Mode.LATEST, None, lambda: None) for _ in range(2)]
         for watcher in watchers:
             assert watcher.take(10).synced, "the case"
-        broken = _broken_once(monkeypatch, owner, name)
+        in_feed = name == "notify" and topics is None
+        broken = _broken_once(monkeypatch, *((Feed, "append") if in_feed else (owner, name)))
         bench.opened.reads[0].hold()
         bench.elsewhere(2)
         bench.storage.write(NAMESPACE, Event(OTHER, Action.DELETE, None))

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.simulation.loop import SimulatedLoop
-from topicpolicies_server.namespaces.gathering import AT_ONCE, CHANCES, PATIENCE_SECONDS, PAUSE_SECONDS, WORTHWHILE, Gathering
+from topicpolicies_server.namespaces.gathering import AT_ONCE, CHANCES, MANY, PATIENCE_SECONDS, PAUSE_SECONDS, WORTHWHILE, Gathering, State
 
 SERVED_SECONDS = 0.01
+SLOW_SECONDS = 0.0033
 
 
 class Door:
@@ -24,9 +25,22 @@ class Door:
         self.entered: list[tuple[int, float]] = []
 
     async def request(self, number: int, seconds: float = SERVED_SECONDS) -> None:
-        async with self.gathering:
+        if (turn := self.gathering.come()) is not None:
+            await self.gathering.wait(turn)
+        try:
             self.entered.append((number, self.loop.time()))
             await asyncio.sleep(seconds)
+        finally:
+            self.gathering.leave()
+
+    async def requests_one_after_the_other(self, at_once: int, count: int, seconds: float) -> None:
+        """So many at once, each followed by the next as soon as it has its answer."""
+
+        async def one(first: int) -> None:
+            for number in range(count):
+                await self.request(first + number * at_once, seconds)
+
+        await asyncio.gather(*(one(first) for first in range(at_once)))
 
     def requests(self, count: int, first: int = 0, seconds: float = SERVED_SECONDS) -> list[asyncio.Task[None]]:
         return [self.loop.create_task(self.request(first + number, seconds)) for number in range(count)]
@@ -51,12 +65,31 @@ def test_whoever_finds_nobody_inside_goes_straight_in() -> None:
     simulate(scenario)
 
 
+@pytest.mark.parametrize("at_once", [2, 8, MANY])
+def test_few_never_wait_for_each_other_however_slow_the_log_is(at_once: int) -> None:
+    async def scenario(door: Door) -> None:
+        await door.requests_one_after_the_other(at_once, 50, SLOW_SECONDS)
+        assert door.loop.time() == pytest.approx(50 * SLOW_SECONDS)
+        assert door.gathering.groups == 0 and door.gathering.state is State.CALM
+
+    simulate(scenario)
+
+
+def test_under_load_requests_over_a_slow_log_go_in_together() -> None:
+    async def scenario(door: Door) -> None:
+        await door.requests_one_after_the_other(64, 50, SLOW_SECONDS)
+        assert door.gathering.groups > 20
+        assert door.gathering.state is State.CALM, "all have left"
+
+    simulate(scenario)
+
+
 def test_many_go_in_together_in_the_order_in_which_they_came() -> None:
     async def scenario(door: Door) -> None:
-        await asyncio.gather(*door.requests(30))
-        assert [number for number, _ in door.entered] == list(range(30))
-        assert door.entered[0][1] == 0.0
-        assert {at for _, at in door.entered[1:]} == {PATIENCE_SECONDS}
+        await asyncio.gather(*door.requests(MANY + 30))
+        assert [number for number, _ in door.entered] == list(range(MANY + 30))
+        assert {at for _, at in door.entered[:MANY]} == {0.0}
+        assert {at for _, at in door.entered[MANY:]} == {PATIENCE_SECONDS}
         assert door.gathering.groups == 1
 
     simulate(scenario)
@@ -64,8 +97,8 @@ def test_many_go_in_together_in_the_order_in_which_they_came() -> None:
 
 def test_more_than_fit_in_at_once_follow_at_once() -> None:
     async def scenario(door: Door) -> None:
-        await asyncio.gather(*door.requests(1 + 2 * AT_ONCE + 5))
-        assert [number for number, _ in door.entered] == list(range(1 + 2 * AT_ONCE + 5))
+        await asyncio.gather(*door.requests(MANY + 2 * AT_ONCE + 5))
+        assert [number for number, _ in door.entered] == list(range(MANY + 2 * AT_ONCE + 5))
         assert door.gathering.groups == 3 and door.entered[-1][1] == pytest.approx(PATIENCE_SECONDS, abs=1e-4)
 
     simulate(scenario)
@@ -73,19 +106,22 @@ def test_more_than_fit_in_at_once_follow_at_once() -> None:
 
 def test_where_gathering_is_not_worth_it_requests_go_straight_in_until_it_is_tried_again() -> None:
     async def scenario(door: Door) -> None:
-        busy = door.requests(1, seconds=10.0)
+        busy = door.requests(MANY, seconds=10.0)
         await asyncio.sleep(0)
-        await asyncio.gather(*door.requests(WORTHWHILE - 1, first=1))
+        for chance in range(CHANCES):
+            assert door.gathering.state is State.BUSY
+            await asyncio.gather(*door.requests(WORTHWHILE - 1, first=100 * chance))
         since = door.loop.time()
-        await asyncio.gather(*door.requests(3, first=10))
+        assert [door.gathering.state] == [State.VAIN]
+        await asyncio.gather(*door.requests(3, first=1000))
         assert {at for _, at in door.entered[-3:]} == {since}, "straight in"
         await asyncio.sleep(PAUSE_SECONDS)
         since = door.loop.time()
-        await asyncio.gather(*door.requests(WORTHWHILE, first=20))
+        await asyncio.gather(*door.requests(WORTHWHILE, first=2000))
         assert {at for _, at in door.entered[-WORTHWHILE:]} == {since + PATIENCE_SECONDS}
         for chance in range(CHANCES):
             before = door.gathering.groups
-            await asyncio.gather(*door.requests(2, first=30 + 2 * chance))
+            await asyncio.gather(*door.requests(2, first=3000 + 2 * chance))
             assert door.gathering.groups == before + 1, "a small group among large ones changes nothing"
         before = door.gathering.groups
         await asyncio.gather(*door.requests(2, first=90))
@@ -100,17 +136,18 @@ def test_where_gathering_is_not_worth_it_requests_go_straight_in_until_it_is_tri
 @pytest.mark.parametrize("turn_given", [False, True])
 def test_whoever_gives_up_waiting_leaves_no_trace(turn_given: bool) -> None:
     async def scenario(door: Door) -> None:
+        inside = door.requests(MANY, first=100)
         first, *others = door.requests(4)
         await asyncio.sleep(0)
         if turn_given:  # cancelled in the very turn of the loop in which it was let in
             door.loop.call_later(PATIENCE_SECONDS, others[1].cancel)
         else:
             door.loop.call_later(PATIENCE_SECONDS / 2, others[1].cancel)
-        await asyncio.gather(first, *others, return_exceptions=True)
-        assert others[1].cancelled() and [number for number, _ in door.entered] == [0, 1, 3]
+        await asyncio.gather(first, *others, *inside, return_exceptions=True)
+        assert others[1].cancelled() and [number for number, _ in door.entered[MANY:]] == [0, 1, 3]
         await asyncio.sleep(1)
         since = door.loop.time()
-        await door.request(9)
-        assert door.entered[-1] == (9, since), "nobody is thought to be inside"
+        await asyncio.gather(*door.requests(MANY, first=9))
+        assert door.entered[-1] == (8 + MANY, since), "nobody is thought to be inside"
 
     simulate(scenario)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from tests.guard.told import Told
@@ -22,6 +23,7 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.servicer import Servicer
+from topicpolicies_server.rpc.watching.stream import Write
 
 from .calls import BROKEN, CallContext, Refused
 from .faults import SimulatedFaults
@@ -224,11 +226,11 @@ class Sidecar:
 
     def update_stream(self, requests: AsyncIterator[service_pb2.UpdatePoliciesRequest], actor: str, buffer: int) -> Stream:
         """UpdatePolicies."""
-        return Stream(self, lambda: self._servicer.update_policies(requests, CallContext(actor)), buffer)
+        return Stream(self, lambda write: _each(self._servicer.update_policies(requests, CallContext(actor)), write), buffer)
 
     def watch(self, message: service_pb2.WatchPoliciesRequest, buffer: int) -> Stream:
         """WatchPolicies."""
-        return Stream(self, lambda: self._servicer.watch_policies(message, CallContext("")), buffer)
+        return Stream(self, lambda write: self._servicer.watch_policies(message, CallContext(""), write), buffer)
 
     async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
         """One call: ends with the process at the latest."""
@@ -269,7 +271,7 @@ class Sidecar:
 class Stream:
     """The answers of a streaming call, on their way to the client through a buffer that fills up when the client does not read."""
 
-    def __init__(self, sidecar: Sidecar, method: Callable[[], AsyncIterator[bytes]], buffer: int) -> None:
+    def __init__(self, sidecar: Sidecar, method: Callable[[Write], Awaitable[None]], buffer: int) -> None:
         if not sidecar.running:
             raise Refused(BROKEN)
         self._answers: asyncio.Queue[bytes | Failure | None] = asyncio.Queue(buffer)
@@ -300,17 +302,22 @@ class Stream:
         self._pump.cancel()
         await asyncio.gather(self._pump, return_exceptions=True)
 
-    async def _carry(self, method: Callable[[], AsyncIterator[bytes]], until_awake: Callable[[], Awaitable[None]]) -> None:
-        answers = method()
+    async def _carry(self, method: Callable[[Write], Awaitable[None]], until_awake: Callable[[], Awaitable[None]]) -> None:
+        async def write(answer: bytes) -> None:
+            await until_awake()
+            await self._answers.put(answer)
+
         try:
-            async for answer in answers:
-                await until_awake()
-                await self._answers.put(answer)
+            await method(write)
             await self._answers.put(None)
         except Refused as refused:
             await self._answers.put(refused.failure)
-        finally:
-            await answers.aclose()  # type: ignore[attr-defined]
+
+
+async def _each(answers: AsyncGenerator[bytes, None], write: Write) -> None:
+    async with contextlib.aclosing(answers) as each:
+        async for answer in each:
+            await write(answer)
 
 
 def _leave(task: asyncio.Task[Any]) -> None:

@@ -6,7 +6,7 @@ A validator that nothing can make fire would promise nothing itself. So every on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import pytest
@@ -185,8 +185,8 @@ def etags_are_lost(patch: pytest.MonkeyPatch) -> None:
     """The conditions of a request do not come through."""
     original = requests.read_update
 
-    def planted(message: Any, asker: requests.Asker, at: str = "") -> tuple[str, Request]:
-        namespace, request = original(message, asker, at)
+    def planted(message: Any, asker: requests.Asker, index: int | None = None) -> tuple[str, Request]:
+        namespace, request = original(message, asker, index)
         request.etag, request.must_not_exist = "", False
         return namespace, request
 
@@ -237,14 +237,14 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """Whoever was told changes is told once more that he is synced."""
-    original = Part._records
+    original = Part._tell
 
-    def planted(self: Part, batch: Batch) -> Iterator[bytes]:
+    def planted(self: Part, batch: Batch, taken: list[bytes]) -> None:
         if batch.changes and self._outbox.synced:
             self._outbox.synced, batch = False, batch._replace(synced=True)
-        yield from original(self, batch)
+        original(self, batch, taken)
 
-    patch.setattr(Part, "_records", planted)
+    patch.setattr(Part, "_tell", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ def test_a_gap_is_remembered_as_long_as_it_may_be_told_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_batches_are_bounded_and_shared_and_read_the_same_again(target: Target, client: Client) -> None:
     for number in range(1, 11):
         client.update(topic(ONE), max_producer_per_topic=number)
@@ -148,7 +148,7 @@ def test_batches_are_bounded_and_shared_and_read_the_same_again(target: Target, 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_topics_and_times_narrow_a_stream_and_a_new_one_may_begin_now(target: Target, client: Client) -> None:
     namespace = "acme/narrow"
     for number in range(1, 7):
@@ -164,7 +164,7 @@ def test_topics_and_times_narrow_a_stream_and_a_new_one_may_begin_now(target: Ta
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_query_of_what_is_there_now_ends(target: Target, client: Client) -> None:
     namespace = "acme/now"
     for number in range(1, 6):
@@ -178,7 +178,7 @@ def test_a_query_of_what_is_there_now_ends(target: Target, client: Client) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_the_history_of_another_log_is_refused(target: Target, client: Client) -> None:
     client.update(topic(ONE), max_producer_per_topic=1)
     offset = reader_of(target, ONE).latestOffset(offset_of({}), ReadMaxRows(10))
@@ -188,7 +188,7 @@ def test_the_history_of_another_log_is_refused(target: Target, client: Client) -
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_history_that_is_shorter_than_a_batch_is_an_error_and_not_a_short_batch(target: Target, client: Client) -> None:
     namespace = "acme/short"
     client.update(topic(namespace), max_producer_per_topic=1)
@@ -200,7 +200,7 @@ def test_a_history_that_is_shorter_than_a_batch_is_an_error_and_not_a_short_batc
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_stream_goes_on_over_a_log_that_was_replaced(tmp_path: Path) -> None:
     namespace = "acme/replaced"
     with server(tmp_path) as address, Client(address) as client:

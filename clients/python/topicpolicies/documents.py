@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
+from .on_demand import OnDemand, setter
 from .v1 import policies_pb2
 from .v1.policies_pb2 import TopicPolicies
 
@@ -18,6 +20,8 @@ class Scope(enum.IntEnum):
     GLOBAL = 2
     """Every cluster that the namespace is replicated to."""
 
+    __hash__ = int.__hash__  # that of enums is slow, and scopes are parts of keys
+
     @property
     def number(self) -> policies_pb2.Scope.ValueType:
         """As messages take it."""
@@ -25,7 +29,7 @@ class Scope(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Document(OnDemand):
     """The policies of one topic in one scope, and which version they are."""
 
     topic: str
@@ -38,26 +42,49 @@ class Document:
     disabled: bool = False
     """Whether topic policies are disabled for this topic; its documents are not told of then."""
 
+    _READ: ClassVar = {
+        "policies": lambda message: message.policies if message.HasField("policies") else None,
+        "version": lambda message: message.version,
+        "disabled": lambda message: message.disabled,
+    }
+
     @property
     def exists(self) -> bool:
         """Whether there is a document."""
-        return self.policies is not None
+        try:
+            there: bool = self._message.HasField("policies")
+        except AttributeError:  # it was made of its fields
+            return self.policies is not None
+        return there
 
     @classmethod
     def of(cls, message: policies_pb2.PolicyDocument) -> Document:
-        """From its message."""
-        policies = message.policies if message.HasField("policies") else None
-        return cls(message.topic, Scope(message.scope), policies, message.version, message.disabled)
+        """From its message, which nobody may change any more."""
+        document = object.__new__(cls)
+        _set_message(document, message)
+        _set_topic(document, message.topic)
+        _set_scope(document, _SCOPES[message.scope])
+        return document
+
+
+_set_message = setter(OnDemand, "_message")
+_set_topic = setter(Document, "topic")
+_set_scope = setter(Document, "scope")
 
 
 def known(messages: Iterable[policies_pb2.PolicyDocument]) -> list[Document]:
     """Documents from their messages. Those of a scope that this client does not know, a newer service's, are passed over."""
-    return [Document.of(message) for message in messages if message.scope in _SCOPES]
+    return [Document.of(message) for message in messages if is_known(message)]
 
 
 def maybe(message: policies_pb2.PolicyDocument) -> Document | None:
     """A document from its message; None if it is of a scope that this client does not know, or is not set."""
-    return next(iter(known([message])), None)
+    return Document.of(message) if is_known(message) else None
 
 
-_SCOPES = frozenset(scope.number for scope in Scope)
+def is_known(message: policies_pb2.PolicyDocument) -> bool:
+    """Whether a document is set, and of a scope that this client knows."""
+    return message.scope in _SCOPES
+
+
+_SCOPES = {scope.number: scope for scope in Scope}

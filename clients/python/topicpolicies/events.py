@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
-from .documents import Document
+from .documents import Document, maybe
 from .enums import OpenEnum
 from .errors import TopicPoliciesError
 from .history import HistoryEntry, HistoryGap
+from .on_demand import OnDemand, setter
 from .origins import Origin
 from .tokens import WatchToken
 from .v1 import service_pb2
@@ -48,7 +49,7 @@ class NamespaceState(OpenEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(OnDemand):
     """A document: of the snapshot, or because it changed. One without policies was deleted, or, in a snapshot, is not there."""
 
     namespace: str
@@ -67,6 +68,29 @@ class Changed:
     """None: not known."""
     snapshot: bool
     """Whether it belongs to the snapshot before ``Synced``; otherwise it is a change."""
+
+    _READ: ClassVar = {
+        "document": lambda message: Document.of(message.document),
+        "previous_version": lambda message: message.previous_version,
+        "previous": lambda message: maybe(message.previous),
+        "partition": lambda message: message.partition,
+        "position": lambda message: message.position,
+        "origin": lambda message: Origin.of(message.origin) if message.HasField("origin") else None,
+    }
+
+    @classmethod
+    def of(cls, namespace: str, message: service_pb2.PolicyChange, snapshot: bool) -> Changed:
+        """From its message, which nobody may change any more, and whose document this client knows (``documents.is_known``)."""
+        changed = object.__new__(cls)
+        _set_message(changed, message)
+        _set_namespace(changed, namespace)
+        _set_snapshot(changed, snapshot)
+        return changed
+
+
+_set_message = setter(OnDemand, "_message")
+_set_namespace = setter(Changed, "namespace")
+_set_snapshot = setter(Changed, "snapshot")
 
 
 @dataclass(frozen=True, slots=True)

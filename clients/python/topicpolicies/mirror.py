@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import TypeAlias
 
 from .documents import Document, Scope
@@ -70,6 +71,13 @@ class Mirror:
 
     def apply(self, event: WatchEvent) -> None:
         """Takes an event; those that change no document are welcome too. What a listener raises, it raises."""
+        if isinstance(event, Changed):  # nearly all are
+            self.interruption = None
+            part = self._parts.get(event.namespace)
+            if part is None:
+                part = self._parts[event.namespace] = _Part()
+            self._changed(part, event.document)
+            return
         if isinstance(event, Interrupted):
             self._newest = None
             self.interruption = event.error
@@ -79,9 +87,7 @@ class Mirror:
         if not isinstance(event, Reset) or event.reason:  # else the watch itself says so, before it has connected
             self.interruption = None
         part = self._parts.setdefault(event.namespace, _Part())
-        if isinstance(event, Changed):
-            self._changed(part, event.document)
-        elif isinstance(event, Reset):
+        if isinstance(event, Reset):
             part.fresh = set()
         elif isinstance(event, Status):
             part.status = event
@@ -149,22 +155,27 @@ class Mirror:
 
     def __iter__(self) -> Iterator[Document]:
         """All documents, ordered by topic and scope."""
-        there = (document for part in self._parts.values() for document in part.documents.values() if document.exists)
-        return iter(sorted(there, key=lambda document: (document.topic, document.scope)))
+        there = [each for part in self._parts.values() for each in part.documents.items() if each[1].exists]
+        there.sort(key=itemgetter(0))
+        return iter([document for _, document in there])
 
     def __len__(self) -> int:
         return sum(document.exists for part in self._parts.values() for document in part.documents.values())
 
     def _changed(self, part: _Part, document: Document) -> None:
-        key = (document.topic, document.scope)
+        key, fresh = (document.topic, document.scope), part.fresh
         known = part.documents.get(key)
-        comparable = known is not None and (part.fresh is None or key in part.fresh)
-        if part.fresh is not None:
-            part.fresh.add(key)
+        comparable = known is not None and (fresh is None or key in fresh)
+        if fresh is not None:
+            fresh.add(key)
         if known is None or not comparable or document.version > known.version:
             part.documents[key] = document
-            (part.absent.discard if document.exists else part.absent.add)(key)
-            self._tell(key, known, document)
+            if not document.exists:
+                part.absent.add(key)
+            elif part.absent:
+                part.absent.discard(key)
+            if self._listeners:
+                self._tell(key, known, document)
 
     def _synced(self, part: _Part) -> None:
         part.synced = True

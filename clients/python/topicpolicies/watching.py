@@ -26,12 +26,11 @@ from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
 from .building import building
-from .documents import Scope, maybe
+from .documents import Scope, is_known
 from .errors import TopicPoliciesError, Violation, invalid, reason_name, stream_ended
 from .events import Bookmark, Changed, Entry, Gap, Interrupted, NamespaceState, Reset, Status, Synced, WatchEvent, WatchMode
 from .history import HistoryEntry, HistoryGap
 from .names import namespace_of
-from .origins import Origin
 from .patience import seconds_of
 from .retries import WATCH_PAUSES, RetryPolicy
 from .tokens import ResumeToken, WatchToken
@@ -116,6 +115,7 @@ class WatchSession:
                     place.told = True
                     place.token = token.namespaces.get(name)
                     place.restart = _NOT_COVERED
+        self._from_beginning = from_beginning
         self._policy = policy or WATCH_PAUSES
         self._patience = seconds_of(patience, math.inf, "patience")
         self._quiet_since: float | None = None
@@ -214,9 +214,10 @@ class WatchSession:
         place = self._places.get(name)
         if place is None:
             return None
-        match event.WhichOneof("content"):
-            case "change":
-                return self._change(name, place, event.change)
+        content = event.WhichOneof("content")
+        if content == "change":  # nearly all are
+            return self._change(name, place, event.change)
+        match content:
             case "entry":
                 return self._entry(name, place, event.entry)
             case "bookmark":
@@ -233,21 +234,20 @@ class WatchSession:
         return None
 
     def _change(self, name: str, place: _Place, change: service_pb2.PolicyChange) -> WatchEvent | None:
-        key, version = (change.document.topic, change.document.scope), change.document.version
-        snapshot = place.token is None and not self._request.from_beginning
-        if place.token is not None:
+        document, snapshot = change.document, False
+        if place.token is None:
+            snapshot = not self._from_beginning
+        else:
+            key, version = (document.topic, document.scope), document.version
             known = place.recent.get(key)
             if (known is not None and version <= known) or place.repeats(change.partition, change.position):
                 return None
             place.recent[key] = version
             place.token = place.token.folded(change.partition, change.position)
-        document = maybe(change.document)
-        if document is None:
+        if not is_known(document):
             return None
         place.told = True
-        previous = maybe(change.previous)
-        origin = Origin.of(change.origin) if change.HasField("origin") else None
-        return Changed(name, document, change.previous_version, previous, change.partition, change.position, origin, snapshot)
+        return Changed.of(name, change, snapshot)
 
     def _entry(self, name: str, place: _Place, message: service_pb2.HistoryEntry) -> WatchEvent | None:
         if place.token is not None:

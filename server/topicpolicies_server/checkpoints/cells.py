@@ -1,42 +1,43 @@
-"""A cell as it stands in the file: frozen, if its key is settled, else whole."""
+"""What there is of a key as it stands in the file: frozen, if it is settled, else whole."""
 
 from __future__ import annotations
 
-from ..core.names import PolicyKey
-from ..core.reading import frozen, whole
-from ..core.reading.heads import Cell
+from ..core.reading import whole
+from ..core.reading.cells import key_of
+from ..core.reading.frozen import FORMAT, SIZE, freeze
+from ..core.reading.resumed import Held
+from .file import Row
 
-_FROZEN, _FROZEN_LATELY, _WHOLE = b"f", b"l", b"w"
-"""How it begins; of a frozen one also whether it had events lately (``core/reading/lately``)."""
+LATELY, WHOLE = 1, 2
+"""Of a row's kind: whether the key had events lately, and whether it stands there whole."""
 
 
 class Unreadable(ValueError):
-    """Bytes are none of a cell."""
+    """A row is none of a key."""
 
 
-def to_bytes(cell: Cell) -> bytes:
-    """A cell as bytes."""
-    data = frozen.freeze(cell.state, cell.head, cell.partition, cell.touched_at)
-    if data is None:
-        return _WHOLE + whole.to_bytes(cell)
-    return (_FROZEN_LATELY if cell.lately else _FROZEN) + data
+def row_of(held: Held) -> Row:
+    """The row of a key. It must not change meanwhile."""
+    name, kept, lately = held
+    if isinstance(kept, bytes):
+        return Row(name, lately * LATELY, kept)
+    data = freeze(kept.state, kept.head, kept.partition, kept.touched_at)
+    if data is not None:
+        return Row(name, lately * LATELY, data)
+    return Row(name, lately * LATELY | WHOLE, whole.to_bytes(kept))
 
 
-def from_bytes(key: PolicyKey, data: bytes) -> Cell:
-    """The cell of a key that bytes tell of.
+def held_of(name: str, kind: int, data: bytes) -> Held:
+    """The key of a row; one that is frozen stays so, and what is not its beginning is looked at when it is thawed.
 
     Raises:
-        Unreadable: they are none.
+        Unreadable: the row is none of a key.
     """
-    kind, data = data[:1], data[1:]
-    try:
-        if kind == _WHOLE:
-            return whole.from_bytes(key, data)
-        if kind in (_FROZEN, _FROZEN_LATELY):
-            state, head, partition, touched_at = frozen.thaw(key, data)
-            cell = Cell(key, partition, state)
-            cell.head, cell.touched_at, cell.lately = head, touched_at, kind == _FROZEN_LATELY
-            return cell
-    except (whole.Unreadable, frozen.Damaged) as error:
-        raise Unreadable(f"the cell of {key.topic} can't be read: {error}") from error
-    raise Unreadable(f"the cell of {key.topic} is of no known kind")
+    if kind & WHOLE:
+        try:
+            return Held(name, whole.from_bytes(key_of(name), data), bool(kind & LATELY))
+        except whole.Unreadable as error:
+            raise Unreadable(f"{name} can't be read: {error}") from error
+    if len(data) < SIZE or data[0] != FORMAT:
+        raise Unreadable(f"{name} can't be read")
+    return Held(name, data, bool(kind & LATELY))

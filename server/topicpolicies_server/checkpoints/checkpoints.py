@@ -11,6 +11,7 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -164,7 +165,9 @@ class Checkpoints:
         store, about = self._store, copy.about
         await self._on_writer(lambda: store.begin(keeper.namespace, anew=copy.anew))
         while cells := keeper.next_cells(self._pace.cells_at_once):
-            await self._on_writer(lambda cells=cells: store.add(cells))  # type: ignore[misc]
+            rows = [row for _, row in cells if row is not None]
+            gone = [name for name, row in cells if row is None]
+            await self._on_writer(partial(store.add, rows, gone))
         about = about._replace(forgotten=keeper.forgotten())
         await self._on_writer(lambda: store.add_requests(copy.number, requests_to_bytes(copy.requests), copy.dropped_before))
         await self._confirmed(keeper, about)

@@ -6,7 +6,7 @@
     PRAGMA user_version   = 1        the format
     namespaces  id, name, about (JSON: what its checkpoint holds for), cells, sum: how many cells it has, and the sum of their checksums;
                 requests, requests_sum: the same of its requests; checksum: of all these
-    cells       namespace, key, cell, checksum: what is known of each policy key
+    cells       namespace, key, kind, cell, checksum: what is known of each policy key
     requests    namespace, number, requests, checksum: requests that were applied lately, some at a time, the oldest first
 
 Every checkpoint is moved on in one transaction: its cells, its requests, and what it holds for. Commits are not synchronous: what a power
@@ -36,11 +36,21 @@ _AT_A_TIME = 128
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, about TEXT NOT NULL, cells INTEGER NOT NULL,
     sum INTEGER NOT NULL, requests INTEGER NOT NULL, requests_sum INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
-    """CREATE TABLE cells (namespace INTEGER NOT NULL, key TEXT NOT NULL, cell BLOB NOT NULL, checksum INTEGER NOT NULL,
-    PRIMARY KEY (namespace, key)) WITHOUT ROWID""",
+    """CREATE TABLE cells (namespace INTEGER NOT NULL, key TEXT NOT NULL, kind INTEGER NOT NULL, cell BLOB NOT NULL,
+    checksum INTEGER NOT NULL, PRIMARY KEY (namespace, key)) WITHOUT ROWID""",
     """CREATE TABLE requests (namespace INTEGER NOT NULL, number INTEGER NOT NULL, requests BLOB NOT NULL, checksum INTEGER NOT NULL,
     PRIMARY KEY (namespace, number)) WITHOUT ROWID""",
 )
+
+
+class Row(NamedTuple):
+    """What there is of one key."""
+
+    name: str
+    """The key in one text (``core/reading/cells.name_of``)."""
+    kind: int
+    """How it is written (``cells``)."""
+    cell: bytes
 
 
 class Counted(NamedTuple):
@@ -146,24 +156,24 @@ def forget(connection: sqlite3.Connection, name: str) -> None:
             connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608 (ours)
 
 
-def cell_checksum(key: str, cell: bytes) -> int:
+def cell_checksum(name: str, kind: int, cell: bytes) -> int:
     """What is kept beside a cell to find out whether it is the one that was written, of this key."""
-    return crc32(cell, crc32(key.encode("utf-8", "surrogatepass")))
+    return crc32(cell, crc32(name.encode(), kind))
 
 
-def put_cells(connection: sqlite3.Connection, namespace_id: int, cells: Sequence[tuple[str, bytes]]) -> Counted:
+def put_cells(connection: sqlite3.Connection, namespace_id: int, cells: Sequence[Row]) -> Counted:
     """Writes the cells of some keys, each once, over what there was of them; by how much there is more now."""
     more = Counted()
     for at in range(0, len(cells), _AT_A_TIME):
         some = cells[at : at + _AT_A_TIME]
-        more = more.without(_count_cells(connection, namespace_id, [key for key, _ in some]))
+        more = more.without(_count_cells(connection, namespace_id, [row.name for row in some]))
         values: list[int | str | bytes] = []
         total = 0
-        for key, cell in some:
-            sure = cell_checksum(key, cell)
+        for row in some:
+            sure = cell_checksum(*row)
             total += sure
-            values += (namespace_id, key, cell, sure)
-        marks = ",".join(["(?,?,?,?)"] * len(some))
+            values += (namespace_id, *row, sure)
+        marks = ",".join(["(?,?,?,?,?)"] * len(some))
         connection.execute(f"INSERT OR REPLACE INTO cells VALUES {marks}", values)  # noqa: S608 (only question marks)
         more += Counted(len(some), total)
     return more
@@ -189,9 +199,9 @@ def _count_cells(connection: sqlite3.Connection, namespace_id: int, keys: Sequen
     return Counted(*row)
 
 
-def cells(connection: sqlite3.Connection, namespace_id: int, size: int) -> Iterator[list[tuple[str, bytes, int]]]:
-    """Keys, cells and checksums, in the order of the keys, ``size`` at a time."""
-    cursor = connection.execute("SELECT key, cell, checksum FROM cells WHERE namespace = ? ORDER BY key", (namespace_id,))
+def cells(connection: sqlite3.Connection, namespace_id: int, size: int) -> Iterator[list[tuple[str, int, bytes, int]]]:
+    """Names, kinds, cells and checksums, in the order of the names, ``size`` at a time."""
+    cursor = connection.execute("SELECT key, kind, cell, checksum FROM cells WHERE namespace = ? ORDER BY key", (namespace_id,))
     while page := cursor.fetchmany(size):
         yield page
 

@@ -26,12 +26,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ..core.names import PolicyKey, Scope
+from ..core.names import PolicyKey
 from ..core.policies.events import Placed, Position, Remembered
+from ..core.reading.cells import key_of, name_of
 from ..core.reading.view import View
 from ..logs.change_log import anchor_of
-from . import cells
 from .about import About, maker
+from .cells import row_of
+from .file import Row
 
 _ROWS = 4_096
 """Rows of requests that are kept at the most; the oldest go sooner when as many requests as a view keeps are in those behind them."""
@@ -74,7 +76,7 @@ class Copy(NamedTuple):
     about: About
     anew: bool
     """Whether nothing of the checkpoint before is kept."""
-    keys: tuple[PolicyKey, ...]
+    names: tuple[str, ...]
     """Those that have changed since the checkpoint before; empty if nothing of that is kept."""
     events: int
     """Since the checkpoint before."""
@@ -94,15 +96,15 @@ class Keeper:
     def __init__(self, namespace: str) -> None:
         """Nothing is known yet of what is written; ``namespace``: ``tenant/namespace``."""
         self.namespace = namespace
-        self.to_copy: dict[PolicyKey, None] = {}
-        """COPYING: the keys that are still to be copied. Whoever folds an event of one calls ``before``."""
+        self.to_copy: dict[str, None] = {}
+        """COPYING: the names of the keys that are still to be copied. Whoever folds events calls ``before`` while there are any."""
         self.events = 0
         """Events since the last checkpoint."""
         self._kept: Kept | None = None
         self._all = True
         """Whether every key has changed."""
-        self._changed: dict[PolicyKey, None] = {}
-        self._copied: list[tuple[str, bytes | None]] = []
+        self._changed: dict[str, None] = {}
+        self._copied: list[tuple[str, Row | None]] = []
         self._copy: Copy | None = None
         self._last: dict[int, Placed] = {}
         """The last entry of each partition."""
@@ -152,10 +154,13 @@ class Keeper:
         self._next_row = rows[-1][0] + 1 if rows else 1
         self._noted = noted
 
-    def before(self, key: PolicyKey) -> None:
-        """An event of a key that is to be copied is about to be folded."""
-        del self.to_copy[key]
-        self._take(key)
+    def before(self, events: Sequence[Placed]) -> None:
+        """Events are about to be folded: those of their keys that are to be copied are copied first."""
+        for placed in events:
+            name = name_of(placed.event.key) if placed.event is not None else ""
+            if name in self.to_copy:
+                del self.to_copy[name]
+                self._take(name)
 
     def took(self, events: Sequence[Placed]) -> None:
         """Events were folded."""
@@ -166,7 +171,7 @@ class Keeper:
             if placed.event is not None or placed.problem:
                 told[placed.partition] = placed.position
             if changed is not None and placed.event is not None:
-                changed[placed.event.key] = None
+                changed[name_of(placed.event.key)] = None
 
     def start_over(self) -> None:
         """Nothing that was written can be gone on with."""
@@ -184,7 +189,7 @@ class Keeper:
             return None
         view, positions, anew = kept.view, tuple(kept.positions), self._all
         gone, view.gone = view.gone or {}, {}
-        self.to_copy = dict.fromkeys(view.keys()) if anew else self._changed | gone
+        self.to_copy = dict.fromkeys(view.names()) if anew else self._changed | gone
         noted = view.recent.noted
         requests = view.recent.newest(noted if anew else noted - self._noted)
         if anew:
@@ -205,8 +210,8 @@ class Keeper:
             size=kept.size,
             unreadable=kept.unreadable,
         )
-        keys = () if anew else tuple(self.to_copy)
-        self._copy = Copy(about, anew, keys, self.events, self._noted, self._next_row, requests, self._first_row(view.recent.most))
+        names = () if anew else tuple(self.to_copy)
+        self._copy = Copy(about, anew, names, self.events, self._noted, self._next_row, requests, self._first_row(view.recent.most))
         self._all, self._changed, self._copied, self.events, self._noted = False, {}, [], 0, noted
         self._next_row += 1
         return self._copy
@@ -219,12 +224,11 @@ class Keeper:
             count -= rows.popleft()[1]
         return rows[0][0] if rows else self._next_row
 
-    def next_cells(self, most: int) -> list[tuple[str, bytes | None]]:
+    def next_cells(self, most: int) -> list[tuple[str, Row | None]]:
         """Some more cells, None where there is none any more; an empty list at the end."""
-        keys = self.to_copy
-        for _ in range(max(min(most - len(self._copied), len(keys)), 0)):
-            key, _ = keys.popitem()
-            self._take(key)
+        names = self.to_copy
+        for _ in range(max(min(most - len(self._copied), len(names)), 0)):
+            self._take(names.popitem()[0])
         copied, self._copied = self._copied, []
         return copied
 
@@ -246,16 +250,16 @@ class Keeper:
             self.start_over()
             return
         self._copy, self._copied, self.to_copy = None, [], {}
-        self._changed |= dict.fromkeys(copy.keys)
+        self._changed |= dict.fromkeys(copy.names)
         self.events += copy.events
         self._noted = copy.noted
         if self._rows and self._rows[-1][0] == copy.number:
             self._rows.pop()
 
-    def _take(self, key: PolicyKey) -> None:
+    def _take(self, name: str) -> None:
         assert self._kept is not None, "kept"
-        cell = self._kept.view.cell(key)
-        self._copied.append((text_of(key), None if cell is None else cells.to_bytes(cell)))
+        held = self._kept.view.held(name)
+        self._copied.append((name, None if held is None else row_of(held)))
 
     def _anchor(self, partition: int, position: Position) -> str:
         """What stands where a partition was read up to, if an event does."""
@@ -266,23 +270,9 @@ class Keeper:
         return known[1] if known is not None and known[0] == position else ""
 
 
-def text_of(key: PolicyKey) -> str:
-    """A key as it stands in the file: the number of its scope, one digit, and the topic's full name."""
-    return f"{int(key.scope)}{key.topic}"
-
-
-def key_of(text: str) -> PolicyKey:
-    """The key that a text stands for.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return PolicyKey(text[1:], Scope(int(text[0])))
-
-
 def requests_to_bytes(requests: Sequence[tuple[PolicyKey, Remembered]]) -> bytes:
     """Requests as they stand in the file."""
-    return json.dumps([[text_of(key), *request] for key, request in requests], separators=(",", ":")).encode("ascii")
+    return json.dumps([[name_of(key), *request] for key, request in requests], separators=(",", ":")).encode("ascii")
 
 
 def requests_from_bytes(data: bytes) -> list[tuple[PolicyKey, Remembered]]:
@@ -291,4 +281,4 @@ def requests_from_bytes(data: bytes) -> list[tuple[PolicyKey, Remembered]]:
     Raises:
         ValueError, TypeError: they are none.
     """
-    return [(key_of(text), Remembered(*request)) for text, *request in json.loads(data)]
+    return [(key_of(name), Remembered(*request)) for name, *request in json.loads(data)]

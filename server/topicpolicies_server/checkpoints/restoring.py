@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Position
-from ..core.reading.heads import Cell
 from ..core.reading.view import View
 from ..logs.change_log import Start
 from ..sqlite_file import Damaged
-from . import cells
 from .about import About, maker
-from .keeper import key_of, requests_from_bytes
+from .keeper import requests_from_bytes
 from .store import Stored
 
 
@@ -58,17 +56,11 @@ def restore(stored: Stored) -> Restored:
     about = stored.about
     try:
         view = View(about.context._replace(joining=False), about.complete)
-        view.go_on(_cells(stored.pages), number=about.number, forgotten=about.forgotten, times=about.times)
+        view.go_on(stored.cells, number=about.number, forgotten=about.forgotten, times=about.times)
         rows = [(number, _remember(view, requests)) for number, requests in stored.requests]
     except (ValueError, TypeError, AttributeError) as error:
         raise Damaged(f"a checkpoint can't be read ({error})") from error
     return Restored(about, view, rows)
-
-
-def _cells(pages: Iterable[list[tuple[str, bytes]]]) -> Iterator[Cell]:
-    for page in pages:
-        for text, cell in page:
-            yield cells.from_bytes(key_of(text), cell)
 
 
 def _remember(view: View, requests: bytes) -> int:

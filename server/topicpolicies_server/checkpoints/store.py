@@ -21,11 +21,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ..core.reading.resumed import Held
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem, create_private
 from . import file
 from .about import About
-from .file import Counted, NamespaceRow
+from .cells import held_of
+from .file import Counted, NamespaceRow, Row
 
 _log = logging.getLogger(__name__)
 _BESIDE = ("", "-wal", "-shm", "-journal")
@@ -38,8 +40,8 @@ class Stored(NamedTuple):
     """A namespace's checkpoint, as it is read."""
 
     about: About
-    pages: Iterator[list[tuple[str, bytes]]]
-    """Keys and cells, in the order of the keys; ``Damaged`` if they are not those that were written."""
+    cells: Iterator[Held]
+    """All keys, in the order of their names; ``Damaged`` if they are not those that were written."""
     requests: list[tuple[int, bytes]]
     """Numbers and requests, the oldest first."""
 
@@ -122,7 +124,7 @@ class Store:
             if row is None:
                 yield None
                 return
-            yield Stored(About.from_text(row.about), _pages(connection, name, row), _requests(connection, name, row))
+            yield Stored(About.from_text(row.about), _cells(connection, name, row), _requests(connection, name, row))
         except UnicodeDecodeError as error:
             raise Damaged(f"the checkpoint of {name} can't be read ({error})") from error
         finally:
@@ -146,12 +148,11 @@ class Store:
         self._name = name
         self._row = found or NamespaceRow(file.new_id(connection), "", Counted(), Counted())
 
-    def add(self, cells: Sequence[tuple[str, bytes | None]]) -> None:
-        """Writes cells, each key's once; None: there is none any more."""
+    def add(self, rows: Sequence[Row], gone_keys: Sequence[str]) -> None:
+        """Writes what there is of some keys, each once, and removes others."""
         connection, row = self._writing()
-        there = [(key, cell) for key, cell in cells if cell is not None]
-        counted = row.cells + file.put_cells(connection, row.id, there)
-        gone = file.remove_cells(connection, row.id, [key for key, cell in cells if cell is None])
+        counted = row.cells + file.put_cells(connection, row.id, rows)
+        gone = file.remove_cells(connection, row.id, gone_keys)
         self._row = row._replace(cells=counted.without(gone))
 
     def add_requests(self, number: int, requests: bytes, dropped_before: int) -> None:
@@ -248,18 +249,18 @@ class Store:
             self._connection = None
 
 
-def _pages(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[list[tuple[str, bytes]]]:
-    found, checksum = Counted(), file.cell_checksum
+def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[Held]:
+    rows = total = 0
+    checksum = file.cell_checksum
     for page in file.cells(connection, row.id, PAGE):
-        total = 0
-        for key, cell, sure in page:
-            if checksum(key, cell) != sure:
-                raise Damaged(f"the cell of {key[1:]} is not what was written")
+        rows += len(page)
+        for key, kind, cell, sure in page:
+            if checksum(key, kind, cell) != sure:
+                raise Damaged(f"the cell of {key} is not what was written")
             total += sure
-        found += Counted(len(page), total)
-        yield [(key, cell) for key, cell, _ in page]
-    if found != row.cells:
-        raise Damaged(f"of {name} there are {found.rows} cells, where {row.cells.rows} others were written")
+            yield held_of(key, kind, cell)
+    if Counted(rows, total) != row.cells:
+        raise Damaged(f"of {name} there are {rows} cells, where {row.cells.rows} others were written")
 
 
 def _requests(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> list[tuple[int, bytes]]:

@@ -18,6 +18,9 @@ _MOST_PARTITIONS = 2**31
 _PART = re.compile(r"[-=:.\w]+", re.ASCII)
 """What Pulsar allows in tenants and namespaces (``NamedEntity``)."""
 _DOMAINS = ("persistent", "non-persistent")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_FULL = re.compile(r"(persistent|non-persistent)://([-=:.\w]+)/([-=:.\w]+)/([^/\x00-\x1f\x7f\ud800-\udfff]+)", re.ASCII)
+"""Full names without control characters, and without halves of characters, which are not Unicode."""
 PERSISTENT = "persistent://"
 """What full names of persistent topics begin with."""
 MAX_NAME_LENGTH = 1024
@@ -66,6 +69,15 @@ def parse_topic(text: str, field: str = "topic") -> TopicName:
     Raises:
         InvalidArgument: the name is malformed (reason ``MALFORMED_NAME``); ``field`` is the request's field to blame.
     """
+    match = _FULL.fullmatch(text) if len(text) <= MAX_NAME_LENGTH else None
+    if match is not None:
+        domain, tenant, namespace_part, local = match.groups()
+        if _PARTITION_SUFFIX not in local or (local := base_name(local)):
+            return TopicName(domain, tenant, namespace_part, local)
+    return _parse_any(text, field)
+
+
+def _parse_any(text: str, field: str) -> TopicName:
     domain, separator, rest = text.partition("://")
     if not separator:
         domain, rest = "persistent", text
@@ -83,7 +95,7 @@ def parse_topic(text: str, field: str = "topic") -> TopicName:
         problem = "three parts are needed"
     elif not (_PART.fullmatch(parts[0]) and _PART.fullmatch(parts[1])):
         problem = "tenant and namespace consist of letters, digits and - = : . _"
-    elif any(ord(character) < 32 or character == "\x7f" for character in parts[2]):
+    elif _CONTROL.search(parts[2]):
         problem = "control characters are not allowed"
     else:
         try:

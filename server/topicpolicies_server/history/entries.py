@@ -1,6 +1,6 @@
 """What is recorded: events with what they did, and the times in which some may be missing.
 
-A ``Noted`` is made on the event loop's thread for each event that is folded, so it only refers to what is there anyway; ``row_of`` makes a
+A ``Noted`` is made on the event loop's thread for each event that is folded, so it only refers to what is there anyway; ``Rows`` makes a
 row of it, on the writer's thread. No secret of an object storage gets into a row: old credentials would outlive their rotation there.
 """
 
@@ -20,6 +20,7 @@ from ..core.fold.operation import Folded, Status
 from ..core.policies import secrets
 from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
 from ..core.policies.events import Event, Placed, Position, StampKind
+from ..core.reading.heads import Head
 
 
 class Kind(enum.IntEnum):
@@ -73,6 +74,9 @@ _KINDS = {
     StampKind.TOMBSTONE: Kind.TOMBSTONE,
 }
 
+Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
+"""An event that was folded: the event, the head before it, what it did (None: it could not be read), and the head after it. None for a
+head: the log knew no event of the key."""
 Row: TypeAlias = tuple[int | str | bytes | None, ...]
 """The columns of ``file.COLUMNS``, in their order."""
 
@@ -165,21 +169,74 @@ def weight(noted: Noted) -> int:
     return 512 if after is None else 512 + 128 * len(after)
 
 
-def row_of(noted: Noted, namespace_id: int) -> Row:
-    """The row of a noted event."""
-    placed = noted.placed
-    event = placed.event
-    if event is None or noted.folded is None:
+class Rows:
+    """Makes rows of noted events. Those of one key after the other cost least: what is after one is before the next."""
+
+    __slots__ = ("_document", "_wire")
+
+    def __init__(self) -> None:
+        self._document: Settings | None = None
+        """The last document that was written."""
+        self._wire = b""
+
+    def of(self, noted: Noted, namespace_id: int) -> Row:
+        """The row of a noted event."""
+        placed = noted.placed
+        event = placed.event
+        if event is None or noted.folded is None:
+            return (
+                noted.stream.id, placed.position, namespace_id, "", 0, noted.at, _storable(placed.published_at), Kind.UNREADABLE,
+                OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
+            )  # fmt: skip
+        return self._of_event(noted, event, noted.folded, namespace_id)
+
+    def _of_event(self, noted: Noted, event: Event, folded: Folded, namespace_id: int) -> Row:
+        placed, stamp = noted.placed, event.stamp
+        topic, scope = event.key
+        kind = Kind.BROKER if stamp is None else _KINDS[stamp.kind]
+        actor = stamp.actor if stamp is not None else ""
+        before, after = noted.before, noted.after
+        changed = () if before is after else _few(differing(before, after))
+        moved = bool(changed) or (before is None) is not (after is None)
+        previous = folded.previous if folded.changed else noted.version
+        flags = BEFORE_KNOWN if previous else 0
+        if folded.stale or folded.unexplained or folded.ambiguous or event.replicated:
+            flags |= STALE * folded.stale | UNEXPLAINED * folded.unexplained | AMBIGUOUS * folded.ambiguous | REPLICATED * event.replicated
         return (
-            noted.stream.id, placed.position, namespace_id, "", 0, noted.at, _storable(placed.published_at), Kind.UNREADABLE,
-            OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
-        )  # fmt: skip
-    return _event_row(noted, event, noted.folded, namespace_id)
+            noted.stream.id,
+            placed.position,
+            namespace_id,
+            topic,
+            int(scope),
+            noted.at,
+            _storable(placed.published_at),
+            kind,
+            OUTCOMES[folded.status],
+            actor,
+            Standing.UNAUTHENTICATED if actor else Standing.UNKNOWN,
+            stamp.reason if stamp is not None else "",
+            stamp.request_id if stamp is not None else "",
+            _paths_text(folded.settings) if stamp is None else _mask_text(stamp.mask),
+            placed.producer,
+            noted.version,
+            previous,
+            flags,
+            self._written(before) if before is not None and moved else None,
+            self._written(after) if after is not None else None,
+            _paths_text(tuple(changed)) if moved else "",
+            "",
+        )
+
+    def _written(self, document: Settings) -> bytes:
+        if document is not self._document:
+            self._wire = secrets.wire(document)
+            self._document = document
+        return self._wire
 
 
 def _storable(milliseconds: int) -> int:
     """A writer's own time, which may be anything, as a number that the file can hold."""
-    return min(max(milliseconds, 0), MOST_MS)
+    return milliseconds if 0 <= milliseconds <= MOST_MS else min(max(milliseconds, 0), MOST_MS)
 
 
 _MOST_CHANGED = 1_000
@@ -192,42 +249,6 @@ def _few(settings: Sequence[Setting]) -> Sequence[Setting]:
     if len(settings) <= _MOST_CHANGED and sum(map(len, settings)) <= _MOST_CHANGED_TEXT:
         return settings
     return list(dict.fromkeys(map(family, settings)))
-
-
-def _event_row(noted: Noted, event: Event, folded: Folded, namespace_id: int) -> Row:
-    stamp = event.stamp
-    kind = Kind.BROKER if stamp is None else _KINDS[stamp.kind]
-    actor = stamp.actor if stamp is not None else ""
-    before, after = noted.before, noted.after
-    changed = () if before is after else _few(differing(before, after))
-    moved = bool(changed) or (before is None) is not (after is None)
-    previous = folded.previous if folded.changed else noted.version
-    flags = STALE * folded.stale | UNEXPLAINED * folded.unexplained | AMBIGUOUS * folded.ambiguous | REPLICATED * event.replicated
-    flags |= BEFORE_KNOWN * bool(previous)
-    return (
-        noted.stream.id,
-        noted.placed.position,
-        namespace_id,
-        event.key.topic,
-        int(event.key.scope),
-        noted.at,
-        _storable(noted.placed.published_at),
-        kind,
-        OUTCOMES[folded.status],
-        actor,
-        Standing.UNAUTHENTICATED if actor else Standing.UNKNOWN,
-        stamp.reason if stamp is not None else "",
-        stamp.request_id if stamp is not None else "",
-        _paths_text(folded.settings) if stamp is None else _mask_text(stamp.mask),
-        noted.placed.producer,
-        noted.version,
-        previous,
-        flags,
-        secrets.wire(before) if before is not None and moved else None,
-        secrets.wire(after) if after is not None else None,
-        _paths_text(tuple(changed)) if moved else "",
-        "",
-    )
 
 
 def paths(settings: Iterable[Setting]) -> list[str]:

@@ -185,18 +185,24 @@ ROWS = 64
 """Entries that are added by one statement: it gives the interpreter's lock away once, and waits to have it again."""
 
 
-def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Adds up to ``ROWS`` entries; their number is rounded up with empty ones, so that few statements have to be prepared."""
+def last_id(connection: sqlite3.Connection) -> int:
+    """The greatest id of an entry; 0: there is none."""
+    found: int = connection.execute("SELECT coalesce(max(id), 0) FROM entries").fetchone()[0]
+    return found
+
+
+def insert(connection: sqlite3.Connection, rows: Sequence[tuple[int, Row]]) -> None:
+    """Adds up to ``ROWS`` entries by id; their number is rounded up with empty ones, so that few statements have to be prepared."""
     padded = 1 << (len(rows) - 1).bit_length()
-    values = [value for row in rows for value in (*row, checksum(*row))]
-    connection.execute(_insertion(padded), values + [None] * ((len(COLUMNS) + 1) * (padded - len(rows))))
+    values = [value for number, row in rows for value in (number, *row, checksum(*row))]
+    connection.execute(_insertion(padded), values + [None] * ((len(COLUMNS) + 2) * (padded - len(rows))))
 
 
 @cache
 def _insertion(count: int) -> str:
-    row = f"({','.join('?' * (len(COLUMNS) + 1))})"
+    row = f"({','.join('?' * (len(COLUMNS) + 2))})"
     rows = ",".join([row] * count)
-    return f"INSERT INTO entries ({','.join(COLUMNS)},checksum) SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
+    return f"INSERT INTO entries (id,{','.join(COLUMNS)},checksum) SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
 
 
 def note_stream(connection: sqlite3.Connection, stream: int, position: str, at: int) -> None:

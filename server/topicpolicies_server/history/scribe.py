@@ -7,20 +7,18 @@ event that is read there follows the one before without a gap, the history says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from ..core.fold.operation import Folded
-from ..core.policies.events import ABSENT, Placed, Position
-from ..core.reading.view import Head
-from .entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream
+from ..core.policies.events import ABSENT, Position
+from .entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream, Taken
 
 
 class Book(Protocol):
     """Where it is written."""
 
-    def note(self, noted: Noted) -> bool:
-        """Takes an event. Returns False if too much waits already."""
+    def note(self, noted: Sequence[Noted]) -> int:
+        """Takes events. Returns how many of the first it took: none behind one for which too much waits already."""
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
         """Takes what is said rarely."""
@@ -134,45 +132,66 @@ class Scribe:
             if end is None or recorded < end:
                 self._passages[partition] = _Passage(log, recorded, end)
 
-    def noted(self, placed: Placed, before: Head | None, folded: Folded | None, after: Head | None) -> None:
-        """An event was folded.
-
-        Args:
-            placed: the event.
-            before: the head before it; None: the log knew no event of the key.
-            folded: what it did; None: it could not be read.
-            after: the head after it.
-        """
-        stream = self._stream(placed.partition)
-        if placed.position <= stream.position:
-            return
+    def noted(self, events: Sequence[Taken]) -> None:
+        """Events were folded, one after the other. Costs little for each, because the loop waits for it."""
         now = self._now()
-        set_back(self._book, stream, now)
-        at = max(stream.at, min(placed.published_at, now))
-        passage = self._passages.get(placed.partition)
-        if passage is not None and passage.reads(placed.position):
-            self._leave(placed.partition, at)
-        if folded is None and not placed.problem:
-            return  # none of ours
-        noted = Noted(
-            stream,
-            placed,
-            at,
-            folded,
-            None if before is None else before.document,
-            None if after is None else after.document,
-            ABSENT if after is None else after.version,
-        )
-        if not self._book.note(noted):
-            if self._marks.overrun is None:
-                self._marks.overrun = stream.at or at
-            self._marks.refused[placed.partition] = stream, placed.position
-        elif self._marks.overrun is not None:
-            self._tell_overrun(at)
-        stream.position, stream.at = placed.position, at
-        self._marks.streams.setdefault((stream.log, stream.partition), stream)
-        for wake in self._listeners():
-            wake()
+        partition, stream = -1, None
+        began: dict[Stream, int] = {}
+        noted: list[Noted] = []
+        for placed, before, folded, after in events:
+            if stream is None or placed.partition != partition:
+                partition = placed.partition
+                stream = self._stream(partition)
+                set_back(self._book, stream, now)
+                began.setdefault(stream, stream.at)
+            position = placed.position
+            if position <= stream.position:
+                continue
+            at = max(stream.at, min(placed.published_at, now))
+            if self._passages:
+                self._pass(partition, position, at)
+            if folded is None and not placed.problem:
+                continue  # none of ours
+            stream.position, stream.at = position, at
+            noted.append(
+                Noted(
+                    stream,
+                    placed,
+                    at,
+                    folded,
+                    None if before is None else before.document,
+                    None if after is None else after.document,
+                    ABSENT if after is None else after.version,
+                )
+            )
+        if noted:
+            self._hand_over(noted, began)
+            for wake in self._listeners():
+                wake()
+
+    def _pass(self, partition: int, position: Position, at: int) -> None:
+        """An event is read of a partition in which some may be missing."""
+        passage = self._passages.get(partition)
+        if passage is not None and passage.reads(position):
+            self._leave(partition, at)
+
+    def _hand_over(self, noted: list[Noted], began: Mapping[Stream, int]) -> None:
+        """Has events written down. ``began``: the time of the last entry of their streams before them."""
+        marks = self._marks
+        for stream in began:
+            if stream.position:
+                marks.streams.setdefault((stream.log, stream.partition), stream)
+        taken = self._book.note(noted)
+        if taken and marks.overrun is not None:
+            self._tell_overrun(noted[0].at)
+        if taken == len(noted):
+            return
+        first = noted[taken]
+        if marks.overrun is None:
+            last = next((each.at for each in reversed(noted[:taken]) if each.stream is first.stream), began[first.stream])
+            marks.overrun = last or first.at
+        for each in noted[taken:]:
+            marks.refused[each.placed.partition] = each.stream, each.placed.position
 
     def caught_up(self) -> None:
         """What was in the log when it was opened has been folded."""

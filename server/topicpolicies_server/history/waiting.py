@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from .entries import Followed, Gap, Noted, SetBack, weight
@@ -49,14 +50,19 @@ class Waiting:
 
     # --- on the loop's thread -----------------------------------------------------------------------------------
 
-    def note(self, noted: Noted) -> bool:
-        """Adds an event. Returns False if too much waits already."""
-        size = weight(noted)
-        if self._added - self._taken + size > self.most_bytes:
-            return False
-        self._added += size
-        self._items.append(noted)
-        return True
+    def note(self, noted: Sequence[Noted]) -> int:
+        """Adds events, as many of the first as there is room for. Returns how many."""
+        room = self.most_bytes - (self._added - self._taken)
+        sizes = list(map(weight, noted))
+        if sum(sizes) > room:
+            count = sum(1 for upto in accumulate(sizes) if upto <= room)
+            noted, sizes = noted[:count], sizes[:count]
+        self._added += sum(sizes)
+        self._items.extend(noted)
+        return len(noted)
+
+    def __len__(self) -> int:
+        return len(self._items)
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
         """Adds what is said rarely, however much waits."""

@@ -31,6 +31,6 @@ def row_of(position: Position) -> int:
 def directly_follows(earlier: Position, later: Position) -> bool:
     """Whether no row can stand between two positions; ``earlier`` may be "" for the beginning."""
     try:
-        return row_of(later) == row_of(earlier) + 1
+        return position_of(row_of(earlier) + 1) == later
     except ValueError:
         return False

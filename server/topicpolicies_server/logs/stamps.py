@@ -25,8 +25,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import unquote
 
 from google.protobuf.message import DecodeError
@@ -46,6 +49,8 @@ REMEMBERED = 16
 MAX_BYTES = 128 * 1024
 """The most that an event's properties may hold, counted in characters. Brokers keep them in memory with each unread entry."""
 
+SEEN = "tp-seen"
+"""The property that names the requests before an event's own."""
 ANNOUNCEMENT = "tp-leader"
 """The property of a message that is no event: it only says who leads from there on."""
 _VERSION = "tp-v"
@@ -62,30 +67,42 @@ _ETAG = "tp-etag"
 _SKIP = "tp-skip"
 _READS = "tp-reads"
 _OPERANDS = "tp-operands"
-_SEEN = "tp-seen"
 _HISTORY = "tp-history"
+
+
+_KINDS: Mapping[str, StampKind] = {kind.value: kind for kind in StampKind}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
+"""Makes one of a row of its four parts, without counting them again."""
 
 
 class MalformedStamp(ValueError):
     """An event's properties claim to be a stamp, and can't be read as one."""
 
 
-def to_properties(stamp: Stamp) -> dict[str, str]:
+def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
     """A stamp as message properties.
+
+    Args:
+        stamp: the stamp.
+        carried: with the requests that it carries; if not, whoever stores it stores them otherwise (``seen_text``).
 
     Raises:
         LogError: they would hold more than ``MAX_BYTES`` (INVALID_ARGUMENT, reason ``EVENT_TOO_LARGE``).
     """
     properties = {_VERSION: FORMAT, _ID: stamp.event_id, _KIND: stamp.kind.value}
-    plain = (
-        (_REQUEST, stamp.request_id),
-        (_DIGEST, stamp.digest),
-        (_ACTOR, stamp.actor),
-        (_REASON, stamp.reason),
-        (_BASE, stamp.base),
-        (_HEAD, stamp.head_version),
-    )
-    properties |= {name: text for name, text in plain if text}
+    if stamp.request_id:
+        properties[_REQUEST] = stamp.request_id
+    if stamp.digest:
+        properties[_DIGEST] = stamp.digest
+    if stamp.actor:
+        properties[_ACTOR] = stamp.actor
+    if stamp.reason:
+        properties[_REASON] = stamp.reason
+    if stamp.base:
+        properties[_BASE] = stamp.base
+    if stamp.head_version:
+        properties[_HEAD] = stamp.head_version
     if stamp.mask:
         properties[_MASK] = _list(stamp.mask)
     if stamp.etag is not None:
@@ -97,18 +114,29 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
     if stamp.operands:
         rows = [(setting, change.value, base64.b64encode(value).decode()) for setting, (change, value) in stamp.operands.items()]
         properties[_OPERANDS] = _list(tuple(chain.from_iterable(rows)))
-    if stamp.remembered:
-        properties[_SEEN] = _list(tuple(chain.from_iterable(stamp.remembered[-REMEMBERED:])))
+    if carried and stamp.remembered:
+        properties[SEEN] = seen_text(stamp.remembered[-REMEMBERED:])
     if stamp.seen is not None:
         properties[_HISTORY] = _list(stamp.seen)
+    _check_size(properties, stamp, carried)
+    return properties
+
+
+def _check_size(properties: Mapping[str, str], stamp: Stamp, carried: bool) -> None:
     size = sum(map(len, properties.values()))
+    if not carried and 2 * size > MAX_BYTES:
+        size += len(seen_text(stamp.remembered[-REMEMBERED:]))
     if size > MAX_BYTES:
         raise LogError(
             Reason.EVENT_TOO_LARGE,
             f"The change needs {size} characters of event metadata, more than {MAX_BYTES}. Split it into several updates.",
             kind=Kind.INVALID_ARGUMENT,
         )
-    return properties
+
+
+def seen_text(remembered: Sequence[Remembered]) -> str:
+    """Requests as they stand in ``SEEN``."""
+    return _list(tuple(chain.from_iterable(remembered)))
 
 
 def from_properties(properties: Mapping[str, str]) -> Stamp | None:
@@ -131,34 +159,37 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     if skip not in ("", "1"):
         raise MalformedStamp(f"{_SKIP} is {skip[:20]!r}")
     mask = properties.get(_MASK)
-    seen = _rows(properties, _SEEN, 4)
+    seen = _rows(properties, SEEN, 4)
     if len(seen) > REMEMBERED:
-        raise MalformedStamp(f"{_SEEN} has {len(seen)} rows")
+        raise MalformedStamp(f"{SEEN} has {len(seen)} rows")
     history = _rows(properties, _HISTORY, 2)
     if len(history) > 1:
         raise MalformedStamp(f"{_HISTORY} has {len(history)} rows")
     try:
-        return Stamp(
-            event_id=event_id,
-            kind=StampKind(properties.get(_KIND)),
-            request_id=properties.get(_REQUEST, ""),
-            digest=properties.get(_DIGEST, ""),
-            actor=properties.get(_ACTOR, ""),
-            reason=properties.get(_REASON, ""),
-            mask=() if mask is None else tuple(_parts(mask)),
-            base=properties.get(_BASE, ""),
-            etag=properties.get(_ETAG),
-            skip_if_absent=skip == "1",
-            reads={row[0]: row[1] for row in _rows(properties, _READS, 2)},
-            operands={
-                setting: (ListChange(change), _operand(setting, value)) for setting, change, value in _rows(properties, _OPERANDS, 3)
-            },
-            remembered=tuple(map(Remembered._make, seen)),
-            head_version=properties.get(_HEAD, ""),
-            seen=Seen(*history[0]) if history else None,
+        kind = _KINDS.get(properties.get(_KIND, ""))
+        return Stamp(  # by position, which is quicker
+            event_id,
+            StampKind(properties.get(_KIND)) if kind is None else kind,
+            properties.get(_REQUEST, ""),
+            properties.get(_DIGEST, ""),
+            properties.get(_ACTOR, ""),
+            properties.get(_REASON, ""),
+            () if mask is None else tuple(_parts(mask)),
+            properties.get(_BASE, ""),
+            properties.get(_ETAG),
+            skip == "1",
+            dict(_rows(properties, _READS, 2)) if _READS in properties else _NOTHING,
+            _operands(properties) if _OPERANDS in properties else _NOTHING,
+            tuple(map(_REMEMBER, seen)),
+            properties.get(_HEAD, ""),
+            Seen(*history[0]) if history else None,
         )
     except (ValueError, binascii.Error, DecodeError) as error:
         raise MalformedStamp(str(error)) from error
+
+
+def _operands(properties: Mapping[str, str]) -> dict[str, tuple[ListChange, bytes]]:
+    return {setting: (ListChange(change), _operand(setting, value)) for setting, change, value in _rows(properties, _OPERANDS, 3)}
 
 
 def _operand(setting: str, text: str) -> bytes:
@@ -182,11 +213,12 @@ def _parts(text: str) -> list[str]:
     return list(map(unquote, parts)) if "%" in text else parts
 
 
-def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[str, ...]]:
+def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[Any, ...]]:
     """The parts of a list as rows of so many; none if there is no list."""
-    if name not in properties:
+    text = properties.get(name)
+    if text is None:
         return []
-    parts = _parts(properties[name])
+    parts = _parts(text)
     if len(parts) % columns:
         raise MalformedStamp(f"{name} has {len(parts)} parts, which are no rows of {columns}")
     return list(zip(*[iter(parts)] * columns, strict=True))

@@ -82,15 +82,32 @@ class Activity:
         """The last repairs that were published, or withheld."""
         self.on_repair: Callable[[Repair, bool], None] | None = None
         """Told of each repair, and whether it is published (or withheld). Must not raise."""
+        self.on_load: Callable[[], None] | None = None
+        """Told when a namespace's log has been read and it answers from it. Must not raise."""
+        self.on_let_go: Callable[[], None] | None = None
+        """Told when documents are not needed any more: a namespace has been closed, or its log was opened anew. Must not raise."""
 
     def updated(self, request: Request, answer: Result | PolicyError) -> None:
         """An update was answered."""
         self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
-        if request.unsure:
+        if not request.doubted:
+            return
+        if not request.confirmed:
             self.confirmations["failed"] += 1
-        elif request.doubted:
+        else:
             written = isinstance(answer, Result) and answer.outcome is Outcome.APPLIED and not request.validate_only
             self.confirmations["overtaken" if written else "held"] += 1
+
+    def loaded(self) -> None:
+        """A namespace's log has been read, and it answers from it."""
+        self.loads["loaded"] += 1
+        if self.on_load is not None:
+            self.on_load()
+
+    def let_go(self) -> None:
+        """Documents are not needed any more: a namespace has been closed, or its log was opened anew."""
+        if self.on_let_go is not None:
+            self.on_let_go()
 
     def folded(self, namespace: str, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
         """An event was folded into the view that answers.

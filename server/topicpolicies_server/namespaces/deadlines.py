@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..core.chains.sequencer import Request
 
@@ -28,12 +28,13 @@ class Deadlines:
         self._loop = loop
         self._seconds = seconds
         self._expire = expire
-        self._open: deque[tuple[float, Request]] = deque()
+        self._open: deque[tuple[float, Sequence[Request]]] = deque()
+        """Those that came together, with when their time is over."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, request: Request) -> None:
-        """A request begins to wait for its answer."""
-        self._open.append((self._loop.time() + self._seconds, request))
+    def add(self, requests: Sequence[Request]) -> None:
+        """Requests begin to wait for their answers."""
+        self._open.append((self._loop.time() + self._seconds, requests))
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
 
@@ -42,7 +43,7 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiting = [request for _, request in self._open]
+        waiting = [request for _, requests in self._open for request in requests]
         self._open.clear()
         return waiting
 
@@ -50,12 +51,12 @@ class Deadlines:
         self._timer = None
         now = self._loop.time()
         waiting = self._open
-        while waiting and (waiting[0][1].answered or waiting[0][0] <= now):
-            _, request = waiting.popleft()
-            if not request.answered:
-                try:
-                    self._expire(request)
-                except Exception:  # noqa: BLE001 (the others' time goes on)
-                    _LOG.exception("a request whose time is over could not be answered")
+        while waiting and (waiting[0][0] <= now or all(request.answered for request in waiting[0][1])):
+            for request in waiting.popleft()[1]:
+                if not request.answered:
+                    try:
+                        self._expire(request)
+                    except Exception:  # noqa: BLE001 (the others' time goes on)
+                        _LOG.exception("a request whose time is over could not be answered")
         if waiting:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

@@ -10,12 +10,11 @@ rest of its batch is taken. Where whoever is told of a report fails, the view ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from ..checkpoints import Keeper, Restored
 from ..core.errors import Kind
-from ..core.fold.fold import FoldContext, Folded
-from ..core.names import PolicyKey
+from ..core.fold.fold import FoldContext
 from ..core.policies import documents
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
@@ -23,7 +22,7 @@ from ..core.reading.view import Head, View
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity
-from .listeners import Owner, Recorder
+from .listeners import Owner, Recorder, Taken
 
 _LOG = logging.getLogger(__name__)
 
@@ -67,6 +66,8 @@ class Follower:
         self._owner: Owner | None = owner
         self._older = older
         self._recorder = recorder
+        self._folded: list[Taken] = []
+        """What the recorder is still to be told of."""
         self._context = context
         self._namespace = namespace
         self._readback: ReadBack | None = None
@@ -129,6 +130,7 @@ class Follower:
         """
         if self._owner is not None:
             self._owner = self._older = None
+            self._note()
             self._record(lambda recorder: recorder.closed())
             self._recorder = None
 
@@ -221,23 +223,29 @@ class Follower:
     def _take(self, owner: Owner, events: Sequence[Placed]) -> None:
         if not events:
             return
-        head, keeper = self.view.head, self.keeper
-        to_copy: Mapping[PolicyKey, object] = keeper.to_copy if keeper is not None else {}
-        for entry in events:
-            before = head(entry.event.key) if entry.event is not None else None
-            if to_copy and keeper is not None and entry.event is not None and entry.event.key in to_copy:
-                keeper.before(entry.event.key)
-            placed, folded, change = self._fold(entry)
-            if placed.problem:
-                self.unreadable += 1
-                _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
-            if self._recorder is not None:
-                self._note(placed, before, folded, change if change is not None else before)
-            if change is not None:
-                self.size += _size(change) - _size(before)
-            owner.taken(self, placed, folded, change, before)
-        if keeper is not None:
-            keeper.took(events)
+        head, take, taken, keeper = self.view.head, self.view.take, owner.taken, self.keeper
+        if keeper is not None and keeper.to_copy:
+            keeper.before(events)
+        try:
+            for entry in events:
+                placed = entry
+                before = head(placed.event.key) if placed.event is not None else None
+                try:
+                    folded, change = take(placed)
+                except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
+                    placed, folded, change = self._passed_over(placed, error), None, None
+                if placed.problem:
+                    self.unreadable += 1
+                    _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
+                if self._recorder is not None:
+                    self._folded.append((placed, before, folded, change if change is not None else before))
+                if change is not None:
+                    self.size += _size(change) - _size(before)
+                taken(self, placed, folded, change, before)
+        finally:
+            self._note()
+            if keeper is not None:
+                keeper.took(events)
         owner.moved(self)
         self._count(owner)
 
@@ -256,13 +264,10 @@ class Follower:
             self._capacity.add(keys - self._counted[0], size - self._counted[1])
             self._counted = keys, size
 
-    def _fold(self, placed: Placed) -> tuple[Placed, Folded | None, Head | None]:
-        """Folds an entry; one that can't be folded is as one that can't be read."""
-        try:
-            return placed, *self.view.take(placed)
-        except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
-            _LOG.exception("%s: the entry at %s can't be folded", self._namespace, placed.position)
-            return placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})"), None, None
+    def _passed_over(self, placed: Placed, error: Exception) -> Placed:
+        """What becomes of an entry that can't be folded: it is as one that can't be read."""
+        _LOG.error("%s: the entry at %s can't be folded", self._namespace, placed.position, exc_info=error)
+        return placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})")
 
     def _report(self, report: Callable[[Owner], None]) -> None:
         """Reports to the owner, if it listens. If that fails, the log is lost, and nothing of this view is gone on with."""
@@ -282,8 +287,11 @@ class Follower:
         self.trusted = False
         self.lost(LogError(reason, f"The change log of {self._namespace} {what}."))
 
-    def _note(self, placed: Placed, before: Head | None, folded: Folded | None, after: Head | None) -> None:
-        self._record(lambda recorder: recorder.noted(placed, before, folded, after))
+    def _note(self) -> None:
+        """Has written down what was folded."""
+        folded, self._folded = self._folded, []
+        if folded:
+            self._record(lambda recorder: recorder.noted(folded))
 
     def _record(self, note: Callable[[Recorder], None]) -> None:
         """Has something written down. Who can't write it down writes nothing more of this opening; the next finds out what is missing."""

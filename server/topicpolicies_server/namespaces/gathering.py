@@ -2,18 +2,30 @@
 
 Between two updates that come alone, gRPC and the kernel push the interpreter's code for an update out of the processor's caches: one costs
 two to three times what it costs in a row of its own kind. So while many calls are under way, those that arrive within a few
-milliseconds wait for each other and go through the same code one right after the other. That takes about 40 % off what an update costs the
-server at 64 calls in flight, and so shortens the time to its answer (``docs/benchmarks.md``).
+milliseconds wait for each other and go through the same code one right after the other (``docs/benchmarks.md`` has what that brings).
 
-It is of no use to a few: a request that finds nobody inside goes straight in, and when groups turn out small all requests go straight
-in for a while; then one group shows whether that has changed.
+It is of no use to a few: they would wait for each other, and then all for the same answer of the log. So it depends on how many are inside:
+
+=====  ==================================================  ====================================================================
+state  when                                                a request that comes
+=====  ==================================================  ====================================================================
+CALM   fewer than ``MANY`` are inside, and nobody waits    goes straight in
+BUSY   ``MANY`` are inside, or somebody waits              waits for its group, which goes in together ``PATIENCE_SECONDS`` after
+                                                           the first of it came
+VAIN   ``MANY`` are inside, nobody waits, and lately       goes straight in
+       ``CHANCES`` groups in a row were not worth it
+=====  ==================================================  ====================================================================
+
+VAIN is over after ``PAUSE_SECONDS``; then one group shows whether that has changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
+import enum
 
+MANY = 24
+"""So many requests inside are load."""
 PATIENCE_SECONDS = 0.003
 """How long the first of a group waits for the others."""
 WORTHWHILE = 6
@@ -26,27 +38,49 @@ AT_ONCE = 64
 """No more than this go in together, so that the loop gets to other things."""
 
 
+class State(enum.Enum):
+    """Whether requests wait for each other."""
+
+    CALM = enum.auto()
+    BUSY = enum.auto()
+    VAIN = enum.auto()
+
+
 class Gathering:
-    """Lets requests in, alone or in groups, in the order in which they come. ``async with`` it around what a request does."""
+    """Lets requests in, alone or in groups, in the order in which they come. Each that is inside leaves, whatever becomes of it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """``loop``: whose clock and timers are used."""
         self._loop = loop
         self._inside = 0
         self._waiting: list[asyncio.Future[None]] = []
-        self._straight_until = 0.0
-        self._chances = 1
+        self._vain_until = 0.0
+        self._chances = CHANCES
         self.groups = 0
         """Groups that were let in."""
 
-    async def __aenter__(self) -> None:
-        if not self._waiting and (not self._inside or self._loop.time() < self._straight_until):
+    @property
+    def state(self) -> State:
+        """Whether who comes now waits."""
+        if self._waiting:
+            return State.BUSY
+        if self._inside < MANY:
+            return State.CALM
+        return State.VAIN if self._loop.time() < self._vain_until else State.BUSY
+
+    def come(self) -> asyncio.Future[None] | None:
+        """A request comes. None: it is inside; else it is when its turn has come, for which it ``wait``s."""
+        if self.state is not State.BUSY:
             self._inside += 1
-            return
+            return None
         turn: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(turn)
         if len(self._waiting) == 1:
             self._loop.call_later(PATIENCE_SECONDS, self._open)
+        return turn
+
+    async def wait(self, turn: asyncio.Future[None]) -> None:
+        """Returns when a request is inside; whoever is cancelled meanwhile is not."""
         try:
             await turn
         except asyncio.CancelledError:
@@ -54,7 +88,8 @@ class Gathering:
                 self._inside -= 1  # it had its turn already
             raise
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def leave(self) -> None:
+        """A request that was inside has ended."""
         self._inside -= 1
 
     def _open(self) -> None:
@@ -65,7 +100,7 @@ class Gathering:
         group = [turn for turn in group if not turn.done()]
         self._chances = CHANCES if len(group) >= WORTHWHILE else self._chances - 1
         if not self._chances:
-            self._straight_until, self._chances = self._loop.time() + PAUSE_SECONDS, 1
+            self._vain_until, self._chances = self._loop.time() + PAUSE_SECONDS, 1
         self._inside += len(group)
         self.groups += 1
         for turn in group:

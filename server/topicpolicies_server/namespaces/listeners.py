@@ -54,8 +54,8 @@ class Recorder(Protocol):
     def opened(self, log: NamespaceLog) -> None:
         """The log is open; nothing of it was folded yet."""
 
-    def noted(self, placed: Placed, before: Head | None, folded: Folded | None, after: Head | None) -> None:
-        """An event was folded: the head before it, what it did, and the head after it; None where the log knew no event of the key."""
+    def noted(self, events: Sequence[Taken]) -> None:
+        """Events were folded."""
 
     def caught_up(self) -> None:
         """What was in the log when it was opened has been folded."""
@@ -64,5 +64,7 @@ class Recorder(Protocol):
         """The log is not followed any more."""
 
 
+Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
+"""An event that was folded, the head before it, what it did, and the head after it; None for a head: the log knew no event of the key."""
 Record: TypeAlias = Callable[[str], Awaitable[Recorder | None]]
 """Gives a recorder for one opening of the named namespace's log; None if it can't be recorded now."""

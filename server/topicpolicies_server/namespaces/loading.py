@@ -78,6 +78,8 @@ class Loader:
         """How often in a row it was lost as soon as it served."""
         self.opened_at = 0
         """When the last opening began, in milliseconds since 1970."""
+        self._whole = False
+        """Whether the next opening begins at the log's beginning: the last one began with a checkpoint, and did not come to serve."""
         self._closings = Owned(name)
         self._task = Kept(f"namespace {name}", self._live, failed=self._broken)
 
@@ -116,6 +118,7 @@ class Loader:
 
     def served(self) -> None:
         """The view answers."""
+        self._whole = False
         self._served_at = self._loop.time()
         if not self._served.done():
             self._served.set_result(None)
@@ -215,10 +218,8 @@ class Loader:
                 context = common.context._replace(joining=True, joined_at=joined_at)
                 recorder = await common.record(self._name) if common.record is not None else None
                 assert self._owner is not None, "started"
-                keeper, restored = None, None
-                if common.checkpoints is not None:
-                    keeper = common.checkpoints.keeper(self._name)
-                    restored = await self._restored(recorder) if older is None else None
+                keeper = common.checkpoints.keeper(self._name) if common.checkpoints is not None else None
+                restored = await self._restored(recorder) if older is None else None
                 follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, keeper, restored)
                 self._life.opened(follower)
                 began = self._loop.time()
@@ -250,9 +251,11 @@ class Loader:
 
     async def _restored(self, recorder: Recorder | None) -> Restored | None:
         """The view of the last checkpoint, if it is of use, and whoever writes down what is folded has it all."""
-        assert self._common.checkpoints is not None, "there are some"
-        context, seconds = self._common.context, self._common.limits.load_timeout_seconds
-        restored = await self._common.checkpoints.restored(self._name, context, seconds=seconds)
+        checkpoints, self._whole = None if self._whole else self._common.checkpoints, False
+        if checkpoints is None:
+            return None
+        restored = await checkpoints.restored(self._name, self._common.context, seconds=self._common.limits.load_timeout_seconds)
+        self._whole = restored is not None
         if restored is None or recorder is None or recorder.knows(restored.about.identity, restored.about.events):
             return restored
         _LOG.info("%s: the history does not go as far as the checkpoint, so the log is read from its beginning", self._name)

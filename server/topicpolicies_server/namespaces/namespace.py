@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ..core.chains.refusals import not_in_time
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
@@ -29,7 +30,7 @@ from .loading import Loader, close_quietly
 from .reports import Reports
 from .restating import Restating
 from .retrying import Pauses
-from .updates import Updates, not_in_time
+from .updates import Updates
 from .usage import Usage
 from .waiting import Waiting
 
@@ -96,7 +97,7 @@ class Namespace:
                 self._common.activity.updated(request, error)
                 raise
         answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
-        self.submit(request, lambda settled: None if answer.done() else answer.set_result(settled))
+        self.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled))
         try:
             settled = await answer
         except asyncio.CancelledError:
@@ -106,8 +107,8 @@ class Namespace:
             raise settled
         return settled
 
-    def submit(self, request: Request, tell: Callable[[Result | PolicyError], None]) -> None:
-        """Applies an update or a delete; the answer is told, once, when its place in the log is known, or in time.
+    def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
+        """Applies updates and deletes, in this order; each answer is told, once, when its place in the log is known, or in time.
 
         The errors that are told: as the sequencer says; UNAVAILABLE when the log can't be reached, or the namespace is closed and nothing
         was sent; DEADLINE_EXCEEDED (reason OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time, or not
@@ -117,10 +118,10 @@ class Namespace:
         is no room for it.
 
         Args:
-            request: what to do.
-            tell: told the answer, perhaps before this returns. It must return soon and must not raise.
+            requests: what to do.
+            tell: told each request's answer, perhaps before this returns. It must return soon and must not raise.
         """
-        self._updates.submit(request, tell)
+        self._updates.submit(requests, tell)
 
     def give_up(self, request: Request) -> None:
         """Nobody waits for the answer to a request any more."""

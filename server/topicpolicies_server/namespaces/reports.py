@@ -45,14 +45,15 @@ class Reports:
 
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded."""
-        activity, hub = self._common.activity, self._life.hub
+        activity, life = self._common.activity, self._life
+        hub = life.hub
         if placed.problem:
             activity.unreadable += 1
         event = placed.event
         if event is None or folded is None:
             return
         old = before.document if before is not None else None
-        if follower is not self._life.served:
+        if follower is not life.served:
             self._updates.read_ahead(follower, event, folded, old)
             if change is not None and follower.continues and hub is not None:
                 hub.publish(change)
@@ -83,10 +84,10 @@ class Reports:
         if not self._loader.may_serve(follower):
             return
         assert follower.log is not None, "open"
+        anew = self._life.served is not None and not follower.continues
         older = self._life.served
         hub = next_hub(self._life.hub, older, follower, self._common.limits)
         self._life.serve(follower, hub)
-        self._common.activity.loads["loaded"] += 1
         self._loader.served()
         hub.wake_all()
         self._freshness.serve(follower.log, follower.positions, self._loader.opened_at)
@@ -96,6 +97,9 @@ class Reports:
         self.grown(follower)
         if self._common.checkpoints is not None:
             self._common.checkpoints.keep(follower.keeper, older.keeper if older is not None else None)
+        if anew:
+            self._common.activity.let_go()
+        self._common.activity.loaded()
 
     def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
         """An event of ours was not acknowledged."""

@@ -7,7 +7,7 @@ import logging
 import random
 
 from ..core.errors import Kind
-from ..core.fold.fold import KeyState, repair_due
+from ..core.fold.fold import KeyState
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed, StampKind
 from ..logs.change_log import LogError
@@ -47,7 +47,7 @@ class Restating:
 
     def due_also(self, follower: Follower) -> int:
         """Further ones, in a view that was read and does not answer yet."""
-        return sum(repair_due(state) and key not in self._repairs for key, state in follower.view.states())
+        return sum(key not in self._repairs for key, _ in follower.view.due())
 
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """An event of a key was folded, or was not taken by the log."""
@@ -64,9 +64,8 @@ class Restating:
         if not self._updates.leads:
             self._repairs.close()
             return
-        for key, state in follower.view.states():
-            if repair_due(state):
-                self._repairs.consider(key, state)
+        for key, state in follower.view.due():
+            self._repairs.consider(key, state)
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
         """An event of ours was not acknowledged; it may have been a repair."""

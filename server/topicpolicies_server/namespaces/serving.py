@@ -45,7 +45,10 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
 def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> list[Head]:
     """The changes since the view before, and what came behind the place that watchers were told of: that view may have had it already."""
     changed = {change.key for change in changes}
-    return [head for head in follower.view.heads() if head.key in changed or told.is_before(head)]
+    view = follower.view
+    found = [view.traced(trace) for trace in view.traces() if trace.key in changed or told.is_before(trace)]
+    found.reverse()
+    return found
 
 
 class Log(Protocol):

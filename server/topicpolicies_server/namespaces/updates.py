@@ -25,10 +25,10 @@ import itertools
 import logging
 import random
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from ..core.chains.sequencer import Append, Confirm, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
+from ..core.chains.refusals import not_in_time, nothing_is_written
+from ..core.chains.sequencer import Append, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
 from ..core.names import PolicyKey
@@ -81,37 +81,54 @@ class Updates:
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def submit(self, request: Request, tell: Callable[[Result | PolicyError], None]) -> None:
-        """Applies an update or a delete; the answer is told, once (``Namespace.submit``)."""
-
-        def settle(answer: Result | PolicyError) -> None:
-            if not request.answered:
-                request.answered = True
-                self._usage.pending -= 1
-                self._usage.used()
-                self._common.activity.updated(request, answer)
-                try:
-                    tell(answer)
-                except Exception:  # noqa: BLE001 (others wait for their answers)
-                    _LOG.exception("%s: telling an answer failed", self._name)
-
-        self._usage.pending += 1
-        request.settle = settle
+    def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
+        """Applies updates and deletes, in this order; the answer to each is told, once (``Namespace.submit``)."""
+        self._usage.pending += len(requests)
+        for request in requests:
+            request.tell = tell
+        if self._common.read_only:
+            refusal = nothing_is_written(self._name)
+            for request in requests:
+                if not request.validate_only:
+                    self._settle(request, refusal)
+            requests = [request for request in requests if not request.answered]
+        if not requests:
+            return
         try:
-            if self._common.read_only and not request.validate_only:
-                raise _nothing_is_written(self._name)
-            if self._life.admit() is None:
-                self._admit(request)
-            else:
-                self._arrivals[request] = None
+            waits = self._life.admit() is not None
         except PolicyError as error:
-            settle(error)
-        except Exception:  # noqa: BLE001 (whoever asked has to be told; whether it is in the log, nobody knows)
-            _LOG.exception("%s: an update failed", self._name)
-            self._withdraw(request)
-            settle(outcome_not_known(request))
-        if not request.answered:
-            self._deadlines.add(request)
+            for request in requests:
+                self._settle(request, error)
+            return
+        if waits:
+            self._arrivals.update(dict.fromkeys(requests))
+            self._deadlines.add(requests)
+            return
+        leadership = self._leadership
+        for request in requests:
+            try:
+                self._admit(request, leadership)
+            except PolicyError as error:
+                self._settle(request, error)
+            except Exception:  # noqa: BLE001 (whoever asked has to be told; whether it is in the log, nobody knows)
+                _LOG.exception("%s: an update failed", self._name)
+                self._withdraw(request)
+                self._settle(request, outcome_not_known(request))
+        if left := [request for request in requests if not request.answered]:
+            self._deadlines.add(left)
+
+    def _settle(self, request: Request, answer: Result | PolicyError) -> None:
+        """Tells the answer, once."""
+        if request.answered:
+            return
+        request.answered = True
+        self._usage.pending -= 1
+        self._usage.used()
+        self._common.activity.updated(request, answer)
+        try:
+            request.tell(request, answer)
+        except Exception:  # noqa: BLE001 (others wait for their answers)
+            _LOG.exception("%s: telling an answer failed", self._name)
 
     def give_up(self, request: Request) -> None:
         """Nobody waits for the answer to a request any more."""
@@ -123,13 +140,13 @@ class Updates:
     def end(self, request: Request, error: PolicyError) -> None:
         """A request can't be waited for any longer: it is answered now, with ``error`` if it certainly is not applied."""
         if not request.answered:
-            request.settle(error if self._withdraw(request) else outcome_not_known(request))
+            self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
 
     def turn_away(self, error: PolicyError) -> None:
         """Those that have arrived, and nothing else was done of, have an error."""
         arrivals, self._arrivals = self._arrivals, {}
         for request in arrivals:
-            request.settle(error)
+            self._settle(request, error)
 
     def abandon(self, error: PolicyError) -> None:
         """The log is gone for good: everything has an error."""
@@ -144,7 +161,7 @@ class Updates:
         for request in left:
             request.given_up = True  # so that a repeat keeps nobody
         for request in left:
-            request.settle(error if self._withdraw(request) else outcome_not_known(request))
+            self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
         self._perform(self._sequencer.abandon(error))
 
     @property
@@ -220,11 +237,10 @@ class Updates:
         follower = self._serving
         return follower.log.leadership if follower is not None and follower.log is not None else _NOT_KNOWN
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: Request, leadership: Leadership) -> None:
         """A request that changes something goes on where this process may append, waits while that is not known, and is refused else."""
-        leadership = self._leadership
         if leadership.leads or request.validate_only:  # that is only read
-            if not request.validate_only and request.change is not None and self.state(request.key) is None:
+            if self.state(request.key) is None and request.change is not None and not request.validate_only:
                 self._make_room(request)
             self._perform(self._sequencer.submit(request))
             return
@@ -232,7 +248,7 @@ class Updates:
         if follower is not None and follower.log is not None:
             follower.log.contend()
         if leadership.leader:
-            request.settle(NotLeader(self._name, leadership))
+            self._settle(request, NotLeader(self._name, leadership))
         else:
             self._arrivals[request] = None
 
@@ -249,37 +265,36 @@ class Updates:
         arrivals, self._arrivals = self._arrivals, {}
         for request in arrivals:
             try:
-                self._admit(request)
+                self._admit(request, self._leadership)
             except PolicyError as error:
-                request.settle(error)
+                self._settle(request, error)
 
     # --- effects --------------------------------------------------------------------------------------------------
 
-    def _perform(self, effects: Iterable[Effect]) -> None:
-        queue = deque(effects)
-        while queue:
-            effect = queue.popleft()
+    def _perform(self, effects: list[Effect]) -> None:
+        """Has effects, and what they lead to; the list grows meanwhile."""
+        for effect in effects:
             if isinstance(effect, Settled):
-                effect.request.settle(effect.answer)
-            elif isinstance(effect, Confirm):
-                self._ends.ask(effect.request)
+                self._settle(effect.request, effect.answer)
+            elif isinstance(effect, Append):
+                self._append(effect.event, effects)
             else:
-                queue.extend(self._append(effect))
+                self._ends.ask(effect.request)
 
-    def _append(self, effect: Append) -> Sequence[Effect]:
+    def _append(self, event: Event, effects: list[Effect]) -> None:
+        """Hands an event to the log; what it leads to that it is refused is added to the effects."""
         state = self._life.state
-        if isinstance(state, Closed):  # it was not sent
-            return self._sequencer.failed(effect.event, state.error, False)
-        follower = self._serving
-        if follower is None or follower.log is None:
-            return ()  # the log is being opened anew: what is in flight is appended then
-        try:
-            follower.log.append(effect.event)
-        except LogError as error:
-            if error.kind is Kind.UNAVAILABLE and error.reason != Reason.APPEND_FAILED and not isinstance(error, NotLeader):
-                return ()  # it is lost, and will say so: as above
-            return self._sequencer.failed(effect.event, error, error.outcome_unknown)
-        return ()
+        if isinstance(state, Serving):
+            if state.follower.log is not None:
+                try:
+                    state.follower.log.append(event)
+                except LogError as error:
+                    if error.kind is not Kind.UNAVAILABLE or error.reason == Reason.APPEND_FAILED or isinstance(error, NotLeader):
+                        effects += self._sequencer.failed(event, error, error.outcome_unknown)
+                    # else it is lost, and will say so: it is opened anew then
+        elif isinstance(state, Closed):  # it was not sent
+            effects += self._sequencer.failed(event, state.error, False)
+        # else the log is being opened anew: what is in flight is appended then
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
         """The view has come to where the log ended after these requests had arrived."""
@@ -306,13 +321,13 @@ class Updates:
     def _expire(self, request: Request) -> None:
         """A request's time is over."""
         if not self._withdraw(request):
-            request.settle(outcome_not_known(request))
+            self._settle(request, outcome_not_known(request))
         elif request.unsure:
-            request.settle(not_confirmed(self._name, "the log was not read up to its end in time"))
+            self._settle(request, not_confirmed(self._name, "the log was not read up to its end in time"))
         elif self._serving is not None and not self.leads:
-            request.settle(NotLeader(self._name, self._leadership))
+            self._settle(request, NotLeader(self._name, self._leadership))
         else:
-            request.settle(not_in_time(request))
+            self._settle(request, not_in_time(request))
 
     def _withdraw(self, request: Request) -> bool:
         """Nobody waits for a request any more. Returns whether it is certain not to be applied."""
@@ -320,22 +335,3 @@ class Updates:
             del self._arrivals[request]
             return True
         return self._sequencer.withdraw(request)
-
-
-def not_in_time(request: Request) -> PolicyError:
-    """UNAVAILABLE: a request was certainly not applied, and it has no time left."""
-    return PolicyError(
-        Kind.UNAVAILABLE,
-        Reason.NOT_APPENDED,
-        f"{request.key.topic} could not be changed in time, and certainly was not: try again.",
-        metadata={"request_id": request.request_id},
-    )
-
-
-def _nothing_is_written(namespace: str) -> PolicyError:
-    return PolicyError(
-        Kind.FAILED_PRECONDITION,
-        Reason.READ_ONLY,
-        f"This server writes nothing, so {namespace} can't be changed here: ask one that does.",
-        metadata={"namespace": namespace},
-    )

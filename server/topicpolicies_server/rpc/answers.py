@@ -17,7 +17,7 @@ from topicpolicies.v1 import errors_pb2, events_pb2, policies_pb2, service_pb2
 from ..core.chains.sequencer import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, parse_topic
-from ..core.policies.documents import Settings, record
+from ..core.policies.documents import Settings, record, varint
 from ..core.policies.events import ABSENT, Event, Placed, Position
 from ..core.reading.view import Head
 from ..core.reading.watch import Token
@@ -27,6 +27,8 @@ from .errors import status
 Wire: TypeAlias = Callable[[Settings], bytes]
 """How a document is shown."""
 
+_UPDATED_OUTCOMES = {outcome: outcome.value for outcome in Outcome}
+"""What became of an update."""
 _DELETED = {
     Outcome.APPLIED: service_pb2.DELETE_OUTCOME_DELETED,
     Outcome.UNCHANGED: service_pb2.DELETE_OUTCOME_ABSENT,
@@ -42,8 +44,14 @@ def number(message: type[Message], field: str) -> int:
 
 def document(key: PolicyKey, version: Position, policies: bytes | None, *, disabled: bool = False) -> bytes:
     """A serialized ``PolicyDocument``; ``policies`` is its document's wire form, None for none."""
-    scope = policies_pb2.Scope.ValueType(key.scope)
-    head = policies_pb2.PolicyDocument(topic=key.topic, scope=scope, version=version, disabled=disabled).SerializeToString()
+    topic, scope = key
+    name, at = topic.encode(), version.encode()
+    if disabled or not 0 < len(at) < _LONG or not 0 < len(name) < _LONG:
+        head = policies_pb2.PolicyDocument(
+            topic=topic, scope=policies_pb2.Scope.ValueType(scope), version=version, disabled=disabled
+        ).SerializeToString()
+    else:
+        head = _DOCUMENT_HEAD % (len(name), name, scope, len(at), at)
     return head if policies is None else head + record(_POLICIES, policies)
 
 
@@ -55,26 +63,39 @@ def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
 
 def update_answer(request: Request, result: Result, wire: Wire) -> bytes:
     """A serialized ``UpdatePolicyResponse``."""
-    rest = service_pb2.UpdatePolicyResponse(
-        version=result.version,
-        previous_version=result.previous,
-        outcome=service_pb2.UpdateOutcome.ValueType(result.outcome.value),
-        request_id=request.request_id,
-        replayed=result.replayed,
-    )
-    return _documents(request, result, wire) + rest.SerializeToString()
+    rest = _short(request, result, _UPDATED_OUTCOMES[result.outcome])
+    if rest is None:
+        rest = service_pb2.UpdatePolicyResponse(
+            version=result.version,
+            previous_version=result.previous,
+            outcome=service_pb2.UpdateOutcome.ValueType(result.outcome.value),
+            request_id=request.request_id,
+            replayed=result.replayed,
+        ).SerializeToString()
+    return _documents(request, result, wire) + rest
 
 
 def delete_answer(request: Request, result: Result, wire: Wire) -> bytes:
     """A serialized ``DeletePolicyResponse``."""
-    rest = service_pb2.DeletePolicyResponse(
-        version=result.version,
-        previous_version=result.previous,
-        outcome=_DELETED[result.outcome],
-        request_id=request.request_id,
-        replayed=result.replayed,
-    )
-    return _documents(request, result, wire) + rest.SerializeToString()
+    rest = _short(request, result, _DELETED[result.outcome])
+    if rest is None:
+        rest = service_pb2.DeletePolicyResponse(
+            version=result.version,
+            previous_version=result.previous,
+            outcome=_DELETED[result.outcome],
+            request_id=request.request_id,
+            replayed=result.replayed,
+        ).SerializeToString()
+    return _documents(request, result, wire) + rest
+
+
+def _short(request: Request, result: Result, outcome: int) -> bytes | None:
+    """What both answers say besides documents, in one step, where it is as it mostly is; None: it is not."""
+    version, previous, request_id = result.version.encode(), result.previous.encode(), request.request_id.encode()
+    lengths = len(version), len(previous), len(request_id)
+    if result.replayed or not (min(lengths) > 0 and max(lengths) < _LONG):
+        return None
+    return _REST % (lengths[1], previous, outcome, lengths[2], request_id, lengths[0], version)
 
 
 def _documents(request: Request, result: Result, wire: Wire) -> bytes:
@@ -94,8 +115,8 @@ def result_record(sequence: int, request: Request | None, answer: bytes | Policy
     if isinstance(answer, PolicyError):
         return record(_RESULTS, service_pb2.PolicyChangeResult(sequence=sequence, error=status(answer)).SerializeToString())
     assert request is not None, "an answer answers a request"
-    field = _UPDATED if request.change is not None else _DELETED_FIELD
-    return record(_RESULTS, service_pb2.PolicyChangeResult(sequence=sequence).SerializeToString() + record(field, answer))
+    told = record(_UPDATED if request.change is not None else _DELETED_FIELD, answer)
+    return record(_RESULTS, _SEQUENCE + varint(sequence) + told if sequence else told)
 
 
 def get_answer(documents: Iterable[bytes]) -> bytes:
@@ -207,6 +228,24 @@ def _quote(written: events_pb2.PulsarEvent, event: Event, head: Settings | None,
 
 
 _MOST_MESSAGE = 4_096
+_LONG: Final = 0x80
+"""Bytes of a text whose length takes more than one byte."""
+
+
+def _template(message: type[Message], *fields: str) -> bytes:
+    """The fields of a message, in this order, as a template: short texts with their lengths, and numbers below ``_LONG``."""
+    parts: list[bytes] = []
+    for name in fields:
+        field = message.DESCRIPTOR.fields_by_name[name]
+        text = field.type == field.TYPE_STRING
+        parts.append(varint(field.number << 3 | (2 if text else 0)) + (b"%c%b" if text else b"%c"))
+    return b"".join(parts)
+
+
+_DOCUMENT_HEAD: Final = _template(policies_pb2.PolicyDocument, "topic", "scope", "version")
+_REST: Final = _template(service_pb2.UpdatePolicyResponse, "previous_version", "outcome", "request_id", "version")
+assert _template(service_pb2.DeletePolicyResponse, "previous_version", "outcome", "request_id", "version") == _REST
+_SEQUENCE: Final = varint(number(service_pb2.PolicyChangeResult, "sequence") << 3)
 _POLICIES: Final = number(policies_pb2.PolicyDocument, "policies")
 _DOCUMENT: Final = number(service_pb2.UpdatePolicyResponse, "document")
 _PREVIOUS: Final = number(service_pb2.UpdatePolicyResponse, "previous")

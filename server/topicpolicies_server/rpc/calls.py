@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
@@ -48,6 +48,8 @@ class State(enum.Enum):
 
 class Call:
     """One call in progress."""
+
+    __slots__ = ("_loop", "_task", "since", "state")
 
     def __init__(self, task: asyncio.Task[None] | None, loop: asyncio.AbstractEventLoop) -> None:
         """``task``: in which it runs, and which nobody awaits but gRPC."""
@@ -95,9 +97,8 @@ class Calls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    @contextlib.contextmanager
-    def call(self, *, endless: bool = False) -> Iterator[Call]:
-        """A call, which is in progress in this task meanwhile; ``endless``: when the server stops nobody waits for its end.
+    def begin(self, *, endless: bool = False) -> Call:
+        """A call begins, and is in progress in this task until its ``end``; ``endless``: when the server stops nobody waits for that.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED, there are as many as there may be; UNAVAILABLE, the server stops.
@@ -114,13 +115,14 @@ class Calls:
         call = Call(asyncio.current_task(), self._loop)
         self._calls[call] = None
         self._endless += endless
-        try:
-            yield call
-        finally:
-            del self._calls[call]
-            self._endless -= endless
-            if len(self._calls) in (0, self._endless):
-                self._ended.set()
+        return call
+
+    def end(self, call: Call, *, endless: bool = False) -> None:
+        """A call that was begun so has ended."""
+        del self._calls[call]
+        self._endless -= endless
+        if len(self._calls) <= self._endless:
+            self._ended.set()
 
     async def refuse(self) -> None:
         """Refuses new calls from now on; returns when those that had arrived are told so. gRPC would cancel them without a reason."""

@@ -19,6 +19,7 @@ from .calls import Call, Calls, State
 from .decoding import Parse, batches, decode, decoded
 from .errors import abort
 from .servicer import SERVICE, Servicer
+from .watching.stream import Write
 
 _T = TypeVar("_T")
 
@@ -45,7 +46,7 @@ def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
             "ListHistory": unary(servicer.list_history, service_pb2.ListHistoryRequest.FromString),
             "ListPolicies": unary(servicer.list_policies, service_pb2.ListPoliciesRequest.FromString),
             "WatchPolicies": grpc.unary_stream_rpc_method_handler(
-                methods.unary_stream(servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString)
+                methods.writing(servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString)
             ),
         },
     )
@@ -94,14 +95,17 @@ class _Methods:
 
     def unary_unary(self, method: Callable[[Any, Any], Awaitable[Any]], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[Any]]:
         """A method with one answer."""
+        calls, most = self._calls, self._most
 
         async def unary_unary(raw: bytes, context: Any) -> Any:
             try:
-                with self._calls.call() as call:
-                    try:
-                        return await method(decode(parse, raw, self._most), context)
-                    except asyncio.CancelledError:
-                        return await _tell_end(call, context)
+                call = calls.begin()
+                try:
+                    return await method(decode(parse, raw, most), context)
+                except asyncio.CancelledError:
+                    return await _tell_end(call, context)
+                finally:
+                    calls.end(call)
             except PolicyError as error:
                 return await abort(context, error)
 
@@ -115,16 +119,29 @@ class _Methods:
         """A method that makes a stream of answers, or writes it itself."""
 
         async def written(request: Any, context: Any) -> None:
-            try:
-                with self._calls.call(endless=self._endless) as call:
-                    try:
-                        await _write(method(request, context), call, context)
-                    except asyncio.CancelledError:
-                        await _tell_end(call, context)
-            except PolicyError as error:
-                await abort(context, error)
+            await self._run(lambda call: _write(method(request, context), call, context), context)
 
         return written
+
+    def writing(self, method: Callable[[Any, Any, Write], Awaitable[None]], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[None]]:
+        """A method with a stream of answers, which it writes with what it is given for that."""
+
+        async def writing(raw: bytes, context: Any) -> None:
+            await self._run(lambda call: method(decode(parse, raw, self._most), context, _writer(call, context)), context)
+
+        return writing
+
+    async def _run(self, method: Callable[[Call], Awaitable[None]], context: Any) -> None:
+        try:
+            call = self._calls.begin(endless=self._endless)
+            try:
+                await method(call)
+            except asyncio.CancelledError:
+                await _tell_end(call, context)
+            finally:
+                self._calls.end(call, endless=self._endless)
+        except PolicyError as error:
+            await abort(context, error)
 
 
 async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Call, context: Any) -> None:
@@ -132,11 +149,21 @@ async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Cal
     if not isinstance(answers, AsyncGenerator):
         await answers
         return
+    write = _writer(call, context)
     async with contextlib.aclosing(answers) as each:
         async for answer in each:
-            call.goes_to(State.WRITING)
-            await context.write(answer)
-            call.goes_to(State.WORKING)
+            await write(answer)
+
+
+def _writer(call: Call, context: Any) -> Write:
+    """Writes the answers of a call."""
+
+    async def write(answer: Any) -> None:
+        call.goes_to(State.WRITING)
+        await context.write(answer)
+        call.goes_to(State.WORKING)
+
+    return write
 
 
 async def _tell_end(call: Call, context: Any) -> NoReturn:

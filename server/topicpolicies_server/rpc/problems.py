@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from topicpolicies.v1 import policies_pb2
 
 from ..core.errors import PolicyError, Violation, invalid
-from ..core.names import Scope, parse_topic
+from ..core.names import PolicyKey, Scope, parse_topic
 from ..core.reasons import Reason
 
 MOST_VERSION = 256
@@ -96,6 +96,12 @@ class Topic(NamedTuple):
 
     full: str
     namespace: str
+    keys: tuple[PolicyKey, ...]
+    """Its policy keys, in the order of their scopes' numbers, from 1 on."""
+
+    def key(self, scope: Scope) -> PolicyKey:
+        """The policy key of a scope: the same object for all requests of a while."""
+        return self.keys[scope - 1]
 
 
 def read_topic(text: str, problems: Problems, field: str = "topic") -> Topic | None:
@@ -110,7 +116,8 @@ def read_topic(text: str, problems: Problems, field: str = "topic") -> Topic | N
 @lru_cache(maxsize=4096)
 def _known_topic(text: str, field: str) -> Topic:
     name = parse_topic(text, field)
-    return Topic(str(name), name.namespace)
+    full = str(name)
+    return Topic(full, name.namespace, tuple(PolicyKey(full, scope) for scope in Scope))
 
 
 def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:

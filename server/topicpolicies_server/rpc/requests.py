@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from topicpolicies import channels
@@ -23,7 +24,7 @@ from .problems import MOST_ACTOR, MOST_ELEMENTS, MOST_REASON, Problems, read_sco
 _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
 _ETAG = "etag"
-
+_NO_OPERATIONS: Mapping[str, int] = {}
 
 ACTOR_KEY, REASON_KEY = channels.ACTOR_KEY, "topicpolicies-reason"
 """Metadata of a call."""
@@ -36,52 +37,65 @@ class Asker(NamedTuple):
     reason: str = ""
 
 
-def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, at: str = "") -> tuple[str, Request]:
+_NOBODY = Asker()
+
+
+def place_of(index: int, field: str) -> str:
+    """How violations name a field of a change of a batch."""
+    return f"changes[{index}].{field}"
+
+
+def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: int | None = None) -> tuple[str, Request]:
     """The namespace of an update, and the update for its sequencer.
 
     Args:
         message: the update.
         asker: who asks, unless it says so.
-        at: what stands before the names of its fields in violations.
+        index: which one of a batch it is, for the names of its fields in violations; None: it is not of a batch.
 
     Raises:
         InvalidArgument: with every violation.
     """
-    problems = Problems(at)
+    problems = Problems("" if index is None else place_of(index, "update."))
     topic = read_topic(message.topic, problems)
     scope = read_scope(message.scope, problems)
     change = _change(message, problems)
-    etag = problems.version(message.etag, _ETAG)
-    for field, other in ((_ETAG, etag), ("skip_if_absent", message.skip_if_absent)):
-        if message.must_not_exist and other:
-            problems.add("must_not_exist", Reason.CONTRADICTION, f"Say either must_not_exist or {field}.")
-    request_id = _request_id(message.request_id, problems)
+    etag = message.etag
+    if etag:
+        problems.version(etag, _ETAG)
+    must_not_exist, skip_if_absent = message.must_not_exist, message.skip_if_absent
+    if must_not_exist:
+        for field, other in ((_ETAG, etag), ("skip_if_absent", skip_if_absent)):
+            if other:
+                problems.add("must_not_exist", Reason.CONTRADICTION, f"Say either must_not_exist or {field}.")
+    named = message.request_id
+    request_id = _request_id(named, problems)
     actor, reason = _asker(message, asker, problems)
     problems.check()
     assert topic is not None and change is not None, "checked"
     request = Request(
-        PolicyKey(topic.full, scope),
+        topic.key(scope),
         change,
         request_id,
-        _digest(message) if message.request_id else "",
+        _digest(message) if named else "",
         actor,
         reason,
         etag,
-        message.must_not_exist,
+        must_not_exist,
         message.include_previous,
-        message.skip_if_absent,
+        skip_if_absent,
         message.validate_only,
     )
     return topic.namespace, request
 
 
-def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, at: str = "") -> tuple[str, Request]:
+def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: int | None = None) -> tuple[str, Request]:
     """The namespace of a deletion, and the deletion for its sequencer.
 
     Raises:
         InvalidArgument: with every violation.
     """
-    problems = Problems(at)
+    problems = Problems("" if index is None else place_of(index, "delete."))
     topic = read_topic(message.topic, problems)
     scope = read_scope(message.scope, problems)
     etag = problems.version(message.etag, _ETAG)
@@ -90,7 +104,7 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, at: str 
     problems.check()
     assert topic is not None, "checked"
     request = Request(
-        PolicyKey(topic.full, scope),
+        topic.key(scope),
         None,
         request_id,
         _digest(message) if message.request_id else "",
@@ -178,13 +192,15 @@ def _key(place: str) -> PolicyKey:
 
 def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:
     policies = message.policies if message.HasField("policies") else None
-    if policies is not None and (size := policies.ByteSize()) > documents.MOST_BYTES:
-        problems.add("policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; {documents.MOST_BYTES:,} is the most.")
-        return None
-    if policies is not None and not _are_few(policies, problems):
-        return None
-    few = problems.few(message.list_operations, "list_operations", len(documents.LISTS))
-    operations = dict(message.list_operations) if few and message.list_operations else {}
+    if policies is not None and (size := policies.ByteSize()) > MOST_ELEMENTS:  # an element has a byte at least
+        if size > documents.MOST_BYTES:
+            problems.add("policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; {documents.MOST_BYTES:,} is the most.")
+            return None
+        if not _are_few(policies, problems):
+            return None
+    operations = _NO_OPERATIONS
+    if (given := message.list_operations) and problems.few(given, "list_operations", len(documents.LISTS)):
+        operations = dict(given)
     try:
         return compile_change(policies, message.update_mask.paths, operations)
     except PolicyError as error:
@@ -193,14 +209,19 @@ def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Cha
 
 
 def _asker(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest, asker: Asker, problems: Problems) -> Asker:
-    actor = problems.text(*((message.actor, "actor") if message.actor else (asker.actor, ACTOR_KEY)), MOST_ACTOR)
-    reason = problems.text(*((message.reason, "reason") if message.reason else (asker.reason, REASON_KEY)), MOST_REASON)
-    return Asker(actor, reason)
+    actor, reason = message.actor, message.reason
+    if actor or asker.actor:
+        actor = problems.text(actor, "actor", MOST_ACTOR) if actor else problems.text(asker.actor, ACTOR_KEY, MOST_ACTOR)
+    if reason or asker.reason:
+        reason = problems.text(reason, "reason", MOST_REASON) if reason else problems.text(asker.reason, REASON_KEY, MOST_REASON)
+    return Asker(actor, reason) if actor or reason else _NOBODY
 
 
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
         return uuid.uuid4().hex
+    if len(text) == _UUID_DIGITS and _UUID.fullmatch(text):
+        return text
     if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4):
         compact = text.replace("-", "").lower()
         if _UUID.fullmatch(compact):

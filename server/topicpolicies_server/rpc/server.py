@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _LEAST_PENDING = 3_000
 """Calls that may have arrived and not begun: gRPC's own hard limit."""
-_GC_ALLOCATIONS = 50_000
-"""New containers after which the youngest are collected; the interpreter's default of 700 runs a collection for every few requests."""
 
 
 class Server:
@@ -136,9 +133,6 @@ class Server:
         except BaseException:
             await self.stop()
             raise
-        # What was made until now lives as long as the process: collections need not look at it again, nor run as often.
-        gc.freeze()
-        gc.set_threshold(_GC_ALLOCATIONS)
         for service in ("", SERVICE):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
 

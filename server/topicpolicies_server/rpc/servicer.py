@@ -28,9 +28,10 @@ from .failures import Failures
 from .problems import Problems
 from .requests import ACTOR_KEY, REASON_KEY, Asker
 from .streaming import UpdateStream
+from .watching.bookmarks import Bookmarks
 from .watching.desk import Desk
 from .watching.requests import read_watch
-from .watching.stream import WatchStream
+from .watching.stream import WatchStream, Write
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 
@@ -82,7 +83,8 @@ class Servicer:
         self._limits = limits
         self._admission = admission
         self._info = info
-        self._watches = 0
+        self._watching: dict[WatchStream, None] = {}
+        self._bookmarks = Bookmarks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
         """Streams that give back what they were told from."""
@@ -108,11 +110,13 @@ class Servicer:
     @property
     def watches(self) -> int:
         """Open watches."""
-        return self._watches
+        return len(self._watching)
 
     def stop_watches(self) -> None:
         """Ends every watch with UNAVAILABLE, each after a bookmark; new ones are refused. Streams of updates read no more."""
         self._stopping.set()
+        for stream in self._watching:
+            stream.stop()
 
     async def closed(self) -> None:
         """Returns when streams that have ended have given back what they were told from."""
@@ -128,9 +132,14 @@ class Servicer:
     @_answering
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
         """UpdatePolicy."""
-        async with self._gathering:
+        gathering = self._gathering
+        if (turn := gathering.come()) is not None:
+            await gathering.wait(turn)
+        try:
             namespace, request = requests.read_update(message, _asker(context))
             return answers.update_answer(request, await self._changed(namespace, request), self._desk.wire)
+        finally:
+            gathering.leave()
 
     @_answering
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
@@ -210,24 +219,24 @@ class Servicer:
         """ListPolicies."""
         return await listing.answer(self._registry, self._admission, message, self._desk.wire)
 
-    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context) -> AsyncGenerator[bytes, None]:
+    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context, write: Write) -> None:
         """WatchPolicies."""
         async with self._ending(context, "WatchPolicies"):
             watch = read_watch(message, self._limits.max_selectors_per_watch, self._limits.bookmark_interval_seconds)
-            if self._watches >= self._limits.max_watches:
+            if len(self._watching) >= self._limits.max_watches:
                 raise PolicyError(
                     Kind.RESOURCE_EXHAUSTED,
                     Reason.TOO_MANY_WATCHES,
-                    f"{self._watches} watches are open, which is the most: share one, or raise max_watches.",
+                    f"{len(self._watching)} watches are open, which is the most: share one, or raise max_watches.",
                 )
-            self._watches += 1
-            stream = WatchStream(self._desk, watch, self._stopping)
+            stream = WatchStream(self._desk, watch, self._bookmarks)
+            self._watching[stream] = None
+            if self._stopping.is_set():
+                stream.stop()
             try:
-                async with contextlib.aclosing(stream.messages()) as messages:
-                    async for told in messages:
-                        yield told
+                await stream.tell(write)
             finally:
-                self._watches -= 1
+                self._watching.pop(stream, None)
                 closing = asyncio.get_running_loop().create_task(stream.close())
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)

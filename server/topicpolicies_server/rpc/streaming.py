@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from topicpolicies.v1 import service_pb2
 
@@ -28,8 +27,6 @@ from .failures import Failures
 
 MESSAGE_BYTES = 256 * 1024
 """A message is sent when it has so many; only one result may make it longer."""
-
-_Tell: TypeAlias = Callable[[Request | None, Result | PolicyError], None]
 
 
 class UpdateStream:
@@ -131,104 +128,118 @@ class UpdateStream:
     async def _read(self, stream: AsyncIterator[Batch]) -> None:
         try:
             async for message in stream:
-                if len(message.changes) > MOST_CHANGES:
-                    problem = f"changes has {len(message.changes):,} elements; {MOST_CHANGES:,} is the most."
+                changes = message.changes
+                if len(changes) > MOST_CHANGES:
+                    problem = f"changes has {len(changes):,} elements; {MOST_CHANGES:,} is the most."
                     raise invalid(Reason.TOO_MANY_ELEMENTS, Violation("changes", Reason.TOO_MANY_ELEMENTS, problem))
-                for index, change in enumerate(message.changes):
+                begin = 0
+                while begin < len(changes):
                     while not self._free:
                         self._freed.clear()
                         await self._freed.wait()
-                    self._free -= 1
-                    self._under_way += 1
-                    self._begin(change, f"changes[{index}].")
+                    count = min(self._free, len(changes) - begin)
+                    self._free -= count
+                    self._under_way += count
+                    self._begin(changes[begin : begin + count], begin)
+                    begin += count
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 (the call ends with it, once what was read has its results)
             self._failure = self._failure or error
         finally:
             self._ended = True
             self._told.set()
 
-    def _begin(self, change: service_pb2.PolicyChangeRequest | Undecodable, at: str) -> None:
-        sequence = change.sequence
+    def _begin(self, changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable], first: int) -> None:
+        """Submits changes that have their places, those of one namespace together; ``first``: which of its message the first one is."""
+        namespace, together = "", list[Request]()
+        for index, change in enumerate(changes, first):
+            if isinstance(change, Undecodable):
+                self._tell(change.sequence, None, change.error)
+                continue
+            request: Request | None = None
+            try:
+                where, request = self._request(change, index)
+                request.sequence, request.stream = change.sequence, self._order
+                if self._turns is not None and not self._turns.at_once(where, request):
+                    self._wait(self._turns, where, request)
+                    continue
+            except PolicyError as error:
+                self._tell(change.sequence, request, error)
+                continue
+            except Exception as error:  # noqa: BLE001 (told)
+                self._tell_failure(change.sequence, request, error)
+                continue
+            if where != namespace:
+                self._submit(namespace, together)
+                namespace, together = where, []
+            together.append(request)
+        self._submit(namespace, together)
 
-        def tell(request: Request | None, answer: Result | PolicyError) -> None:
-            if request is not None:
-                self._open.pop(request, None)
-            self._under_way -= 1
-            self._results.append((sequence, request, answer))
-            self._told.set()
-
-        if isinstance(change, Undecodable):
-            tell(None, change.error)
-            return
-        try:
-            namespace, request = self._request(change, at)
-        except PolicyError as error:
-            tell(None, error)
-            return
-        except Exception as error:  # noqa: BLE001 (told)
-            self._tell_failure(None, error, tell)
-            return
-        request.stream = self._order
-        try:
-            at_once = self._turns is None or self._turns.at_once(namespace, request)
-        except PolicyError as error:
-            tell(request, error)
-            return
-        except Exception as error:  # noqa: BLE001 (told)
-            self._tell_failure(request, error, tell)
-            return
-        if self._turns is None or at_once:
-            self._submit(namespace, request, tell)
-            return
-        task = asyncio.get_running_loop().create_task(self._admit(self._turns, namespace, request, tell))
+    def _wait(self, turns: Turns, namespace: str, request: Request) -> None:
+        """A change waits for facts about the cluster."""
+        task = asyncio.get_running_loop().create_task(self._admit(turns, namespace, request))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
 
-    def _request(self, change: service_pb2.PolicyChangeRequest, at: str) -> tuple[str, Request]:
+    def _request(self, change: service_pb2.PolicyChangeRequest, index: int) -> tuple[str, Request]:
         which = change.WhichOneof("change")
         if which == "update":
-            return requests.read_update(change.update, self._asker, at + "update.")
+            return requests.read_update(change.update, self._asker, index)
         if which == "delete":
-            return requests.read_delete(change.delete, self._asker, at + "delete.")
-        raise invalid(
-            Reason.NOTHING_SELECTED, Violation(at + "change", Reason.NOTHING_SELECTED, "Say what is to be done: update or delete.")
-        )
+            return requests.read_delete(change.delete, self._asker, index)
+        at = requests.place_of(index, "change")
+        raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Say what is to be done: update or delete."))
 
-    async def _admit(self, turns: Turns, namespace: str, request: Request, tell: _Tell) -> None:
+    async def _admit(self, turns: Turns, namespace: str, request: Request) -> None:
         try:
             await turns.admit(namespace, request)
         except PolicyError as error:
-            tell(request, error)
+            self._tell(request.sequence, request, error)
         except asyncio.CancelledError:
-            tell(request, stopping())
+            self._tell(request.sequence, request, stopping())
             raise
         except Exception as error:  # noqa: BLE001 (told)
-            self._tell_failure(request, error, tell)
+            self._tell_failure(request.sequence, request, error)
         else:
-            self._submit(namespace, request, tell)
+            self._submit(namespace, [request])
 
-    def _submit(self, namespace: str, request: Request, tell: _Tell) -> None:
-        if (refusal := self._elsewhere.get(namespace)) is not None:
-            tell(request, refusal)
+    def _submit(self, namespace: str, together: Sequence[Request]) -> None:
+        """Hands changes of one namespace on."""
+        if not together:
             return
-
-        def settle(answer: Result | PolicyError) -> None:
-            tell(request, self._elsewhere.setdefault(namespace, answer) if isinstance(answer, NotLeader) else answer)
-
+        refusal: PolicyError | None = self._elsewhere.get(namespace)
         try:
-            served = self._registry.get(namespace)
+            served = self._registry.get(namespace) if refusal is None else None
         except PolicyError as error:
-            tell(request, error)
+            refusal, served = error, None
         except Exception as error:  # noqa: BLE001 (told)
-            self._tell_failure(request, error, tell)
-        else:
-            self._open[request] = served
-            served.submit(request, settle)
+            for request in together:
+                self._tell_failure(request.sequence, request, error)
+            return
+        if served is None:
+            assert refusal is not None, "it was refused"
+            for request in together:
+                self._tell(request.sequence, request, refusal)
+            return
+        self._open.update(dict.fromkeys(together, served))
+        served.submit(together, self._settled)
 
-    def _tell_failure(self, request: Request | None, error: Exception, tell: _Tell) -> None:
+    def _settled(self, request: Request, answer: Result | PolicyError) -> None:
+        """A change that was submitted has its result."""
+        namespace = self._open.pop(request).name
+        if isinstance(answer, NotLeader):
+            answer = self._elsewhere.setdefault(namespace, answer)
+        self._tell(request.sequence, request, answer)
+
+    def _tell(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> None:
+        self._under_way -= 1
+        if not self._results:
+            self._told.set()
+        self._results.append((sequence, request, answer))
+
+    def _tell_failure(self, sequence: int, request: Request | None, error: Exception) -> None:
         """A change fails in a way that nobody foresaw: the caller is told that it is our fault, the log why."""
         self._failures.tell("A change of UpdatePolicies", error)
-        tell(request, errors.internal())
+        self._tell(sequence, request, errors.internal())
 
     def _record(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> bytes:
         if request is None or isinstance(answer, PolicyError):

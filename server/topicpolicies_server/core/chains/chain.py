@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import takewhile
 
 from ..errors import PolicyError
@@ -76,11 +77,16 @@ class Chain:
         first = self._requests.get(request.request_id)
         return None if first is not None and first.abandoned and not self._has_event(first) else first
 
-    def add(self, request: Request) -> None:
-        """A new request."""
-        self._queue[request] = None
+    def add(self, request: Request, state: KeyState | None) -> None:
+        """A new request; ``state``: the key's, as the fold knows it now."""
         self._requests[request.request_id] = request
-        self.advance()
+        links = self._links
+        waits = self._queue or (links and (links[0].state is State.WAITING or request.conditional))
+        if not waits and len(self._appended) < self._ground.depth:
+            self._compute(request, state, at_front=False)
+        else:
+            self._queue[request] = None
+            self.advance()
 
     def withdraw(self, request: Request) -> bool:
         """Its caller waits for a request no more. Returns whether it has no event, and so certainly will not be applied."""
@@ -98,13 +104,9 @@ class Chain:
         if not self._fresh:
             document = head
             for link in self._appended.values():
-                if link.request.change is None:
-                    document = None
-                    continue
-                try:
-                    document = link.request.change.apply(document)
-                except PolicyError:
-                    continue  # the fold will refuse it or not; here it is only left out of the guess
+                change = link.request.change
+                with suppress(PolicyError):  # the fold will refuse it or not; here it is only left out of the guess
+                    document = change.apply(document) if change is not None else None
             self._newest, self._fresh = document, True
         return self._newest
 
@@ -121,8 +123,9 @@ class Chain:
             if result.status is not Status.APPLIED:
                 self._fresh = False
             state = self._ground.state(self._key)
-            self._conclude(link, Told(result, before, state.document if state is not None else None))
-        self.advance()
+            self._conclude(link, result, before, state.document if state is not None else None, state)
+        if self._links or self._queue:
+            self.advance()
 
     def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
         """The log has not acknowledged an event of its own. ``outcome_unknown``: it may be there all the same."""
@@ -145,11 +148,10 @@ class Chain:
         for link in list(self._appended.values()):
             if link.event_id not in self._appended:
                 continue  # one that followed it has told
-            said = told.get(link.event_id)
-            if said is not None:
-                self._conclude(link, said)
-                continue
             state = self._ground.state(self._key)
+            if (said := told.get(link.event_id)) is not None:
+                self._conclude(link, *said, state)
+                continue
             remembered = self._ground.known(link.request, state)
             if remembered is not None:
                 self._unlink(link)
@@ -179,30 +181,31 @@ class Chain:
 
     def advance(self) -> None:
         """Computes what can be computed, and settles what waited for its predecessors."""
+        ground, links, queue = self._ground, self._links, self._queue
         while True:
-            while self._links and self._links[0].state is State.WAITING and not self._links[0].request.unsure:
+            while links and links[0].state is State.WAITING and not links[0].request.unsure:
                 # Everything before it is settled. It is computed again, on what really is there.
-                request = self._links.popleft().request
-                if self._links:
-                    self._compute(request, at_front=True)
+                request = links.popleft().request
+                if links:
+                    self._compute(request, ground.state(self._key), at_front=True)
                 else:
                     self._put_back(request)
-            if not self._queue or len(self._appended) >= self._ground.depth:
+                links = self._links
+            if not queue or len(self._appended) >= ground.depth:
                 return
-            if next(iter(self._queue)).conditional and self._links:
+            if links and next(iter(queue)).conditional:
                 return
-            if not self._compute(self._queue.popitem(last=False)[0], at_front=False):
+            if not self._compute(queue.popitem(last=False)[0], ground.state(self._key), at_front=False):
                 return
 
     # --- computing --------------------------------------------------------------------------------------------------
 
-    def _compute(self, request: Request, *, at_front: bool) -> bool:
+    def _compute(self, request: Request, state: KeyState | None, *, at_front: bool) -> bool:
         """Settles a request, or makes it a link; False: it has to wait in the queue."""
         ground = self._ground
-        state = ground.state(self._key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        if self._is_over(request, state, version):
+        if (version != request.submitted_at or request.given_up) and self._is_over(request, state, version):
             return True
         if at_front:  # everything before it is settled: its answer is what holds now, or it takes its place at the end
             answer, _ = judged(request, head, version)
@@ -223,12 +226,13 @@ class Chain:
                 return True
             self._links.append(Link(request, None))  # it holds only if what is in flight succeeds
             request.wait_in_stream()
-        elif not at_front and request.earlier_is_unsure:  # and may have to be written first
+        elif not at_front and request.stream and request.earlier_is_unsure:  # and may have to be written first
             self._put_back(request)
             return False
         else:
             self._append(request, state, before, after)
-            request.follow_in_stream()
+            if request.stream is not None:
+                request.follow_in_stream()
         if at_front and request.stream is not None:
             self._put_behind(request)
         return True
@@ -245,10 +249,10 @@ class Chain:
 
     def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
         """Hands a request's event to the log."""
-        event = event_of(request, self._ground.new_id(), state, before, after, self._appended)
-        link = Link(request, event, Remembered(request.request_id, request.digest, "", ""), State.UNDER_WAY)
+        event_id = self._ground.new_id()
+        event = event_of(request, event_id, state, before, after, self._appended)
+        self._appended[event_id] = link = Link(request, event, Remembered(request.request_id, request.digest, "", ""), State.UNDER_WAY)
         self._links.append(link)
-        self._appended[link.event_id] = link
         self._newest, self._fresh = after, True
         self._ground.append(event)
 
@@ -274,20 +278,20 @@ class Chain:
 
     # --- what is in flight ------------------------------------------------------------------------------------------
 
-    def _conclude(self, link: Link, told: Told) -> None:
+    def _conclude(self, link: Link, result: Folded, before: Settings | None, after: Settings | None, state: KeyState | None) -> None:
         """The log has told of a link's event. Those that were appended before it, and were not folded, are not in the log."""
         if link is not self._links[0]:
             self._pass(link)
         link.on(News.FOLDED)
         self._unlink(link)
-        request, result = link.request, told.folded
-        state = self._ground.state(self._key)
-        version = state.version if state is not None else ABSENT  # the key may have gone since, and be forgotten
+        request = link.request
         if result.status is Status.APPLIED:
-            self._settle(request, Result(Outcome.APPLIED, told.after, result.version, result.previous, before=told.before))
+            self._settle(request, Result(Outcome.APPLIED, after, result.version, result.previous, before=before))
             if request.change is None and self.idle and state is not None:
                 self._ground.append(restatement(self._key, state, self._ground.new_id()))
-        elif result.status is Status.DUPLICATE:
+            return
+        version = state.version if state is not None else ABSENT  # the key may have gone since, and be forgotten
+        if result.status is Status.DUPLICATE:
             remembered = self._ground.known(request, state)
             if remembered is None:
                 self._settle(request, replay(None, result.version, result.previous, known=False))

@@ -33,22 +33,27 @@ def event_of(
         in_flight: those before it whose place in the log is not known yet, in order, by the id of their event.
     """
     change = request.change
-    last = next(reversed(in_flight), None)
+    reads: dict[str, str] = {}
+    if change is not None:
+        reads = change.reads(before)
+        if judged := rules.reads(request.key, change, before, after or {}):
+            reads |= judged
     stamp = Stamp(
-        event_id=event_id,
-        kind=StampKind.DELETE if change is None else StampKind.UPDATE,
-        request_id=request.request_id,
-        digest=request.digest,
-        actor=request.actor,
-        reason=request.reason,
-        mask=change.paths if change is not None else (),
-        base=last if last is not None else state.base if state is not None else "",
-        etag=(ABSENT if before is None else request.etag) if request.conditional else None,
-        skip_if_absent=request.skip_if_absent,
-        reads={**change.reads(before), **rules.reads(request.key, change, before, after or {})} if change is not None else {},
-        operands=change.operands if change is not None else {},
-        remembered=carried(state, in_flight),
-        seen=state.history if state is not None else None,
+        event_id,
+        StampKind.DELETE if change is None else StampKind.UPDATE,
+        request.request_id,
+        request.digest,
+        request.actor,
+        request.reason,
+        change.paths if change is not None else (),
+        next(reversed(in_flight)) if in_flight else state.base if state is not None else "",  # base
+        (ABSENT if before is None else request.etag) if request.etag or request.must_not_exist else None,  # etag
+        request.skip_if_absent,
+        reads,
+        change.operands if change is not None else {},
+        carried(state, in_flight),
+        "",  # head_version
+        state.history if state is not None else None,  # seen
     )
     if request.etag and request.key.scope is Scope.GLOBAL:  # a version of this log means nothing in other clusters
         stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})
@@ -57,7 +62,9 @@ def event_of(
 
 def carried(state: KeyState | None, in_flight: dict[str, Link]) -> tuple[Remembered, ...]:
     """The requests that an event carries: the last that were applied, and those that are on their way before it."""
+    known = state.remembered if state is not None else ()
+    if not in_flight:
+        return known
     last = [link.carried for link in islice(reversed(in_flight.values()), REMEMBERED_REQUESTS)]
     last.reverse()
-    known = state.remembered if state is not None else ()
-    return (*known, *last)[-REMEMBERED_REQUESTS:]
+    return (*known[len(last) - REMEMBERED_REQUESTS :], *last) if len(last) < REMEMBERED_REQUESTS else tuple(last)

@@ -94,7 +94,8 @@ class Ground:
     def settle(self, request: Request, answer: Result | PolicyError) -> None:
         """A request has its answer, and with it its repeats."""
         self._effects.append(Settled(request, answer))
-        request.leave_stream()
+        if request.stream is not None:
+            request.leave_stream()
         if request.repeats:
             replayed = answer._replace(replayed=True) if isinstance(answer, Result) else answer
             self._effects.extend(Settled(repeat, replayed) for repeat in request.repeats)

@@ -35,6 +35,7 @@ from .request import Request
 class State(enum.Enum):
     """Where a link's event is."""
 
+    __hash__ = object.__hash__  # its own goes by way of the name: too slow for what is looked up with every event
     WAITING = enum.auto()
     UNDER_WAY = enum.auto()
     OVERTAKEN = enum.auto()
@@ -49,6 +50,7 @@ class State(enum.Enum):
 class News(enum.Enum):
     """What is told of a link's event."""
 
+    __hash__ = object.__hash__
     FOLDED = enum.auto()
     PASSED = enum.auto()
     """A later one was folded before it."""

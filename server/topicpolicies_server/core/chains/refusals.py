@@ -29,6 +29,26 @@ def not_appended(request: Request) -> PolicyError:
     )
 
 
+def not_in_time(request: Request) -> PolicyError:
+    """UNAVAILABLE: a request was certainly not applied, and it has no time left."""
+    return PolicyError(
+        Kind.UNAVAILABLE,
+        Reason.NOT_APPENDED,
+        f"{request.key.topic} could not be changed in time, and certainly was not: try again.",
+        metadata={"request_id": request.request_id},
+    )
+
+
+def nothing_is_written(namespace: str) -> PolicyError:
+    """FAILED_PRECONDITION: nothing may be written here."""
+    return PolicyError(
+        Kind.FAILED_PRECONDITION,
+        Reason.READ_ONLY,
+        f"This server writes nothing, so {namespace} can't be changed here: ask one that does.",
+        metadata={"namespace": namespace},
+    )
+
+
 def conflict(request: Request, version: Position) -> PolicyError:
     """ABORTED: the document, or its absence, has another version than is demanded."""
     return PolicyError(

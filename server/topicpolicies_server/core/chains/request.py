@@ -18,6 +18,8 @@ from ..policies.facts import Facts
 class Outcome(enum.Enum):
     """What became of a request that did not fail."""
 
+    __hash__ = object.__hash__  # its own goes by way of the name, and is slow
+
     APPLIED = 1
     UNCHANGED = 2
     SKIPPED = 3
@@ -43,6 +45,10 @@ class Result(NamedTuple):
     """Whether ``before`` is that document; a repeat comes too late for that."""
 
 
+def _nobody(request: Request, answer: Result | PolicyError) -> None:
+    """Nobody is told."""
+
+
 @dataclass(eq=False, slots=True)
 class Request:
     """An update or a delete, once it is validated. Compared by identity."""
@@ -65,8 +71,10 @@ class Request:
     validate_only: bool = False
     facts: Facts | None = None
     """What is known of the cluster, as of its arrival; None: nothing."""
-    settle: Callable[[Result | PolicyError], None] = field(default=lambda _: None)
+    tell: Callable[[Request, Result | PolicyError], None] = _nobody
     """Whom to tell; called with the effect ``Settled``, not by the sequencer."""
+    sequence: int = 0
+    """If it came on a stream, its caller's number of it."""
     repeats: list[Request] = field(default_factory=list)
     """Requests of the same id that wait for this one's answer."""
     stream: dict[PolicyKey, list[Request]] | None = None
@@ -103,7 +111,11 @@ class Request:
     @property
     def earlier_is_unsure(self) -> bool:
         """Whether one that came before it on its stream may still have to be written, and then first."""
-        return self.stream is not None and any(earlier.unsure for earlier in self.stream.get(self.key, ()))
+        if self.stream is not None:
+            for earlier in self.stream.get(self.key, ()):
+                if earlier.doubted and not earlier.confirmed:
+                    return True
+        return False
 
     def wait_in_stream(self) -> None:
         """Notes that it waits without an event."""
@@ -112,16 +124,24 @@ class Request:
 
     def follow_in_stream(self) -> None:
         """Notes that it has an event: those before it on its stream are not computed again, those behind it still wait."""
-        if self.stream is not None:
-            waiting = self.stream.get(self.key, [])
-            at = waiting.index(self) if self in waiting else len(waiting)
-            for earlier in waiting[:at]:
-                earlier.followed = True
-            self.stream[self.key] = [self, *waiting[at + 1 :]]
+        if self.stream is None:
+            return
+        waiting = self.stream.get(self.key)
+        if waiting is None:
+            self.stream[self.key] = [self]
+            return
+        at = waiting.index(self) if self in waiting else len(waiting)
+        for earlier in waiting[:at]:
+            earlier.followed = True
+        waiting[: at + 1] = [self]
 
     def leave_stream(self) -> None:
         """Notes that it has its answer."""
-        if self.stream is not None and self in (last := self.stream.get(self.key, [])):
-            last.remove(self)
-            if not last:
+        if self.stream is None:
+            return
+        waiting = self.stream.get(self.key)
+        if waiting is not None and self in waiting:
+            if len(waiting) == 1:
                 del self.stream[self.key]
+            else:
+                waiting.remove(self)

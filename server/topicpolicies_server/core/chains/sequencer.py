@@ -121,8 +121,10 @@ class Sequencer:
         if chain is None:
             chain = self._chains[request.key] = Chain(request.key, ground)
         request.submitted_at = state.version if state is not None else ABSENT
-        chain.add(request)
-        return self._effects_of(request.key)
+        chain.add(request, state)
+        if chain.idle:
+            del self._chains[request.key]
+        return ground.take_effects()
 
     def withdraw(self, request: Request) -> bool:
         """Its caller waits for a request no more. Returns whether it has no event, and so certainly will not be applied."""
@@ -168,7 +170,9 @@ class Sequencer:
         if chain is None:
             return []
         chain.folded(event, result, before)
-        return self._effects_of(event.key)
+        if chain.idle:
+            del self._chains[event.key]
+        return self._ground.take_effects()
 
     def failed(self, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
         """The log has not acknowledged an event. ``outcome_unknown``: it may be there all the same."""

@@ -58,9 +58,9 @@ _NOTHING = TopicPolicies()
 """Never changed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Change:
-    """A validated update."""
+    """A validated update. Never changed; not frozen, as that makes making it slow."""
 
     paths: tuple[str, ...]
     """The canonical, explicit paths; ``("*",)`` replaces the document."""
@@ -121,6 +121,8 @@ class Change:
         """What ``apply`` reads of a document, as digests by setting: its result holds only where these are the same (``Stamp.reads``)."""
         before: Settings = settings or {}
         kept = [setting for setting in self._values if _EXTRAS_TAG in before.get(setting, b"")]
+        if not kept and not self.partial:
+            return {}
         return {setting: documents.digest(before.get(setting)) for setting in (*self.partial, *kept)}
 
     def touched(self, head: Settings | None, document: Settings | None) -> list[Setting]:

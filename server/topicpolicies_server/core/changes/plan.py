@@ -150,7 +150,7 @@ def _setting(path: Path) -> Setting:
 
 
 def _is_short(paths: tuple[str, ...]) -> bool:
-    return len(paths) + sum(map(len, paths)) <= _REMEMBERED_LENGTH
+    return len(paths) + len("".join(paths)) <= _REMEMBERED_LENGTH
 
 
 _remembered_plan = functools.lru_cache(_REMEMBERED)(_plan)

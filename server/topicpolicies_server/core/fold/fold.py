@@ -137,10 +137,13 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
             state.remembered = tuple(request for request in state.remembered if request.request_id != stamp.request_id)  # it is once
             folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
         else:
-            told = None if event.replicated else taught(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
+            told = None
+            if stamp.seen is not None and not event.replicated:
+                told = taught(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
             folded = told or judge(state, placed, event, stamp)
             sure = told is not None or certain(state, placed.published_at, context.window_ms, stamp=None if event.replicated else stamp)
-        follow(state, Noted(placed, certain=sure), context.window_ms)
+        if state.joined is not None or state.since:
+            follow(state, Noted(placed, certain=sure), context.window_ms)
     knows_before = not (first and stamp.base)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=knows_before)
     head = state.document

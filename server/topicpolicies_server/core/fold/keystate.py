@@ -6,7 +6,9 @@ one is small: what is only of use for the window W after an event is None when t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..names import PolicyKey
@@ -21,6 +23,10 @@ SOLE_WRITER_EVENTS = 256
 """The same where nobody else writes: only their ids matter, and no more can be in flight."""
 REMEMBERED_REQUESTS = 16
 """How many requests of a key are remembered, and travel in each of its events."""
+
+
+_ID: Callable[[Remembered], str] = itemgetter(0)
+"""A request's id."""
 
 
 class Superseded(NamedTuple):
@@ -146,10 +152,9 @@ class KeyState:
 
     def remembers(self, request_id: str) -> Remembered | None:
         """What is remembered of an applied request; None if it is not, or not any more."""
-        for request in self.remembered:
-            if request[0] == request_id:
-                return request
-        return None
+        if request_id not in map(_ID, self.remembered):  # mostly so, and quick
+            return None
+        return next(request for request in self.remembered if request.request_id == request_id)
 
     def trim(self, now: int, window_ms: int = WINDOW_MS) -> None:
         """Drops what no event published at ``now`` (milliseconds since 1970) or later has a use for; for keys that became idle.

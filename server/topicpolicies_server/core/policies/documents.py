@@ -90,7 +90,7 @@ def split(policies: TopicPolicies) -> dict[Setting, bytes]:
 
 def wire(settings: Settings) -> bytes:
     """The document's Protobuf form, without the top-level fields that only a newer broker knows."""
-    return b"".join(settings[name] for name in sorted(settings) if not name.startswith(EXTRA_PREFIX))
+    return b"".join([settings[name] for name in sorted(settings) if name[:1] != EXTRA_PREFIX])
 
 
 def size(settings: Settings) -> int:
@@ -172,8 +172,14 @@ def subtract(value: bytes | None, operand: bytes) -> bytes | None:
     return b"".join(record for record in elements(value or b"") if record not in gone) or None
 
 
+_SHORT = tuple(bytes((number,)) for number in range(0x80))
+"""The numbers that have one byte."""
+
+
 def varint(number: int) -> bytes:
     """A number as Protobuf writes it."""
+    if number < 0x4000:
+        return _SHORT[number] if number < 0x80 else bytes((number & 0x7F | 0x80, number >> 7))
     result = bytearray()
     while number >= 0x80:
         result.append(number & 0x7F | 0x80)

@@ -15,11 +15,11 @@ The bytes mean the same in every process, and in every release that has the same
 ==========  =================================================================================================================
 part        what it has
 ==========  =================================================================================================================
-numbers     ``_NUMBERS``: format, flags, the document's size, the head's number, partitions, times, where the leftovers begin, counts
+numbers     ``NUMBERS``: format, flags, the head's number, partitions, the document's size, times, where parts begin, counts
+texts       ``_FIXED`` of them, where the head stands first, then the mask (``policies/texts``); a character may stand for a whole text
 id          16 bytes: the newest event's, if it is a UUID
 requests    those that are remembered (``fold/remembered``)
 documents   those that are not the same as one before (``policies/packed``)
-texts       ``_FIXED`` of them, then the mask (``policies/texts``); a single character stands for one of them
 leftovers   what is of use for a while only, so that it can be cut off; mostly nothing (``fold/leftovers``)
 ==========  =================================================================================================================
 """
@@ -30,7 +30,7 @@ import struct
 from typing import NamedTuple, TypeAlias
 
 from ..fold.keystate import ALONE, REMEMBERED_REQUESTS, KeyState
-from ..fold.leftovers import is_of_no_use, pack_leftovers, unpack_leftovers
+from ..fold.leftovers import pack_leftovers, unpack_leftovers
 from ..fold.remembered import last_remembered, pack_remembered, unpack_remembered
 from ..names import PolicyKey
 from ..policies import documents, texts
@@ -40,25 +40,25 @@ from ..policies.packed import Damaged, pack, unpack
 from ..policies.texts import Form
 from .heads import Head
 
-__all__ = ["FORMAT", "Damaged", "Thawed", "freeze", "thaw", "thaw_head", "trimmed"]
-
 FORMAT = 1
 """The first byte. Bytes with another one are not read."""
-_NUMBERS = struct.Struct(">BIIQHHqqIHHB")
+NUMBERS = struct.Struct(">BIQHHIqqIIHHB")
+GLANCE = struct.Struct(">BIQHH")
 _FIXED = 14
-_VERSION, _NEWEST, _HEAD_EVENT, _LAST, _ID = "\x01", "\x02", "\x03", "\x04", "\x05"
-"""Stand for a text: the version, the newest event's id, that of the head's event, or what is remembered last; and for the id before all."""
+_PLACE, _VERSION, _NEWEST, _HEAD_EVENT, _LAST, _ID = "\x01", "\x02", "\x03", "\x04", "\x05", "\x06"
+"""Stand for a text: where the head stands, the state's version, the newest event's id, that of the head's event, or what is remembered
+last; and for the id, which stands behind the texts."""
 _KINDS = tuple(StampKind)
 _ACTIONS = {int(action): action for action in Action}
-_NEWEST_KNOWN, _DUE, _ALONE, _HEAD, _PLACED, _STAMP, _REPLICATED, _QUOTED, _PACKED_ID = (1 << bit for bit in range(9))
-_DOCUMENT, _LIVE, _SHOWN, _WRITTEN, _ACTION, _KIND = 9, 11, 13, 15, 17, 20
+_NEWEST_KNOWN, DUE, _ALONE, HEAD, PLACED, _STAMP, _REPLICATED, QUOTED, _PACKED_ID = (1 << bit for bit in range(9))
+_DOCUMENT, _LIVE, SHOWN, _WRITTEN, _ACTION, _KIND = 9, 11, 13, 15, 17, 20
 """Where the flags begin that have more than two values."""
 _NONE, _SAME, _OWN = range(3)
 """Whether there is a document, and whether it is the same as one before: the live one and the head's as the state's, the event's as the
 head's."""
-_SIZE, _ID_SIZE = _NUMBERS.size, 16
+SIZE, _ID_SIZE = NUMBERS.size, 16
 _PROBLEMS = (struct.error, LookupError, ValueError, OverflowError, MemoryError)
-_Numbers: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+_Numbers: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 
 
 class Thawed(NamedTuple):
@@ -94,7 +94,7 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
     if leftovers is None or len(state.remembered) > REMEMBERED_REQUESTS:
         return None
     document, newest = state.document, state.newest
-    flags = state.due * _DUE
+    flags = state.due * DUE
     if newest is not None:
         flags |= _NEWEST_KNOWN
     if state.joined is ALONE:
@@ -102,22 +102,22 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
     packed = bytearray()
     flags |= _pack(document, None, packed) << _DOCUMENT | _pack(state.live, document, packed) << _LIVE
     number = size = place = published_at = 0
-    words = [state.version, newest or "", state.head_event, state.since, state.upto, "", "", "", "", "", "", "", "", ""]
+    words = ["", state.version, newest or "", state.head_event, state.since, state.upto, "", "", "", "", "", "", "", ""]
     mask: tuple[str, ...] = ()
     if head is not None:
-        flags |= _HEAD | _pack(head.document, document, packed) << _SHOWN
+        flags |= HEAD | _pack(head.document, document, packed) << SHOWN
         size = documents.size(head.document) if head.document else 0
         number, place = head.number, head.partition
-        words[5], words[6] = head.version, head.previous
+        words[0], words[6], words[7] = head.place, head.version, head.previous
         placed = head.placed
         if placed is not None:
             event = placed.event
             if event is None or placed.problem:
                 return None
             published_at = placed.published_at
-            flags |= _PLACED | event.replicated * _REPLICATED | event.action << _ACTION
+            flags |= PLACED | event.replicated * _REPLICATED | event.action << _ACTION
             flags |= _pack(event.document, head.document, packed) << _WRITTEN
-            words[7], words[8] = placed.position, placed.producer
+            words[8] = placed.producer
             stamp = event.stamp
             if stamp is not None:
                 flags |= _STAMP | _KINDS.index(stamp.kind) << _KIND
@@ -127,18 +127,18 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
     requests = pack_remembered(state.remembered)
     id_of_newest = b""
     if texts.RESERVED.search("".join(words)):
-        flags |= _QUOTED
+        flags |= QUOTED
         words = texts.quoted(words)
     else:
         _shorten(words, state.remembered)
-        if words[1] == _ID and newest:
+        if words[2] == _ID and newest:
             flags |= _PACKED_ID
             id_of_newest = texts.packed((newest,))
-    body = id_of_newest + requests + bytes(packed) + texts.joined(words)
-    end = _SIZE + len(body)
-    times = touched_at, published_at
-    rest = end, len(requests), len(mask), state.contradictions
-    return _NUMBERS.pack(FORMAT, flags, size, number, partition, place, *times, *rest) + body + leftovers
+    text = texts.joined(words)
+    body = id_of_newest + requests + bytes(packed)
+    begin = SIZE + len(text)
+    rest = touched_at, published_at, begin, begin + len(body), len(requests), len(mask), state.contradictions
+    return NUMBERS.pack(FORMAT, flags, number, partition, place, size, *rest) + text + body + leftovers
 
 
 def _pack(document: Settings | None, like: Settings | None, into: bytearray) -> int:
@@ -152,22 +152,23 @@ def _pack(document: Settings | None, like: Settings | None, into: bytearray) -> 
 
 def _shorten(words: list[str], remembered: tuple[Remembered, ...]) -> None:
     """Has single characters stand for texts that are there anyway."""
-    version, newest, head_event, _, upto, shown, _, position, _, event_id, request_id, digest, _, _ = words[:_FIXED]
+    place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, _, _ = words[:_FIXED]
     if newest and texts.form_of((newest,), 2 * _ID_SIZE) is Form.HEXADECIMAL:
-        words[1] = _ID
-    if head_event and head_event == newest:
-        words[2] = _NEWEST
-    elif head_event and head_event == version:
-        words[2] = _VERSION
+        words[2] = _ID
+    if head_event:
+        if head_event == newest:
+            words[3] = _NEWEST
+        elif head_event == version:
+            words[3] = _VERSION
+        if event_id == head_event:
+            words[9] = _HEAD_EVENT
     if version:
         if upto == version:
-            words[4] = _VERSION
-        if shown == version:
             words[5] = _VERSION
-        if position == version:
-            words[7] = _VERSION
-    if event_id and event_id == head_event:
-        words[9] = _HEAD_EVENT
+        if shown == version:
+            words[6] = _VERSION
+        if place == version:
+            words[1] = _PLACE
     if remembered and request_id == remembered[-1].request_id and digest == remembered[-1].digest:
         words[10] = words[11] = _LAST
 
@@ -179,25 +180,25 @@ def thaw(key: PolicyKey, data: bytes) -> Thawed:
         Damaged: it was something else.
     """
     try:
-        numbers: _Numbers = _NUMBERS.unpack_from(data)
-        flags, end = numbers[1], numbers[8]
+        numbers: _Numbers = NUMBERS.unpack_from(data)
+        flags, end = numbers[1], numbers[9]
         words, document, live, shown, written = _read(data, numbers)
         state = KeyState()
         state.document = document
         state.live = live
-        state.version, newest, state.head_event, state.since, state.upto = words[:5]
+        _, state.version, newest, state.head_event, state.since, state.upto = words[:6]
         if flags & _NEWEST_KNOWN:
             state.newest = newest
-        if numbers[9]:
+        if numbers[10]:
             state.remembered = unpack_remembered(_requests(data, numbers))
-        if flags & _DUE:
+        if flags & DUE:
             state.due = True
-        state.contradictions = numbers[11]
+        state.contradictions = numbers[12]
         if flags & _ALONE:
             state.joined = ALONE
         if end < len(data):
             unpack_leftovers(data[end:], state)
-        return Thawed(state, _head(key, numbers, words, shown, written), numbers[4], numbers[6])
+        return Thawed(state, _head(key, numbers, words, shown, written), numbers[3], numbers[6])
     except _PROBLEMS as error:
         raise Damaged(f"what is kept of {key} can't be read: {error}") from error
 
@@ -209,7 +210,7 @@ def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
         Damaged: it was something else.
     """
     try:
-        numbers: _Numbers = _NUMBERS.unpack_from(data)
+        numbers: _Numbers = NUMBERS.unpack_from(data)
         words, _, _, shown, written = _read(data, numbers)
         return _head(key, numbers, words, shown, written)
     except _PROBLEMS as error:
@@ -218,10 +219,17 @@ def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
 
 def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, Settings | None, Settings | None, Settings | None]:
     """The texts, each as it was, and the documents: the head, the live one, the one that was told last, and that of its event."""
-    form, flags, _, _, _, _, _, _, end, requests, paths, _ = numbers
+    form, flags, _, _, _, _, _, _, begin, end, requests, paths, _ = numbers
     if form != FORMAT:
         raise Damaged(f"its format is {form}, not {FORMAT}")
-    at = _SIZE + (_ID_SIZE if flags & _PACKED_ID else 0) + requests
+    words = texts.split(data[SIZE:begin])
+    if len(words) != _FIXED + paths:
+        raise Damaged("it has other texts than it says")
+    if flags & QUOTED:
+        words = texts.unquoted(words)
+    else:
+        _lengthen(data, numbers, words)
+    at = begin + (_ID_SIZE if flags & _PACKED_ID else 0) + requests
     document = live = shown = written = None
     if (which := flags >> _DOCUMENT & 3) == _OWN:
         document, at = unpack(data, at)
@@ -229,7 +237,7 @@ def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, S
         live, at = unpack(data, at)
     elif which == _SAME:
         live = document
-    if (which := flags >> _SHOWN & 3) == _OWN:
+    if (which := flags >> SHOWN & 3) == _OWN:
         shown, at = unpack(data, at)
     elif which == _SAME:
         shown = document
@@ -237,33 +245,26 @@ def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, S
         written, at = unpack(data, at)
     elif which == _SAME:
         written = shown
-    if not at <= end <= len(data):
-        raise Damaged("it ends too soon")
-    words = texts.split(data[at:end])
-    if len(words) != _FIXED + paths:
-        raise Damaged("it has other texts than it says")
-    if flags & _QUOTED:
-        words = texts.unquoted(words)
-    else:
-        _lengthen(data, numbers, words)
+    if at != end or end > len(data):
+        raise Damaged("its documents end elsewhere than it says")
     return words, document, live, shown, written
 
 
 def _lengthen(data: bytes, numbers: _Numbers, words: list[str]) -> None:
     """Undoes ``_shorten``."""
-    version, newest, head_event, _, upto, shown, _, position, _, event_id, request_id, digest, _, _ = words[:_FIXED]
+    place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, _, _ = words[:_FIXED]
+    if version == _PLACE:
+        words[1] = version = place
     if newest == _ID:
-        words[1] = newest = data[_SIZE : _SIZE + _ID_SIZE].hex()
+        words[2] = newest = data[numbers[8] : numbers[8] + _ID_SIZE].hex()
     if head_event == _NEWEST:
-        words[2] = head_event = newest
+        words[3] = head_event = newest
     elif head_event == _VERSION:
-        words[2] = head_event = version
+        words[3] = head_event = version
     if upto == _VERSION:
-        words[4] = version
-    if shown == _VERSION:
         words[5] = version
-    if position == _VERSION:
-        words[7] = version
+    if shown == _VERSION:
+        words[6] = version
     if event_id == _HEAD_EVENT:
         words[9] = head_event
     if request_id == _LAST and digest == _LAST:
@@ -271,38 +272,19 @@ def _lengthen(data: bytes, numbers: _Numbers, words: list[str]) -> None:
 
 
 def _requests(data: bytes, numbers: _Numbers) -> bytes:
-    at = _SIZE + (_ID_SIZE if numbers[1] & _PACKED_ID else 0)
-    return data[at : at + numbers[9]]
+    at = numbers[8] + (_ID_SIZE if numbers[1] & _PACKED_ID else 0)
+    return data[at : at + numbers[10]]
 
 
 def _head(key: PolicyKey, numbers: _Numbers, words: list[str], shown: Settings | None, written: Settings | None) -> Head | None:
-    _, flags, _, number, _, partition, _, published_at, _, _, paths, _ = numbers
-    if not flags & _HEAD:
+    _, flags, number, _, partition, _, _, published_at, _, _, _, paths, _ = numbers
+    if not flags & HEAD:
         return None
     placed = stamp = None
-    if flags & _PLACED:
-        position, producer, event_id, request_id, digest, actor, reason = words[7:_FIXED]
+    if flags & PLACED:
+        producer, event_id, request_id, digest, actor, reason = words[8:_FIXED]
         if flags & _STAMP:
             stamp = Stamp(event_id, _KINDS[flags >> _KIND & 3], request_id, digest, actor, reason, tuple(words[_FIXED : _FIXED + paths]))
         event = Event(key, _ACTIONS[flags >> _ACTION & 7], written, stamp, None, bool(flags & _REPLICATED))
-        placed = Placed(partition, position, event, published_at, producer)
-    return Head(key, shown, words[5], words[6], placed, number, partition)
-
-
-def trimmed(data: bytes, now: int, window_ms: int) -> bytes | None:
-    """What was frozen, after ``KeyState.trim``; None: to be trimmed it has to be thawed.
-
-    Args:
-        data: what was frozen.
-        now: milliseconds since 1970.
-        window_ms: W, in milliseconds.
-
-    Raises:
-        Damaged: it was something else.
-    """
-    try:
-        end = _NUMBERS.unpack_from(data)[8]
-        idle = is_of_no_use(data[end:], now, window_ms) if end != len(data) else False
-    except struct.error as error:
-        raise Damaged(str(error)) from error
-    return None if idle is None else data[:end] if idle else data
+        placed = Placed(partition, words[0], event, published_at, producer)
+    return Head(key, shown, words[6], words[7], placed, number, partition)

@@ -1,7 +1,6 @@
 """What a view keeps of one policy key: its cell, and in it the head.
 
-A cell is all there is of a key: the fold's state, the head that was told last, and whether the key had events lately. Every order that a
-view keeps (by last change, by last event, absent ones, by name) is one of cells, or finds them by their key.
+A cell is all there is of a key: the fold's state, and the head that was told last. Mostly it is frozen (``cells``).
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..fold.fold import KeyState
-from ..fold.keystate import ALONE
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import Event, Placed, Position
@@ -25,7 +23,19 @@ class Before(NamedTuple):
 class Head:
     """A head, and the event that made it. Immutable but for the cached bytes."""
 
-    __slots__ = ("before", "document", "encoded", "key", "number", "partition", "placed", "previous", "version", "with_before")
+    __slots__ = (
+        "__weakref__",
+        "before",
+        "document",
+        "encoded",
+        "key",
+        "number",
+        "partition",
+        "placed",
+        "previous",
+        "version",
+        "with_before",
+    )
 
     def __init__(
         self,
@@ -80,30 +90,26 @@ class Head:
 
 
 class Cell:
-    """One policy key of a view. Only the view changes it."""
+    """One policy key of a view, while it is not frozen. Only the view changes it."""
 
-    __slots__ = ("head", "key", "lately", "partition", "state", "touched_at")
+    __slots__ = ("head", "key", "name", "partition", "state", "touched", "touched_at")
 
-    def __init__(self, key: PolicyKey, partition: int, state: KeyState) -> None:
+    def __init__(self, key: PolicyKey, name: str, partition: int, state: KeyState) -> None:
         self.key = key
+        self.name = name
+        """The key in one text (``cells.name_of``)."""
         self.partition = partition
         """In which its last event stands: a log may get more partitions."""
         self.state = state
         """The fold's."""
         self.head: Head | None = None
         """None: no event of the key has made a head."""
+        self.touched = True
+        """Whether somebody had to do with it since its turn to be frozen came last."""
         self.touched_at = 0
         """When its last event was published, in milliseconds since 1970."""
-        self.lately = False
-        """Whether it had events lately (``lately``)."""
 
     @property
     def document(self) -> Settings | None:
         """The head's document; None if there is none."""
         return self.head.document if self.head is not None else None
-
-    @property
-    def forgettable(self) -> bool:
-        """Whether nothing would be lost with an absence: no event comes that was computed from what stood before, and nothing is due."""
-        state = self.state
-        return not self.lately and not state.due and state.owed is None and (state.joined is None or state.joined is ALONE)

@@ -31,8 +31,6 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .heads import Cell
-
 WINDOWS = 3
 """After so many windows W without an event a key is idle: twice W is of use, and clocks may differ by W."""
 _AT_A_TIME = 2
@@ -102,14 +100,15 @@ class Time:
 
 
 class Lately:
-    """The cells of one partition that are not idle; each partition is read at its own pace."""
+    """The cells of one partition that are not idle, by their names; each partition is read at its own pace."""
 
     __slots__ = ("_cells", "_time", "_window_ms")
 
     def __init__(self, window_ms: int) -> None:
         """``window_ms``: W, in milliseconds."""
         self._window_ms = window_ms
-        self._cells: OrderedDict[Cell, None] = OrderedDict()  # a dict is slow to find its first entry
+        self._cells: OrderedDict[str, int] = OrderedDict()  # a dict is slow to find its first entry
+        """When the last event of each was published, in milliseconds since 1970."""
         self._time = Time(window_ms)
 
     def __len__(self) -> int:
@@ -120,30 +119,37 @@ class Lately:
         """The time by the partition's events; None: there was none."""
         return self._time.now
 
-    def begin(self, cells: Iterable[Cell], now: int) -> None:
-        """Goes on with the cells that had events lately, the longest idle first, at a time."""
-        self._cells.update(dict.fromkeys(cells))
+    def begin(self, cells: Iterable[tuple[str, int]], now: int) -> None:
+        """Goes on at a time with the cells that had events lately, and when those were published; the longest idle first."""
+        self._cells.update(cells)
         self._time.begin(now)
 
-    def leave(self, cell: Cell) -> None:
-        """A cell goes on in another partition."""
-        self._cells.pop(cell, None)
+    def __contains__(self, name: object) -> bool:
+        return name in self._cells
 
-    def touch(self, cell: Cell, at: int, producer: str) -> None:
-        """An event of a cell was published by ``producer`` at ``at`` (milliseconds since 1970), and has been folded."""
+    def leave(self, name: str) -> None:
+        """A cell goes on in another partition."""
+        self._cells.pop(name, None)
+
+    def touch(self, name: str, at: int, producer: str) -> tuple[int, list[str]]:
+        """An event of a cell was published by ``producer`` at ``at`` (milliseconds since 1970), and has been folded.
+
+        Returns:
+            The time, and the cells that have become idle.
+        """
         now = self._time.after(at, producer)
-        cell.touched_at = at
-        cell.lately = True
         cells = self._cells
-        cells[cell] = None
-        cells.move_to_end(cell)
+        cells[name] = at
+        cells.move_to_end(name)
+        idle: list[str] = []
         for _ in range(_AT_A_TIME):
             first = next(iter(cells))
-            if first.touched_at < now - WINDOWS * self._window_ms:
+            touched_at = cells[first]
+            if touched_at < now - WINDOWS * self._window_ms:
                 del cells[first]
-                first.lately = False
-                first.state.trim(now, self._window_ms)
-            elif first.touched_at > now + self._window_ms:
+                idle.append(first)
+            elif touched_at > now + self._window_ms:
                 cells.move_to_end(first)
             else:
-                return
+                break
+        return now, idle

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..names import PolicyKey, Scope
 from ..policies.events import Position
+from .cells import Trace
 from .heads import Head
 
 
@@ -52,7 +53,7 @@ class Token(NamedTuple):
                 positions[placed.partition] = max(positions[placed.partition], placed.position)
         return self._replace(positions=tuple(positions))
 
-    def is_before(self, change: Head) -> bool:
+    def is_before(self, change: Head | Trace) -> bool:
         """Whether a change comes behind this place."""
         return change.partition >= len(self.positions) or change.place > self.positions[change.partition]
 

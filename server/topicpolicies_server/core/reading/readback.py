@@ -72,7 +72,8 @@ class ReadBack:
                 continue  # the reader was faster
             if self._follows(last, position):
                 self._take_proven(placed, taken)
-                self._drain(partition, taken)
+                if self._waiting[partition]:
+                    self._drain(partition, taken)
             else:
                 heapq.heappush(self._waiting[partition], (position, placed))
         return taken
@@ -97,7 +98,8 @@ class ReadBack:
                 continue
             self._taken[partition] = position
             taken.append(placed)
-            self._drain(partition, taken)
+            if self._waiting[partition]:
+                self._drain(partition, taken)
         return taken
 
     def _take_proven(self, placed: Placed, taken: list[Placed]) -> None:

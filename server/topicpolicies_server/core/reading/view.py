@@ -1,6 +1,6 @@
 """The view: the heads of one namespace, built from the events of its log in order, and from nothing else.
 
-There is one cell for each key (``heads``), and the cells stand in the order of their last change. What a key costs does not depend on how
+There is one cell for each key (``cells``), and the cells stand in the order of their last change. What a key costs does not depend on how
 many others there are:
 
 ===============================  ====================================  ===============================================================
@@ -20,7 +20,6 @@ known (``forgotten``), so that nobody goes on from an older place and misses a d
 
 from __future__ import annotations
 
-import heapq
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -30,10 +29,12 @@ from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
+from .cells import WARM, Cells, Snapshot, Trace, is_due, is_same, key_of, name_of, partition_of
 from .heads import Before, Cell, Head
-from .kept import Kept
 from .lately import Lately
-from .order import Order
+from .pages import Pages
+from .resumed import Resumed
+from .succession import absence, same, was_forgotten
 
 __all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
 
@@ -42,41 +43,42 @@ ABSENCES = 10_000
 _FORGET_AT_A_TIME = 2
 
 
-class View(Kept):
+class View(Resumed):
     """The heads of one namespace."""
 
     __slots__ = (
         "_absences",
         "_context",
         "_forgotten_number",
-        "gone",
         "recent",
     )
 
-    def __init__(self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None) -> None:
+    def __init__(
+        self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, warm: int = WARM
+    ) -> None:
         """An empty view.
 
         Args:
             context: what the fold must know besides the log.
             complete: behind which position of each partition nothing was compacted away; None is not known.
             absences: keys without a document that are kept; None: ``ABSENCES``.
+            warm: cells that are kept as they are; of more those that nobody has to do with are frozen.
         """
         self._context = context
         self._complete = complete
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
-        self.gone: dict[PolicyKey, None] | None = None
-        """The keys that were forgotten, for whoever takes them out, and has asked for them with an empty one."""
-        self._cells: OrderedDict[PolicyKey, Cell] = OrderedDict()
+        self.gone = None
+        self._cells = Cells(warm)
         self._heads = 0
         """How many of them have one."""
         self._number = 0
         self._lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(context.window_ms))
-        self._absent: OrderedDict[Cell, None] = OrderedDict()
+        self._absent: OrderedDict[str, None] = OrderedDict()
         self._forgotten: dict[int, Position] = {}
         self._forgotten_number = 0
-        self._orders = {scope: Order() for scope in Scope}
+        self._pages = Pages()
 
     @property
     def number(self) -> int:
@@ -99,13 +101,13 @@ class View(Kept):
         return self._forgotten_number
 
     def state(self, key: PolicyKey) -> KeyState | None:
-        """The fold's state of a key; None if the log knows no event of it. Only ``take`` changes it."""
-        cell = self._cells.get(key)
+        """The fold's state of a key; None if the log knows no event of it. Only ``take`` changes it, and later perhaps not this one."""
+        cell = self._cells.find(name_of(key))
         return cell.state if cell is not None else None
 
     def head(self, key: PolicyKey) -> Head | None:
         """The head of a key; None if the log knows no event of it."""
-        cell = self._cells.get(key)
+        cell = self._cells.find(name_of(key))
         return cell.head if cell is not None else None
 
     def version(self, key: PolicyKey) -> Position:
@@ -115,18 +117,45 @@ class View(Kept):
 
     def heads(self) -> Iterator[Head]:
         """All heads, the oldest change first; absent documents among them."""
-        return (cell.head for cell in self._cells.values() if cell.head is not None)
+        return self._cells.heads()
 
     def newest_first(self) -> Iterator[Head]:
         """All heads, the newest change first."""
-        return (cell.head for cell in reversed(self._cells.values()) if cell.head is not None)
+        return self._cells.heads(newest_first=True)
+
+    def traces(self) -> Iterator[Trace]:
+        """Where all heads stand, the newest change first: for who is not interested in most of them."""
+        return self._cells.traces()
+
+    def traced(self, trace: Trace) -> Head:
+        """The head that a trace was of."""
+        head = self._cells.head_of(trace.name, trace.kept)
+        assert head is not None, "a trace is of a head"
+        return head
+
+    def documents(self, scopes: frozenset[Scope]) -> Snapshot:
+        """The heads with a document, as of now, the oldest change first."""
+        return Snapshot(self._cells, scopes)
+
+    def settle(self, cells: int) -> None:
+        """Makes cells small that nobody has to do with, so many at most. What is of the view to be seen stays the same."""
+        self._cells.settle(cells)
+
+    @property
+    def live(self) -> int:
+        """How many cells are not small."""
+        return self._cells.warm
 
     def __len__(self) -> int:
         return self._heads
 
-    def states(self) -> list[tuple[PolicyKey, KeyState]]:
-        """The fold's state of every key, as of now. Only ``take`` changes them."""
-        return [(key, cell.state) for key, cell in list(self._cells.items())]  # another thread may ask, for the metrics
+    def states(self) -> Iterator[tuple[PolicyKey, KeyState]]:
+        """The fold's state of every key, as of now, to be looked at."""
+        return ((key_of(name), self._cells.state_of(name, kept)) for name, kept in self._cells.items())
+
+    def due(self) -> Iterator[tuple[PolicyKey, KeyState]]:
+        """The fold's state of every key of which a repair is due, as of now, to be looked at."""
+        return ((key_of(name), self._cells.state_of(name, kept)) for name, kept in self._cells.items() if is_due(kept))
 
     def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None) -> tuple[list[Head], bool]:
         """Documents in the order of their keys: at most ``most`` after ``after``, and whether there are more.
@@ -135,11 +164,10 @@ class View(Kept):
         """
         page: list[Head] = []
         size = 0
-        orders = [self._orders[scope].after(after) for scope in scopes]
-        for key in orders[0] if len(orders) == 1 else heapq.merge(*orders):
+        for name in self._pages.after(scopes, after):
             if len(page) == most or (most_bytes is not None and size >= most_bytes):
                 return page, True
-            head = self._cells[key].head
+            head = self._cells.peek(name)
             assert head is not None, "it has a document"
             page.append(head)
             size += documents.size(head.document or {})
@@ -155,21 +183,25 @@ class View(Kept):
         event = placed.event
         if event is None:
             return None, None
-        cell = self._cells.get(event.key)
+        cell = self._cells.find(name_of(event.key))
         if cell is None:
-            cell = self._new_cell(event.key, placed.partition, KeyState())
+            cell = self._new_cell(event.key, placed.partition)
         elif cell.partition != placed.partition:
-            self._lately[cell.partition].leave(cell)
+            self._lately[cell.partition].leave(cell.name)
             cell.partition = placed.partition
         state = cell.state
         context = self._context
         if self._complete and (complete := self._complete[placed.partition]) is not None and placed.position > complete:
             if complete == "":  # nothing was ever compacted away
-                context = context._replace(joining=False, joined_at=None)
+                if context.joining or context.joined_at is not None:
+                    context = context._replace(joining=False, joined_at=None)
             elif context.joining:  # what it was computed from was not compacted away: if it is not here, it never was
                 context = context._replace(joining=False)
         folded = fold(state, placed, context)
-        self._lately[placed.partition].touch(cell, placed.published_at, placed.producer)
+        cell.touched_at = placed.published_at
+        now, idle = self._lately[placed.partition].touch(cell.name, placed.published_at, placed.producer)
+        for name in idle:
+            self._cells.trim(name, now, context.window_ms)
         change = None
         if folded.changed:
             if event.stamp is not None:
@@ -177,6 +209,7 @@ class View(Kept):
             change = self._put(cell, state.document, folded.version, folded.previous, placed)
         if len(self._absent) > self._absences:
             self._forget()
+        self._cells.taken()
         return folded, change
 
     def sight(self, now: int) -> int | None:
@@ -189,8 +222,7 @@ class View(Kept):
             When there are none any more, by the same clock, if nothing else comes; None: there are none.
         """
         window = self._context.window_ms
-        states = (cell.state for cell in self._cells.values())
-        unsighted = [state.joined for state in states if state.joined is not None and not sight(state, now, window)]
+        unsighted = [state.joined for state in self._cells.joined() if state.joined is not None and not sight(state, now, window)]
         return max((joined.first_at + window for joined in unsighted), default=None)
 
     def complete_behind(self, positions: Sequence[Position | None]) -> None:
@@ -210,26 +242,37 @@ class View(Kept):
         Returns:
             What changed in between, in this view's order.
         """
-        fresh = [(cell, head) for cell, head in self._known() if not _same(head, older.head(cell.key))]
+        mine, theirs = self._cells, older._cells
+        fresh = [
+            (name, head)
+            for name, kept in mine.items()
+            if not is_same(kept, theirs.kept(name)) and (head := mine.head_of(name, kept)) is not None and not same(head, theirs.peek(name))
+        ]
         vanished: list[tuple[Cell, Head]] = []
         self._number = older.number
         self._forgotten, self._forgotten_number = dict(older.forgotten), older.forgotten_number
-        for theirs, head in older._known():
+        for name, kept in theirs.items():
+            if is_same(mine.kept(name), kept):
+                mine.take_over(name, kept)  # with the number that it had
+                if name in self._absent:
+                    self._absent.move_to_end(name)
+                continue
+            head = theirs.head_of(name, kept)
+            if head is None:
+                continue
             there = head.document is not None
-            cell = self._cells.get(theirs.key)
-            if cell is None:
-                cell = self._new_cell(theirs.key, theirs.partition, KeyState())
+            cell = mine.find(name) or self._new_cell(head.key, partition_of(kept))
             if cell.head is None:
-                absent_since(_absence(cell, head, positions) if there else head.version, cell.state)
+                absent_since(absence(cell.partition, head, positions) if there else head.version, cell.state)
             if cell.head is None and there:
                 vanished.append((cell, head))
-            elif cell.head is None or _same(cell.head, head):
+            elif cell.head is None or same(cell.head, head):
                 self._show(cell, head)
-        changes = [self._put(cell, None, _absence(cell, head, positions), head.version, None) for cell, head in vanished]
-        for cell, head in fresh:
-            was_told = _forgotten_by(older, head)
-            change = self._put(cell, head.document, head.version, older.version(cell.key), head.placed)
-            if not was_told:
+        changes = [self._put(cell, None, absence(cell.partition, head, positions), head.version, None) for cell, head in vanished]
+        for name, head in fresh:
+            told = theirs.peek(name)
+            change = self._put(mine.live(name), head.document, head.version, told.version if told is not None else ABSENT, head.placed)
+            if told is not None or not was_forgotten(older.forgotten, head):
                 changes.append(change)
         return changes
 
@@ -238,17 +281,12 @@ class View(Kept):
 
         Positions of two logs can't be compared, and those of the new one may be smaller. Only the numbering goes on.
         """
-        for change in self.heads():
-            change.number += older.number
+        self._cells.renumber(older.number)
         self._number += older.number
 
-    def _known(self) -> list[tuple[Cell, Head]]:
-        """The cells with a head, in the order of their last change."""
-        return [(cell, cell.head) for cell in self._cells.values() if cell.head is not None]
-
-    def _new_cell(self, key: PolicyKey, partition: int, state: KeyState) -> Cell:
-        cell = self._cells[key] = Cell(key, partition, state)
-        self._absent[cell] = None
+    def _new_cell(self, key: PolicyKey, partition: int) -> Cell:
+        cell = self._cells.add(key, partition)
+        self._absent[cell.name] = None
         return cell
 
     def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Head:
@@ -261,53 +299,38 @@ class View(Kept):
         """A cell has another head: it moves to the end."""
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
-            order = self._orders[cell.key.scope]
             if there:
-                order.add(cell.key)
-                del self._absent[cell]
+                self._pages.add(cell.key, cell.name)
+                del self._absent[cell.name]
             else:
-                order.remove(cell.key)
-                self._absent[cell] = None
+                self._pages.remove(cell.key, cell.name)
+                self._absent[cell.name] = None
         elif not there:
-            self._absent.move_to_end(cell)
+            self._absent.move_to_end(cell.name)
         if cell.head is None:
             self._heads += 1
         cell.head = change
-        self._cells.move_to_end(cell.key)
+        self._cells.move_to_end(cell.name)
 
     def _forget(self) -> None:
         """Forgets the longest absent, if nothing would be lost with them."""
+        cells = self._cells
         for _ in range(_FORGET_AT_A_TIME):
-            cell = next(iter(self._absent))
-            if not cell.forgettable:
-                self._absent.move_to_end(cell)
+            name = next(iter(self._absent))
+            if any(name in lately for lately in self._lately.values()) or not cells.is_forgettable(name):
+                self._absent.move_to_end(name)
                 continue
-            del self._absent[cell], self._cells[cell.key]
+            head = cells.peek(name)
+            cells.remove(name)
+            del self._absent[name]
             if self.gone is not None:
-                self.gone[cell.key] = None
-            if cell.head is not None:
+                self.gone[name] = None
+            if head is not None:
                 self._heads -= 1
-                self._forgotten_number = max(self._forgotten_number, cell.head.number)
-                self._forgotten[cell.head.partition] = max(self._forgotten.get(cell.head.partition, ""), cell.head.place)
+                self._forgotten_number = max(self._forgotten_number, head.number)
+                self._forgotten[head.partition] = max(self._forgotten.get(head.partition, ""), head.place)
             if len(self._absent) <= self._absences:
                 return
-
-
-def _absence(cell: Cell, vanished: Head, positions: Sequence[Position]) -> Position:
-    """A version for the absence of what vanished: one that is greater than all of its key's before, and smaller than all to come."""
-    return max(vanished.version, positions[cell.partition] if cell.partition < len(positions) else ABSENT)
-
-
-def _same(head: Head, other: Head | None) -> bool:
-    """Whether two views have the same head of a key: a restatement may change a document, and not its version."""
-    if other is None:
-        return head.version == ABSENT and head.document is None
-    return head.version == other.version and head.document == other.document
-
-
-def _forgotten_by(older: View, head: Head) -> bool:
-    """Whether a head is an absence that an older view had told of, and has forgotten."""
-    return head.document is None and older.head(head.key) is None and head.place <= older.forgotten.get(head.partition, "")
 
 
 def wire(change: Head) -> bytes | None:

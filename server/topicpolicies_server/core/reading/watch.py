@@ -2,7 +2,9 @@
 
 The hub sends nothing. It tells each change to the watchers whom it concerns (``watcher``): those keep what they are owed, wake whoever
 reads them, and are read when there is room. A watcher that is never read costs references to changes, bounded by its keys (LATEST) or
-by the ring (EVERY), and delays nobody. What a change costs depends on who wants it, not on how many keys or topics there are.
+by the ring (EVERY), and delays nobody. What a change costs depends on who wants it, not on how many keys or topics there are; for those
+of a whole namespace that have everything it is one entry of their ``feed``, and the runs that they take from it are made once. So are
+those of a snapshot, for all that begin while nothing changes.
 
 A watcher begins with a snapshot (references to immutable heads, so it is consistent and cheap), is told once that it is synced, and
 then gets the changes. One that resumes skips the snapshot: LATEST from the view, whose heads stand in the order of their last change,
@@ -14,12 +16,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from operator import ge
+from weakref import WeakValueDictionary
 
+from ..names import Scope
 from ..policies.events import ABSENT, Position
+from .feed import Feed
 from .heads import Head
 from .horizon import Horizon
 from .places import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .ring import RING, Ring
+from .runs import Lot
 from .view import View
 from .watcher import Batch, Every, Latest, Watcher
 
@@ -47,6 +53,10 @@ class WatchHub:
         self._watchers: dict[Watcher, None] = {}
         """In the order in which they came, which is that in which they are woken; as in the groups below."""
         self._everywhere: OrderedDict[Watcher, None] = OrderedDict()  # in a dict those that have gone would be walked over for ever
+        """Of the whole namespace, and in no feed."""
+        self._feeds: dict[frozenset[Scope], Feed] = {}
+        self._lots: WeakValueDictionary[frozenset[Scope], Lot] = WeakValueDictionary()
+        """Snapshots that somebody still reads."""
         self._by_topic: dict[str, dict[Watcher, None]] = {}
 
     @property
@@ -76,8 +86,13 @@ class WatchHub:
         self.ring.append(change)
         if change.takes_back:
             self._horizon.begin(change.partition, change.place)
+            for watcher in self._watchers:
+                watcher.leave_feed()
         for watcher in self._everywhere:
             watcher.notify(change)
+        for feed in self._feeds.values():
+            if change.key.scope in feed.scopes:
+                feed.append(change, self._token, self.ring_start)
         for watcher in self._by_topic.get(change.key.topic, ()):
             watcher.notify(change)
 
@@ -143,12 +158,46 @@ class WatchHub:
         """Forgets a watcher; one that is not there is no error."""
         self._watchers.pop(watcher, None)
         self._everywhere.pop(watcher, None)
+        self._leave_feed(watcher)
         for topic in watcher.selection.topics or ():
             group = self._by_topic.get(topic)
             if group is not None:
                 group.pop(watcher, None)
                 if not group:
                     del self._by_topic[topic]
+
+    def lot(self, scopes: frozenset[Scope]) -> Lot:
+        """All documents of these scopes, as of now: the same lot for all that ask before anything changes."""
+        lot = self._lots.get(scopes)
+        if lot is None or lot.number != self.view.number:
+            heads = [head for head in self.view.heads() if head.document is not None and head.key.scope in scopes]
+            lot = self._lots[scopes] = Lot(heads, self.view.number)
+        return lot
+
+    def enter(self, watcher: Watcher) -> Feed | None:
+        """A watcher has everything: from now on the feed of those like it owes it what comes. None: there is none for it."""
+        if watcher not in self._everywhere:
+            return None
+        del self._everywhere[watcher]
+        scopes = watcher.selection.scopes
+        feed = self._feeds.get(scopes)
+        if feed is None:
+            feed = self._feeds[scopes] = Feed(scopes)
+        feed.enter(watcher)
+        return feed
+
+    def leave(self, watcher: Watcher) -> None:
+        """A watcher keeps itself what it is owed."""
+        self._leave_feed(watcher)
+        self._everywhere[watcher] = None
+
+    def _leave_feed(self, watcher: Watcher) -> None:
+        scopes = watcher.selection.scopes
+        feed = self._feeds.get(scopes)
+        if feed is not None:
+            feed.leave(watcher)
+            if not len(feed):
+                del self._feeds[scopes]
 
     def wake_all(self) -> None:
         """Wakes every watcher: something about the namespace itself has changed."""
@@ -165,13 +214,13 @@ class WatchHub:
         in_order = token.reaches(began)
         going_on = {partition for partition, end in enumerate(self._token.positions) if end > token.positions[partition]}
         changes: list[Head] = []
-        for head in self.view.newest_first():
-            if in_order and (head.number <= number or not going_on):
+        for trace in self.view.traces():
+            if in_order and (trace.number <= number or not going_on):
                 break
-            if token.is_before(head):
-                changes.append(head)
-            elif head.placed is not None:
-                going_on.discard(head.placed.partition)
+            if token.is_before(trace):
+                changes.append(self.view.traced(trace))
+            elif trace.placed:
+                going_on.discard(trace.partition)
         changes.reverse()
         return changes
 

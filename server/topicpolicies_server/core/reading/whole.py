@@ -16,6 +16,7 @@ from ..fold.keystate import ALONE, Joined, Noted, Owed, Superseded
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
+from .cells import name_of
 from .heads import Cell, Head
 
 FORMAT = 1
@@ -36,7 +37,7 @@ def to_bytes(cell: Cell) -> bytes:
     told = None
     if head is not None:
         told = [writer.document(head.document), head.version, head.previous, head.number, head.partition, writer.placed(head.placed)]
-    parts = [FORMAT, cell.partition, cell.touched_at, int(cell.lately), told, writer.state(state), writer.documents, writer.events]
+    parts = [FORMAT, cell.partition, cell.touched_at, told, writer.state(state), writer.documents, writer.events]
     text = _dump(parts).encode("ascii")
     return b"%d:%b%b" % (len(text), text, b"".join(writer.settings))
 
@@ -50,13 +51,13 @@ def from_bytes(key: PolicyKey, data: bytes) -> Cell:
     try:
         length, _, rest = data.partition(b":")
         size = int(length)
-        found, partition, touched_at, lately, told, state, documents, events = json.loads(rest[:size])
+        found, partition, touched_at, told, state, documents, events = json.loads(rest[:size])
         if found != FORMAT:
             raise Unreadable(f"a cell has format {found}")
         reader = _Reader(key, documents, rest[size:])
         reader.take_events(events)
-        cell = Cell(key, partition, reader.state(state))
-        cell.touched_at, cell.lately = touched_at, bool(lately)
+        cell = Cell(key, name_of(key), partition, reader.state(state))
+        cell.touched_at = touched_at
         if told is not None:
             document, version, previous, number, stands, placed = told
             cell.head = Head(key, reader.document(document), version, previous, reader.placed(placed), number, stands)

@@ -8,10 +8,12 @@ Avro is what brokers read and write (``org.apache.pulsar.common.events.PulsarEve
 - ``records``: one object of a document, between its message and Avro's value
 - ``document``: a whole document, setting by setting
 - ``envelope``: what stands around a document in an event
+- ``headers``: the same for all topics of a namespace, to find a document without decoding
 - ``codec``: all of it together, with the message's key and properties
 """
 
-from .codec import Codec, Dialect, Encoded, Unreadable
+from .codec import Codec, Dialect, Encoded
+from .headers import Unreadable
 from .schema import PULSAR_4_2_4, UnsupportedSchema
 
 __all__ = ["PULSAR_4_2_4", "Codec", "Dialect", "Encoded", "Unreadable", "UnsupportedSchema"]

@@ -38,6 +38,7 @@ from ..routing import GLOBAL_PREFIX
 from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import IS_GLOBAL, Document
 from .envelope import NAMES, TOPIC_POLICY, Around, Envelope
+from .headers import Headers, Unreadable
 from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema
 
 EMBEDDED_CLUSTER = "standalone"
@@ -58,10 +59,6 @@ class Dialect(enum.Enum):
     """Both scopes share a key, and a tombstone of ours clears the LOCAL one only (before 4.0.6): a GLOBAL tombstone can't be written."""
     UNKNOWN = "unknown"
     """One of the two; nothing GLOBAL can be written."""
-
-
-class Unreadable(ValueError):
-    """A message that is no event, or one that nobody can apply. Its text is the reason, for logs and metrics."""
 
 
 class Encoded(NamedTuple):
@@ -115,11 +112,11 @@ class Codec:
         self._document = Document(self._schema, self._envelope.document)
         self.known = None if self._document.families == OUR_FAMILIES else self._document.families
         self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
-        self._policy_key = lru_cache(CACHED_TOPICS)(_policy_key)
+        self._headers = Headers(self._envelope)
         self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
 
-    def encode(self, event: Event) -> Encoded:
-        """An event as a message.
+    def encode(self, event: Event, *, carried: bool = True) -> Encoded:
+        """An event as a message; ``carried``: with the requests that its stamp carries (``stamps.to_properties``).
 
         Raises:
             LogError: the dialect or the schema can't express it, or its stamp is too large.
@@ -142,7 +139,9 @@ class Codec:
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
             payload = b"".join((frame.around.before, document, frame.around.after))
-        return Encoded(frame.key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
+        return Encoded(
+            frame.key, payload, {} if stamp is None else to_properties(stamp, carried=carried), self._clusters if at_home else None
+        )
 
     def nothing(self) -> bytes:
         """The payload of an event of no kind, which does nothing: brokers pass it over (``SystemTopicBasedTopicPoliciesService``)."""
@@ -165,7 +164,8 @@ class Codec:
             return None, str(error)
 
     def _decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event, str]:
-        policy_key = self._policy_key(key)
+        header = self._headers.of(key)
+        policy_key = header.key
         stamp: Stamp | None = None
         problem = ""
         try:
@@ -176,16 +176,14 @@ class Codec:
             return Event(policy_key, Action.DELETE, None, stamp, self.known), problem
         # Most events are UPDATEs that look as ours do, and many topics have the same document: then only the document itself is read, and
         # each only once.
-        is_global = policy_key.scope is Scope.GLOBAL
-        before, after = self._frame(policy_key.topic, is_global, Action.UPDATE).around
-        if payload.startswith(before) and payload.endswith(after):
-            body = payload[len(before) : len(payload) - len(after)]
+        body = header.document(payload)
+        if body is not None:
             try:
                 document, flag = self._remembered(body) if len(body) <= CACHED_BYTES else self._read_document(body)
             except ValueError:
                 pass  # The whole event will tell what is wrong.
             else:
-                if flag == is_global:
+                if flag == (policy_key.scope is Scope.GLOBAL):
                     return Event(policy_key, Action.UPDATE, document, stamp, self.known), problem
         return self._decode_whole(policy_key, payload, stamp), problem
 
@@ -241,15 +239,6 @@ class Codec:
             f"As far as is known, these brokers have no way to {what} and leave the LOCAL one alone. Upgrade them to 4.0.6 or later.",
             kind=Kind.FAILED_PRECONDITION,
         )
-
-
-def _policy_key(key: str) -> PolicyKey:
-    is_global = key.startswith(GLOBAL_PREFIX)
-    try:
-        topic = parse_topic(key[len(GLOBAL_PREFIX) :] if is_global else key)
-    except PolicyError as error:
-        raise Unreadable(f"its key is no topic: {error}") from error
-    return PolicyKey(str(topic), Scope.GLOBAL if is_global else Scope.LOCAL)
 
 
 def _topic_of(topic_event: AvroValue) -> str:

@@ -12,6 +12,7 @@ TOPIC_POLICY = "TOPIC_POLICY"
 """The symbol of the only kind of event (``EventType``) that changes policies."""
 NAMES = ("domain", "tenant", "namespace", "topic")
 """The parts of a topic's name in ``TopicPoliciesEvent``, in the order of ``TopicName``'s fields."""
+_LOCAL_NAME = NAMES[-1]
 _DOCUMENT = "policies"
 
 
@@ -20,6 +21,13 @@ class Around(NamedTuple):
 
     before: bytes
     after: bytes
+
+
+class Heading(NamedTuple):
+    """The same for all topics of a namespace: the pieces between which their local names stand, each with its length before it."""
+
+    before: tuple[bytes, ...]
+    after: tuple[bytes, ...]
 
 
 class Envelope:
@@ -48,16 +56,26 @@ class Envelope:
 
     def around(self, topic: TopicName, action: Action, *, local: bool) -> Around:
         """What surrounds the document of a topic; a local one is addressed to the local cluster, a global one to none in particular."""
-        values = {"actionType": self._actions[action], "replicateTo": self._clusters[local]}
+        parts = self._filled(topic, action, local=local)
+        at = self._layout.index(_DOCUMENT)
+        return Around(b"".join(parts[:at]), b"".join(parts[at + 1 :]))
+
+    def heading(self, topic: TopicName, action: Action, *, local: bool) -> Heading:
+        """The same for all topics of this one's namespace."""
+        parts = self._filled(topic, action, local=local)
+        at, name = self._layout.index(_DOCUMENT), self._layout.index(_LOCAL_NAME)
+        before, after = b"".join(parts[:at]), b"".join(parts[at + 1 :])
+        if name < at:
+            return Heading((b"".join(parts[:name]), b"".join(parts[name + 1 : at])), (after,))
+        return Heading((before,), (b"".join(parts[at + 1 : name]), b"".join(parts[name + 1 :])))
+
+    def _filled(self, topic: TopicName, action: Action, *, local: bool) -> list[bytes]:
+        """The layout with everything in its place but the document."""
+        values = {"actionType": self._actions[action], "replicateTo": self._clusters[local], _DOCUMENT: b""}
         for name, text in zip(NAMES, topic, strict=True):
             encoded = text.encode()
             values[name] = varint(len(encoded)) + encoded
-        at = self._layout.index(_DOCUMENT)
-        before, after = self._layout[:at], self._layout[at + 1 :]
-        return Around(
-            b"".join([part if isinstance(part, bytes) else values[part] for part in before]),
-            b"".join([part if isinstance(part, bytes) else values[part] for part in after]),
-        )
+        return [part if isinstance(part, bytes) else values[part] for part in self._layout]
 
     def _lay_out_event(self, schema: Schema, local_cluster: str) -> None:
         for part in _fields(schema, schema.root):

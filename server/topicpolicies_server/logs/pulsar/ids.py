@@ -8,6 +8,7 @@ decimal after one letter that says how many digits follow, and leaves a batch in
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from ...core.policies.events import Position
@@ -45,10 +46,11 @@ def position_of(message: MessageId) -> Position:
     Raises:
         ValueError: a number is out of range, as in the ids that Pulsar uses for "earliest" and "latest".
     """
-    if not (0 <= message.ledger <= MAX_NUMBER and 0 <= message.entry <= MAX_NUMBER and _NO_BATCH <= message.batch_index <= MAX_NUMBER):
+    ledger, entry, index = message
+    if not (0 <= ledger <= MAX_NUMBER and 0 <= entry <= MAX_NUMBER and _NO_BATCH <= index <= MAX_NUMBER):
         raise ValueError(f"{message} is not the place of a message")
-    position = _lettered(message.ledger) + _lettered(message.entry)
-    return position if message.batch_index == _NO_BATCH else position + _lettered(message.batch_index)
+    position = _of_ledger(ledger) + _lettered(entry)
+    return position if index == _NO_BATCH else position + _lettered(index)
 
 
 def border_of(message: MessageId) -> Position:
@@ -102,4 +104,9 @@ def directly_follows(earlier: Position, later: Position) -> bool:
 
 def _lettered(number: int) -> str:
     digits = str(number)
-    return chr(ord("a") + len(digits) - 1) + digits
+    return _LETTERS[len(digits)] + digits
+
+
+_LETTERS = " abcdefghijklmnopqrs"
+_of_ledger = lru_cache(256)(_lettered)
+"""The messages of a log stand in few ledgers."""

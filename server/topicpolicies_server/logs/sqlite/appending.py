@@ -40,6 +40,7 @@ class NewRow(NamedTuple):
     event: Event
     key: str
     properties: str
+    """As JSON, without the requests that the event carries (``slim``)."""
     payload: bytes | None
     size: int
     """Bytes, roughly."""

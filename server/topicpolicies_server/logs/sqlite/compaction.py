@@ -20,13 +20,15 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ...sqlite_file import Damaged
-from . import events, file, floors
+from . import events, file, floors, slim
 from .writer import Writer
 
 R = TypeVar("R")
 
 PAGE = 500
 """Events that are looked at in one step."""
+COMPLETED = 32
+"""Events that are completed in one transaction, before what they lean on is deleted (``slim``)."""
 DELETED = 256
 """Events that are deleted in one transaction."""
 GIVEN_BACK = 64
@@ -92,21 +94,27 @@ class Pass:
                 return 0, 0
             seen: set[str] = set()
             doomed: array[int] = array("q")
+            leaning: array[int] = array("q")
             stands = _Count(known, max(known.kept.floor, events.row_at(cut)))
             at = events.place_of(namespace_id, stands.all.floor)
             while page := await self._read(_checked, connection, events.place_of(namespace_id, 1), at):
                 stands.add(page)
                 old = [KeyRow(row[0], row[1], row[4], row[6] is None) for row in page if row[0] <= cut]
+                before = len(doomed)
                 doom(old, seen, doomed, now - settings.deletions_ms)
+                gone = set(doomed[before:])
+                leaning.extend(row[0] for row in page if row[0] <= cut and row[0] not in gone and slim.is_slim(row[5]))
                 at = page[-1][0] - 1
                 await asyncio.sleep(settings.pause_seconds)
             stands.check()
+            doomed.reverse()
+            if doomed:
+                row = events.row_at(cut)
+                raised(row)
+                await self._writer.run(partial(floors.raise_floor, namespace_id=namespace_id, compacted=row, kept=stands.all))
+                await self._complete(connection, known, leaning)
         finally:
             self._readers.submit(connection.close)  # behind a read that may be under way
-        doomed.reverse()
-        if doomed:
-            raised(events.row_at(cut))
-            await self._writer.run(partial(floors.raise_floor, namespace_id=namespace_id, compacted=events.row_at(cut), kept=stands.all))
         for chunk in _chunks(doomed, DELETED):
             await self._writer.run(partial(floors.delete, namespace_id=namespace_id, places=chunk))
             await asyncio.sleep(settings.pause_seconds)
@@ -134,6 +142,14 @@ class Pass:
             upper = page[-1][0] - 1
             await asyncio.sleep(self._settings.pause_seconds)
         return None
+
+    async def _complete(self, connection: sqlite3.Connection, known: floors.NamespaceRow, leaning: array[int]) -> None:
+        """Writes those that stay, and lean on what is deleted, as complete ones."""
+        completing = slim.Completing(lambda row: events.at(connection, events.place_of(known.id, row)), known.name, known.compacted)
+        for chunk in _chunks(leaning, COMPLETED):
+            rows = await self._read(slim.replaced, connection, completing, chunk)
+            await self._writer.run(partial(floors.complete, namespace_id=known.id, rows=rows))
+            await asyncio.sleep(self._settings.pause_seconds)
 
     async def _shrink(self) -> None:
         while await self._writer.run(file.unused_pages) > KEPT_PAGES:

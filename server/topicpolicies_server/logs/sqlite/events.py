@@ -75,6 +75,12 @@ def pages(connection: sqlite3.Connection, first: int, last: int, size: int) -> I
         yield page
 
 
+def at(connection: sqlite3.Connection, place: int) -> EventRow | None:
+    """The event in a place; None: there is none."""
+    found: EventRow | None = connection.execute(f"SELECT {_ROW} FROM events WHERE place = ?", (place,)).fetchone()  # noqa: S608 (ours)
+    return found
+
+
 def newest_before(connection: sqlite3.Connection, first: int, last: int, published_at: int) -> int | None:
     """The last place in a range that holds something older than a time."""
     found = connection.execute(

@@ -3,14 +3,14 @@
 ::
 
     PRAGMA application_id = "TPLG"   whose file it is
-    PRAGMA user_version   = 2        the format
+    PRAGMA user_version   = 3        the format
     log         identity: names this file for good; base: rows up to there were given away in an earlier life (one row)
     schemas     id, definition, checksum: the Avro schemas that payloads were written with
     namespaces  id, name, compacted: rows up to there were given away, though they may have been deleted;
                 floor, kept, sum: up to the floor row numbers may have gaps, so many rows stand there, and that is the sum of their
                 checksums; checksum: of all these
     events      place (the namespace's id and the row number), published_at, schema, checksum, key, properties (JSON),
-                payload (NULL: a tombstone)
+                payload (NULL: a tombstone); rows may leave out what an older one of their key tells (``slim``)
 
 Rows of a namespace stand together in the file, in the order of the log, because ``place`` is the table's own key. There is no index: a
 commit writes the pages of its rows and no others.
@@ -32,8 +32,10 @@ from ...sqlite_file import prepare as _prepare
 from .floors import check_kept, count, keep, namespaces
 
 APPLICATION_ID = int.from_bytes(b"TPLG", "big")
-FORMAT = 2
+FORMAT = 3
 """The format that is written here, and the newest that can be read."""
+MARKED = 2
+"""The first format whose files have a mark beside them."""
 AUTOCHECKPOINT_PAGES = 32_000
 """Pages in the write-ahead log after which SQLite moves them by itself; the writer does so long before."""
 JOURNAL_BYTES = 16 << 20
@@ -98,12 +100,17 @@ def _with_checksums(connection: sqlite3.Connection) -> None:
         keep(connection, number, floor, count(connection, number, floor))
 
 
+def _with_slim_rows(connection: sqlite3.Connection) -> None:
+    """Makes format 3 of format 2, all of whose rows are complete: only releases that know slim ones may read it from now on."""
+    del connection
+
+
 FORM = Format(
     "change log",
     APPLICATION_ID,
     FORMAT,
     _create,
-    {1: _with_checksums},
+    {1: _with_checksums, 2: _with_slim_rows},
     (
         "synchronous = FULL",  # in WAL mode: every commit is on the disk before it is acknowledged
         f"wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}",

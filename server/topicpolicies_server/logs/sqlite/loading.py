@@ -16,6 +16,7 @@ from ..avro import Codec
 from ..change_log import anchor_of
 from . import events, file, floors
 from .home import Home
+from .slim import Completing, strings
 
 PAGE = 64
 """Entries that are read, decoded and delivered at a time: some two milliseconds of the interpreter, which the loop has to wait for."""
@@ -64,7 +65,7 @@ class Loading:
 
     Attributes:
         resumed: whether only what stands behind what is known is read; told by ``begin``.
-        stands: how many rows there are, of which as many are not read as are known.
+        stands: how many rows there are, with those that are not read.
     """
 
     def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, home: Home, known: Known | None = None) -> None:
@@ -85,7 +86,7 @@ class Loading:
         self._id = namespace_id
         self._name = name
         self._last = last
-        self._known = known
+        self._behind = known
         self.resumed = False
         self.stands = 0
         self._at = 0
@@ -93,6 +94,7 @@ class Loading:
         self._told = self._found = floors.Kept(0, 0, 0)
         self._connection: sqlite3.Connection | None = None
         self._pages: Iterator[Sequence[events.EventRow]] = iter(())
+        self._completing: Completing | None = None
 
     def begin(self) -> None:
         """From now on nothing that is deleted will be missing.
@@ -103,35 +105,16 @@ class Loading:
         self._home.check()
         self._connection = file.connect(self._path)
         file.hold_still(self._connection)
-        namespace = floors.namespace(self._connection, self._id)
-        self._told = namespace.kept
+        known = floors.namespace(self._connection, self._id)
+        self._completing = Completing(self._look, self._name, known.compacted)
+        self._told = known.kept
         self.stands = self._told.rows + self._last - self._told.floor
-        known = self._known
-        if known is not None and self._stands_at(self._connection, known, namespace.compacted):
-            self.resumed, self._at = True, rows.row_of(known.position)
-        if self.resumed and self._at >= self._told.floor:
+        if self._behind is not None and self._stands_at(self._connection, self._behind, max(known.compacted, self._told.floor)):
+            self.resumed, self._at = True, rows.row_of(self._behind.position)
             self._found = self._told  # the rows up to there are not looked at
         else:
-            self.resumed, self._at = False, 0
             self._found = floors.Kept(self._told.floor, 0, 0)
         self._pages = events.pages(self._connection, events.place_of(self._id, self._at + 1), events.place_of(self._id, self._last), PAGE)
-
-    def _stands_at(self, connection: sqlite3.Connection, known: Known, compacted: int) -> bool:
-        """Whether what is known is a place of this log behind which nothing may have been deleted, and what stands there is what stood."""
-        try:
-            row = rows.row_of(known.position)
-        except ValueError:
-            return False
-        if not (known.anchor and compacted <= row <= self._last):
-            return False
-        place = events.place_of(self._id, row)
-        for found in events.downwards(connection, place, place, 1):
-            events.check(found)
-            _, published_at, schema, _, key, properties, payload = found
-            with suppress(ValueError, KeyError):
-                event, _ = self._codecs.get(schema).read(key, payload, _strings(properties))
-                return anchor_of(Placed(0, known.position, event, published_at)) == known.anchor
-        return False
 
     def next_page(self) -> list[Placed]:
         """The next entries, none at the end.
@@ -139,9 +122,10 @@ class Loading:
         Raises:
             sqlite3.Error: the file can't be read, or is damaged.
         """
-        page = next(self._pages, None)
-        if page is not None:
-            return [self._placed(row) for row in page]
+        for page in self._pages:
+            placed = [placed for row in page if (placed := self._placed(row)) is not None]
+            if placed:
+                return placed
         floors.check_kept(self._name, self._told, self._found)
         if max(self._at, self._told.floor) < self._last:
             raise Damaged(f"of {self._name} the events behind row {self._at} are missing")
@@ -152,7 +136,31 @@ class Loading:
         if self._connection is not None:
             self._connection.close()
 
-    def _placed(self, row: events.EventRow) -> Placed:
+    def _stands_at(self, connection: sqlite3.Connection, known: Known, floor: int) -> bool:
+        """Whether what is known is a place of this log behind which nothing was deleted, and what stands there is what stood there."""
+        try:
+            row = rows.row_of(known.position)
+        except ValueError:
+            return False
+        if not (known.anchor and floor <= row <= self._last):
+            return False
+        found = events.at(connection, events.place_of(self._id, row))
+        if found is None:
+            return False
+        events.check(found)
+        _, published_at, schema, _, key, properties, payload = found
+        with suppress(ValueError, KeyError):
+            event, _ = self._codecs.get(schema).read(key, payload, strings(properties))
+            return anchor_of(Placed(0, known.position, event, published_at)) == known.anchor
+        return False
+
+    def _look(self, row: int) -> events.EventRow | None:
+        assert self._connection is not None, "begun"
+        return events.at(self._connection, events.place_of(self._id, row))
+
+    def _placed(self, row: events.EventRow) -> Placed | None:
+        """The entry of a row; None if the row is forgotten."""
+        assert self._completing is not None, "begun"
         events.check(row)
         place, published_at, schema, sure, key, properties, payload = row
         number = events.row_at(place)
@@ -163,16 +171,12 @@ class Loading:
             raise Damaged(f"of {self._name} an event is missing before row {number}")
         self._at = number
         try:
-            event, problem = self._codecs.get(schema).read(key, payload, _strings(properties))
+            whole = self._completing.completed(number, key, strings(properties))
+            if whole is None:
+                return None
+            event, problem = self._codecs.get(schema).read(key, payload, whole)
         except (ValueError, KeyError) as error:  # damage to what no codec looks at
             event, problem = None, repr(error)
         if event is None:
             raise Damaged(f"the event in row {number} of {self._name} is none: {problem}")
         return Placed(0, rows.position_of(number), event, published_at, "", problem)
-
-
-def _strings(text: str) -> dict[str, str]:
-    found = json.loads(text)
-    if not isinstance(found, dict) or not all(type(value) is str for value in found.values()):
-        raise ValueError("its properties are not strings by name")
-    return found

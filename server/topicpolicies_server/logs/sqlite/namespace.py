@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sqlite3
 from collections import deque
@@ -24,9 +23,9 @@ from ..change_log import LogError, LogSink, closed
 from .appending import NewRow, Space
 from .loading import PAGE, Loading
 from .refusals import explained
+from .slim import text_of
 
 _log = logging.getLogger(__name__)
-_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(slots=True)
@@ -149,24 +148,26 @@ class SqliteNamespaceLog(Brokerless):
                 " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
                 kind=Kind.RESOURCE_EXHAUSTED,
             )
-        key, payload, properties, _ = self._encode(event)
-        text = _to_json(properties)
+        key, payload, properties, _ = self._encode(event, carried=False)
+        text = text_of(properties)
         row = NewRow(self, self._stored.space, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
         flight.bytes_now += row.size
         self._pending.append(row)
         self._append(row)
 
     def committed(self, placed: Sequence[Placed]) -> None:
-        """The next of our events are durable."""
+        """The next of our events are durable. They are shown first: what was read needs no proof that nothing stands before it."""
         self._stored.committed += len(placed)
         self._stored.rows += len(placed)
-        if self._pending:  # empty if close has given up waiting
-            size = sum(self._pending.popleft().size for _ in placed)
+        awaited = bool(self._pending)  # not if close has given up waiting
+        if awaited:
+            size = sum([self._pending.popleft().size for _ in placed])
             self._flight.bytes_now -= size
             self._stored.bytes_since += size
-            self._sink.appended(placed)
         if self._stored.log is not None:
             self._stored.log.show(placed)
+        if awaited:
+            self._sink.appended(placed)
         if not self._pending:
             self._drained.set()
 

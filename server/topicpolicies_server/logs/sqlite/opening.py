@@ -58,7 +58,7 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         former = file.prepare(connection, path)
         _settle_what_was_written(connection, path)
         mark = Mark(path)
-        life, namespaces, water = _compare(connection, mark, path, marked=former >= file.FORMAT)
+        life, namespaces, water = _compare(connection, mark, path, marked=former >= file.MARKED)
         schema = file.schema_id(connection, definition_of(codec))
         return Opened(connection, life, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, water, Home(path))
     except BaseException as error:

@@ -39,6 +39,7 @@ from .file import overwrite_unfinished
 from .home import Home
 from .mark import Mark, Water
 from .refusals import Refusals
+from .slim import Shortening
 
 T = TypeVar("T")
 
@@ -131,6 +132,7 @@ class Writer:
         self._queue: queue.SimpleQueue[NewRow | _Job[Any] | _Stop] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._committing: list[NewRow] = []
+        self._shortening = Shortening()
         self._pages = 0
         self._ended: sqlite3.Error | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
@@ -222,6 +224,7 @@ class Writer:
         if failed is not None:
             for space, last in before.items():
                 space.last = last
+            self._shortening.forget()
             self._refusals.refused(failed)
             self._report(refuse, Counter(row.appender for row in group), failed)
             return
@@ -250,8 +253,9 @@ class Writer:
             space.last += 1
             place = events.place_of(space.id, space.last)
             places.append(place)
-            sure = events.checksum_of(place, published_at, self._schema, row.key, row.properties, row.payload)
-            values += (place, published_at, self._schema, sure, row.key, row.properties, row.payload)
+            properties = self._shortening.properties(space.id, space.last, row.key, row.event, row.properties)
+            sure = events.checksum_of(place, published_at, self._schema, row.key, properties, row.payload)
+            values += (place, published_at, self._schema, sure, row.key, properties, row.payload)
         return values
 
     def _is_stored(self, error: sqlite3.Error, place: int | None) -> bool:

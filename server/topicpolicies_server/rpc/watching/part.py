@@ -10,7 +10,7 @@ Topics whose policies are disabled (``cluster/board``) are left out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from topicpolicies.v1 import service_pb2
 
@@ -29,6 +29,7 @@ from .recalling import Recalling
 from .requests import Watch
 from .stages import Event, Interruption, Stage, after
 from .taking import Taking
+from .telling import told
 
 _FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.TOO_MANY_NAMESPACES, Reason.HISTORY_OFF})
 """What ends the stream instead of being tried again."""
@@ -96,8 +97,8 @@ class Part:
             return None
         return answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_TIMER, token, self._confirmed_ms())
 
-    def take(self) -> Iterator[bytes]:
-        """The next records.
+    def take(self) -> list[bytes]:
+        """The next records, or several of them joined.
 
         Raises:
             PolicyError: the stream has to end.
@@ -105,16 +106,19 @@ class Part:
         self.more = False
         if self._fault is not None:
             raise self._fault
+        taken: list[bytes] = []
         status = self._outbox.status(self._state())
         if status is not None:
-            yield status
-        yield from self._outbox.take()
+            taken.append(status)
+        if self._outbox:
+            taken += self._outbox.take()
         if self._copying is not None:
             self._copying.look()
         if self._taking is not None:
             batch = self._taking.take()
             if batch is not None:
-                yield from self._records(batch)
+                self._tell(batch, taken)
+        return taken
 
     async def close(self) -> None:
         """Gives everything back."""
@@ -277,20 +281,19 @@ class Part:
 
     # --- what it tells --------------------------------------------------------------------------------------------
 
-    def _records(self, batch: Batch) -> Iterator[bytes]:
-        board, wire, outbox, with_before = self._board, self._desk.wire, self._outbox, self._watch.include_previous
-        for change in batch.changes:
-            if board is None or not board.disabled(change.key.topic):
-                outbox.counts = True
-                yield answers.change_record(self.name, change, wire, with_before=with_before)
-            elif not outbox.synced and self._selection.topics is not None:
-                outbox.counts = True
-                yield answers.disabled_record(self.name, change.key)
+    def _tell(self, batch: Batch, taken: list[bytes]) -> None:
+        board, outbox = self._board, self._outbox
+        if batch.changes:
+            before = len(taken)
+            taken += told(self.name, batch, self._desk.wire, board, with_before=self._watch.include_previous)
+            if board is not None and not outbox.synced and self._selection.topics is not None:
+                taken += [answers.disabled_record(self.name, change.key) for change in batch.changes if board.disabled(change.key.topic)]
+            outbox.counts = outbox.counts or len(taken) > before
         if batch.synced and not outbox.synced:
             outbox.synced = outbox.counts = True
             token = self._place()
             assert token is not None, "synced"
-            yield answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, self._confirmed_ms())
+            taken.append(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, self._confirmed_ms()))
         self.more = batch.more
 
     def _state(self) -> Said:

@@ -7,87 +7,111 @@ there is to tell when it takes goes into one message, bounded in bytes; it never
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import Awaitable, Callable
 
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
+from .bookmarks import Bookmarks
 from .desk import Desk
 from .part import Part
 from .requests import Watch
 
-MESSAGE_BYTES = 256 * 1024
-"""A message is sent when it has so many; only one document may make it longer."""
+MESSAGE_BYTES = 60 * 1024
+"""A message has no more; only one document may make it longer. One that fits into HTTP/2's first window is on its way while the reader still
+deals with the one before: with longer ones a client that is busy waits for each."""
+Write = Callable[[bytes], Awaitable[None]]
+"""Sends a message; returns when there is room for the next."""
 
 
 class WatchStream:
-    """The messages of one stream."""
+    """What one stream tells."""
 
-    def __init__(self, desk: Desk, watch: Watch, stopping: asyncio.Event) -> None:
+    def __init__(self, desk: Desk, watch: Watch, bookmarks: Bookmarks) -> None:
         """Begins nothing yet.
 
         Args:
             desk: what it is told from.
             watch: what is watched.
-            stopping: set when the server stops.
+            bookmarks: tells when one is due.
         """
         self._interval = watch.bookmark_seconds
         self._ends = watch.end_when_synced
-        self._wake = asyncio.Event()
-        self._stopping = stopping
-        self._parts = [Part(desk, name, watch, self._wake.set) for name in watch.topics]
+        self._bookmarks = bookmarks
+        self._stops = False
+        self._bookmark_due = False
+        self._stirred = False
+        """Whether there may be something to tell that was not looked at yet."""
+        self._waiter: asyncio.Future[None] | None = None
+        self._parts = [Part(desk, name, watch, self._stir) for name in watch.topics]
 
-    async def messages(self) -> AsyncGenerator[bytes, None]:
-        """Serialized ``WatchPoliciesResponse`` messages.
+    def stop(self) -> None:
+        """The server stops: the stream ends with UNAVAILABLE, after a bookmark."""
+        self._stops = True
+        self._stir()
+
+    async def tell(self, write: Write) -> None:
+        """Writes serialized ``WatchPoliciesResponse`` messages, until all was told that was asked for.
 
         Raises:
             PolicyError: UNAVAILABLE when the server stops, RESOURCE_EXHAUSTED when it has too many namespaces, FAILED_PRECONDITION when it
                 keeps no history and is asked for that.
         """
-        loop = asyncio.get_running_loop()
         for part in self._parts:
             part.begin()
-        stop = loop.create_task(self._stop())
-        next_bookmark = loop.time() + self._interval
+        slot = self._bookmarks.expect(self._is_due, self._interval)
         try:
             while True:
-                self._wake.clear()
-                more = False
-                batch: list[bytes] = []
-                size = 0
-                for part in self._parts:
-                    for record in part.take():
-                        batch.append(record)
-                        size += len(record)
-                        if size >= MESSAGE_BYTES:
-                            yield b"".join(batch)
-                            batch, size = [], 0
-                    more = more or part.more
-                if self._stopping.is_set() and not more:
-                    yield b"".join([*batch, *filter(None, (part.parting() for part in self._parts))])
+                self._stirred = False
+                batch, more = await self._taken(write)
+                if self._stops and not more:
+                    await write(b"".join([*batch, *filter(None, (part.parting() for part in self._parts))]))
                     raise PolicyError(
                         Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: resume elsewhere, or here later, with the token."
                     )
-                now = loop.time()
-                if now >= next_bookmark:
+                if self._bookmark_due:
+                    self._bookmark_due = False
                     batch += filter(None, (part.bookmark() for part in self._parts))
-                    next_bookmark = now + self._interval
+                    slot = self._bookmarks.expect(self._is_due, self._interval)
                 if batch:
-                    yield b"".join(batch)
+                    await write(batch[0] if len(batch) == 1 else b"".join(batch))
                 if self._ends and not more and all(part.synced for part in self._parts):
                     return
-                if not more and not batch:
-                    timer = loop.call_later(max(0.0, next_bookmark - now), self._wake.set)
-                    try:
-                        await self._wake.wait()
-                    finally:
-                        timer.cancel()
+                if not more and not self._stirred:
+                    await self._something()
         finally:
-            stop.cancel()
+            self._bookmarks.forget(self._is_due, slot)
 
     async def close(self) -> None:
         """Gives back what it was told from."""
         await asyncio.gather(*(part.close() for part in self._parts))
 
-    async def _stop(self) -> None:
-        await self._stopping.wait()
-        self._wake.set()
+    async def _taken(self, write: Write) -> tuple[list[bytes], bool]:
+        """What is to be told, of which all but the last message is written, and whether there is more to take at once."""
+        batch: list[bytes] = []
+        more, size = False, 0
+        for part in self._parts:
+            for piece in part.take():
+                if size and size + len(piece) > MESSAGE_BYTES:
+                    await write(b"".join(batch))
+                    batch, size = [], 0
+                batch.append(piece)
+                size += len(piece)
+            more = more or part.more
+        return batch, more
+
+    async def _something(self) -> None:
+        """Returns when there may be something to tell."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _stir(self) -> None:
+        self._stirred = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _is_due(self) -> None:
+        self._bookmark_due = True
+        self._stir()

@@ -17,7 +17,7 @@ from ...tasks import Kept
 from .outbox import RETRY_SECONDS, failure_of
 from .stages import Interruption
 
-TURN = 64
+TURN = 256
 """Changes that one namespace may tell before the others have their turn."""
 
 
@@ -93,7 +93,7 @@ class Taking:
         board, batch, self._held = self._board, self._held, None
         # What came while a batch was held has woken the stream already, in vain.
         batch = self._watcher.take(TURN) if batch is None else batch._replace(more=True)
-        self._unknown = frozenset(change.key.topic for change in batch.changes if board is not None and not board.knows(change.key.topic))
+        self._unknown = _unknown(batch, board)
         if not self._unknown:
             if not batch.more:
                 self.confirmed_ms = self._namespace.confirmed_ms
@@ -125,3 +125,14 @@ class Taking:
     def _failed(self, error: BaseException) -> None:
         self.problem = failure_of(self._namespace.name, error)
         self._wake()
+
+
+def _unknown(batch: Batch, board: Board | None) -> frozenset[str]:
+    """The topics of a batch that nobody has looked at yet; once all of a run were, they stay so for all that take it."""
+    run = batch.run
+    if board is None or (run is not None and board in run.known_to):
+        return frozenset()
+    unknown = frozenset(change.key.topic for change in batch.changes if not board.knows(change.key.topic))
+    if run is not None and not unknown:
+        run.known_to.add(board)
+    return unknown

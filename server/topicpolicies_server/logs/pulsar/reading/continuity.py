@@ -109,6 +109,8 @@ class Continuity:
         self._not_handed_over: MutableSet[MessageId] = set() if not_handed_over is None else not_handed_over
         for place in [place for place in self._not_handed_over if place <= self.whole]:  # nothing is missed up to there
             self._not_handed_over.discard(place)
+        self._doubtful = set(self._not_handed_over)
+        """The same, at hand: each entry that is delivered is looked for."""
         self._passed = opening.ledger == -1 or opening.horizon is None or stood != NOWHERE
         """Whether reading has come behind the opening's horizon. Before the first compaction nothing stands up to there."""
         self._before = NOWHERE
@@ -149,12 +151,13 @@ class Continuity:
         whole = self.whole
         if place <= whole:
             return True
-        return self._passed and (whole is NOWHERE or (place.ledger == whole.ledger and place.entry <= whole.entry + 1))
+        return self._passed and (whole is NOWHERE or (place[0] == whole[0] and place[1] <= whole[1] + 1))
 
     def delivered(self, place: MessageId, *, readable: bool = True) -> None:
         """An entry was delivered. That it once was not handed over counts for nothing any more, if it was now."""
         self.whole = max(self.whole, place)
-        if readable:
+        if readable and self._doubtful and place in self._doubtful:
+            self._doubtful.discard(place)
             self._not_handed_over.discard(place)
 
     def fresh(self, ledger: int) -> None:
@@ -261,6 +264,7 @@ class Continuity:
             raise _not_handed_over(self._messages[0])
         if not self._not_handed_over >= set(self._messages):
             self._not_handed_over |= set(self._messages)
+            self._doubtful |= set(self._messages)
             raise _not_handed_over(self._messages[0])
         self.unreadable = self._messages
         self._done()

@@ -55,45 +55,52 @@ class Entries:
         self._partition = partition
         self._schemas = schemas
         self._cluster = cluster
+        self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
+        """The schema of the last message, and its version; None: it is none of policy events."""
         self._published = 0
         """When the last message was published, in milliseconds since 1970."""
 
-    async def entry(self, place: MessageId, message: Any) -> Placed | None:
+    def entry(self, place: MessageId, message: Any) -> Placed | None:
         """The entry of a message; None if it was told before, as may happen when a connection is restored.
-
-        It waits for the message's schema, if that is not at hand.
 
         Args:
             place: where the message stands.
-            message: the library's message; None: the library does not hand it over.
+            message: the library's message, whose schema is at hand (``ready``); None: the library does not hand it over.
+
+        Raises:
+            LogError: what stands where everything was told up to is not what stood there (``LOG_REPLACED``).
         """
-        stood, self._stood = self._stood, None
-        if stood is not None and stood.anchor and stood.place == place and message is not None:
-            await self._compare(stood, message)
         if place <= self.last:
+            if self._stood is not None and self._stood.place == place and message is not None:
+                self._compare(self._stood, message)
             return None
         if message is None:
             self.last = place
             self.problems += 1
             return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not hand it over")
-        version = message.int_schema_version()
-        codec = self._schemas.known(version)
-        if codec is None:
-            codec = await self._codec(version)
-        return self._decoded(place, message, codec, version)
+        return self._decoded(place, message, *self._at_hand)
 
-    async def _compare(self, stood: Stood, message: Any) -> None:
-        """Makes sure that what stands there is what stood there.
+    def ready(self, message: Any) -> bool:
+        """Whether the schema is at hand that a message was written with; if not, it is to be waited for (``prepare``)."""
+        version = message.int_schema_version() if message is not None else self._at_hand[1]
+        if version != self._at_hand[1] or version == NOT_REGISTERED:
+            codec = self._schemas.known(version)
+            if codec is None:
+                return False
+            self._at_hand = codec, version
+        return True
 
-        Raises:
-            LogError: it is something else: the log was put back to what it had been, and went on.
-        """
+    async def prepare(self, message: Any) -> None:
+        """Waits for the schema that a message was written with."""
         version = message.int_schema_version()
-        codec = self._schemas.known(version) or await self._codec(version)
+        self._at_hand = await self._codec(version), version
+
+    def _compare(self, stood: Stood, message: Any) -> None:
+        """Makes sure that what stands there is what stood there: a log may have been put back to what it had been, and gone on."""
         last, problems = self.last, self.problems
-        found = self._decoded(stood.place, message, codec, version)
+        found = self._decoded(stood.place, message, *self._at_hand)
         self.last, self.problems = last, problems
-        if anchor_of(found) != stood.anchor:
+        if stood.anchor not in ("", anchor_of(found)):
             place = f"{stood.place.ledger}:{stood.place.entry}"
             raise LogError(Reason.LOG_REPLACED, f"At {place} something else stands than when the change log was followed last.")
 

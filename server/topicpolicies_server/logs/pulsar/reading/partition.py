@@ -267,24 +267,33 @@ class PartitionReader:
         """Hands messages over, and before each what is missing there; ``sure``: nothing is."""
         placed: list[Placed] = []
         continuity, entries = self.continuity, self.entries
-        began = time.perf_counter()
+        goes_on, delivered, ready, entry_of, clock = (
+            continuity.goes_on,
+            continuity.delivered,
+            entries.ready,
+            entries.entry,
+            time.perf_counter,
+        )
+        until = clock() + _SLICE_SECONDS
         for place, message in batch:
-            if not sure and not continuity.goes_on(place):
+            if not sure and not goes_on(place):
                 if placed:
                     deliver(placed)
                     placed = []
                 continuity.come_to(place)
                 await self._make_sure(deliver)
-            entry = await entries.entry(place, message)
+            if not ready(message):
+                await entries.prepare(message)
+            entry = entry_of(place, message)
             if entry is not None:
-                continuity.delivered(place, readable=message is not None)
+                delivered(place, readable=message is not None)
                 placed.append(entry)
-            if time.perf_counter() - began > _SLICE_SECONDS:
+            if clock() > until:
                 if placed:
                     deliver(placed)
                     placed = []
                 await asyncio.sleep(0)
-                began = time.perf_counter()
+                until = clock() + _SLICE_SECONDS
         if placed:
             deliver(placed)
         await asyncio.sleep(0)

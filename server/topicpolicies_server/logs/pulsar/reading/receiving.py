@@ -54,9 +54,12 @@ class Receiver:
         self._thread = threading.get_ident()
         self._came = asyncio.Event()
         self._interrupted = False
-        self._inbox: Inbox[tuple[Any, Any, bool]] = Inbox(self._loop, self._came.set)
-        """Results and messages, and whether they were waited for."""
+        self._inbox: Inbox[tuple[Any, Any]] = Inbox(self._loop, self._came.set)
+        """Results and messages that were waited for."""
+        self._at_once: tuple[Any, Any] | None = None
+        """What came from within the call that asked for it: nobody has to be woken for that."""
         self._asked = False
+        self._asking = False
         self._last = NOWHERE
         self._found: Received | None = None
         """What was found in the queue."""
@@ -76,20 +79,34 @@ class Receiver:
         """
         batch: list[Received] = []
         items = self._inbox.items
+        ask, received = self._handle.read_next_async, self._received
         waited = False
-        while len(batch) < _BATCH or waited:
-            if not items:
-                if self._asked:
-                    break
-                self._asked = True
+        last = NOWHERE
+        while waited or len(batch) < _BATCH:
+            if items:
+                result, message = items.popleft()
+                waited = True
+            elif self._asked:
+                break
+            else:
+                self._asked = self._asking = True
                 # The answer comes from within the call if a message is there already, else later and from a thread of the library.
-                self._handle.read_next_async(self._received)
-                continue
-            result, message, waited = items.popleft()
+                ask(received)
+                self._asking = False
+                if self._at_once is None:
+                    continue
+                (result, message), self._at_once = self._at_once, None
+                waited = False
             self._asked = False
             if result != OK:
                 raise LogError(Reason.LOG_ENDED, f"Pulsar's client stopped reading the change log: {result.name}.")
-            self._sort_in(batch, _at_its_place(message))
+            ident = message.message_id()
+            place = MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index())
+            if place > last:
+                batch.append((place, message))
+                last = place
+            else:
+                self._sort_in(batch, (place, message))
         if self._found is not None and (batch or self._held_until <= self._loop.time()):
             self.left_behind += not batch
             self._sort_in(batch, self._found)
@@ -143,7 +160,10 @@ class Receiver:
             batch.insert(at, received)
 
     def _received(self, result: Any, message: Any) -> None:
-        self._inbox.put((result, message, threading.get_ident() != self._thread))
+        if self._asking and threading.get_ident() == self._thread:
+            self._at_once = result, message
+        else:
+            self._inbox.put((result, message))
 
 
 def _at_its_place(message: Any) -> Received:

@@ -1,0 +1,31 @@
+"""The blocks of ``docs/benchmarks.md``: what a command printed, between two comments of which the first one has the command.
+
+    <!-- measured: python3 dev.py bench plugin -->
+    ...
+    <!-- end -->
+
+A block that was not measured yet holds nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+DOCUMENT = Path(__file__).parents[1] / "docs/benchmarks.md"
+_BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<command>[^\n]+?) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
+
+
+def commands_of(document: str) -> list[str]:
+    """The commands of a document's blocks, in order."""
+    return [match["command"] for match in _BLOCK.finditer(document)]
+
+
+def bodies(document: str) -> dict[str, str]:
+    """What the blocks of a document hold, by command."""
+    return {match["command"]: match["body"] for match in _BLOCK.finditer(document)}
+
+
+def with_body(document: str, command: str, body: str) -> str:
+    """The document with something else in a command's block."""
+    return _BLOCK.sub(lambda match: match["begin"] + body + match["end"] if match["command"] == command else match[0], document)

@@ -1,0 +1,168 @@
+"""Memory and delay with very many watchers, some of which never read what they are told.
+
+Two servers, each with as many watchers that read. One of them has others besides that were told more than a connection holds before the
+crowd came, and read nothing of it. In each round both make single changes, in turn; the delay of a change is the time from its request
+until a watcher is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import statistics
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import grpc
+import uvloop
+from google.protobuf.duration_pb2 import Duration
+
+from bench.harness.targets import Program, sqlite
+from bench.harness.watching import METHOD
+from bench.load import update_calls
+from bench.streaming import UPDATE_POLICIES, batches, stream
+from topicpolicies.v1 import service_pb2
+
+from .figure import Figure, Measured, Want
+from .scale import Say, Scale
+
+FIGURES = (
+    Figure("crowd-delay", "delay of 10,000 watchers, 100 more never reading, p50", "the same without those", "ms", Want(at_most=1.1)),
+    Figure("crowd-tail", "delay of 10,000 watchers, 100 more never reading, p99", "the same without those", "ms", Want(at_most=1.1)),
+    Figure("crowd-memory", "memory with 10,000 watchers, 100 more never reading", "the same without those", "MB"),
+    Figure("crowd-watcher", "memory a watcher, of 10,000", "", "B"),
+)
+_NAMESPACE = "public/default"
+_CHANNELS = 8
+_CHANGES = 3
+"""Single changes of a round."""
+_BEHIND = 4_096
+"""Changes that those who never read are told before the crowd comes: about a megabyte each."""
+_OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.use_local_subchannel_pool", 1))
+
+
+async def _next(call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> bytes:
+    """The next message.
+
+    Raises:
+        RuntimeError: the watch was ended.
+    """
+    message = await call.read()
+    if not isinstance(message, bytes):
+        raise RuntimeError(f"a watch was ended: {await call.code()}")
+    return message
+
+
+@lru_cache(maxsize=1024)
+def _has(message: bytes, what: Literal["synced", "change"]) -> bool:
+    """Whether a message has the SYNCED bookmark, or a change; most watchers are told the same bytes."""
+    events = service_pb2.WatchPoliciesResponse.FromString(message).events
+    if what == "change":
+        return any(event.HasField("change") for event in events)
+    return any(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in events)
+
+
+class _Crowd:
+    """Watchers of one server that take the time at which they are told."""
+
+    def __init__(self, channels: list[grpc.aio.Channel], count: int) -> None:
+        self._calls = _watches(channels, count)
+
+    async def synced(self) -> None:
+        """Each has its SYNCED bookmark."""
+        await asyncio.gather(*map(self._synced, self._calls))
+
+    async def _synced(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> None:
+        while not _has(await _next(call), "synced"):
+            pass
+
+    async def delays(self, change: Awaitable[object]) -> list[float]:
+        """Makes a change; milliseconds until each was told."""
+        begin = time.perf_counter()
+
+        async def told(call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> float:
+            while not _has(await _next(call), "change"):
+                pass
+            return (time.perf_counter() - begin) * 1000
+
+        telling = [asyncio.ensure_future(told(call)) for call in self._calls]
+        await change
+        return list(await asyncio.gather(*telling))
+
+
+class _Side(NamedTuple):
+    """One of the two servers."""
+
+    program: Program
+    channel: grpc.aio.Channel
+    crowd: _Crowd
+    watcher_bytes: float
+    silent: list[grpc.aio.UnaryStreamCall[bytes, bytes]]
+    """Kept, so that they stay open."""
+
+
+def _watches(
+    channels: list[grpc.aio.Channel], count: int, mode: service_pb2.WatchMode.ValueType = service_pb2.WATCH_MODE_LATEST
+) -> list[grpc.aio.UnaryStreamCall[bytes, bytes]]:
+    request = service_pb2.WatchPoliciesRequest(namespaces=[_NAMESPACE], mode=mode)
+    request.bookmark_interval.CopyFrom(Duration(seconds=3_600))
+    prepared = request.SerializeToString()
+    watch: list[grpc.aio.UnaryStreamMultiCallable[bytes, bytes]] = [channel.unary_stream(METHOD) for channel in channels]
+    return [each(prepared) for each in itertools.islice(itertools.cycle(watch), count)]
+
+
+def measure(scale: Scale, say: Say) -> dict[str, Measured]:
+    """Both servers, in turn."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_measure(scale, say))
+
+
+async def _measure(scale: Scale, say: Say) -> dict[str, Measured]:
+    async with contextlib.AsyncExitStack() as stack:
+        sides = []
+        for silent in (scale.silent, 0):
+            say(f"{scale.crowd:,} watchers come, beside {silent} that never read")
+            sides.append(await stack.enter_async_context(_side(scale.crowd, silent)))
+        delays: tuple[list[list[float]], list[list[float]]] = ([], [])
+        memory: tuple[list[float], list[float]] = ([], [])
+        updates = [update_calls(side.channel, _NAMESPACE, 1) for side in sides]
+        for number in range(scale.few_rounds):
+            say(f"round {number + 1} of {scale.few_rounds}")
+            for which in (0, 1) if number % 2 else (1, 0):
+                taken = [await sides[which].crowd.delays(updates[which].call()) for _ in range(_CHANGES)]
+                delays[which].append(list(itertools.chain(*taken)))
+                memory[which].append(sides[which].program.resident_bytes / 1e6)
+        each = [side.watcher_bytes for side in sides]
+    p50 = [[statistics.median(times) for times in side] for side in delays]
+    p99 = [[statistics.quantiles(times, n=100)[98] for times in side] for side in delays]
+    return {
+        "crowd-delay": Measured(p50[0], p50[1]),
+        "crowd-tail": Measured(p99[0], p99[1]),
+        "crowd-memory": Measured(memory[0], memory[1]),
+        "crowd-watcher": Measured(each),
+    }
+
+
+@contextlib.asynccontextmanager
+async def _side(count: int, silent: int) -> AsyncIterator[_Side]:
+    """A server with a crowd; those who never read came first, and are behind."""
+    limits = ("--max-watches", str(2 * (count + silent)), "--max-concurrent-calls", str(4 * (count + silent) + 1_000))
+    with sqlite(options=limits) as target:
+        program = target.program
+        assert isinstance(program, Program), "started for this run"
+        async with contextlib.AsyncExitStack() as stack:
+            channels = [await stack.enter_async_context(grpc.aio.insecure_channel(program.address, _OPTIONS)) for _ in range(_CHANNELS)]
+            apart = [await stack.enter_async_context(grpc.aio.insecure_channel(program.address, _OPTIONS)) for _ in range(_CHANNELS)]
+            mute = _watches(apart, silent, service_pb2.WATCH_MODE_EVERY)
+            for call in mute:
+                await _next(call)  # it has begun; it never reads again
+            source = batches(_NAMESPACE, 1, 64)
+            await stream(channels[0], UPDATE_POLICIES, deque(itertools.islice(source, _BEHIND // 64)), 64)
+            before = program.resident_bytes
+            crowd = _Crowd(channels, count)
+            await crowd.synced()
+            yield _Side(program, channels[0], crowd, (program.resident_bytes - before) / count, mute)

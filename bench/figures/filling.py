@@ -1,0 +1,77 @@
+"""Embedded logs with many documents, written as the sidecar writes them, and what is stored of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from bench.embedded_log import Waiting
+from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.events import Action, Event, Remembered, Stamp, StampKind
+from topicpolicies_server.logs.rows import position_of
+from topicpolicies_server.logs.sqlite import SqliteLog
+
+NAMESPACE = "bench/figures"
+_TURN = 256
+"""Events that are appended in one turn of the loop."""
+
+
+def documents(topics: int, remembered: int = 0) -> Iterator[Event]:
+    """An update of each topic, whose event tells of so many requests before it."""
+    for number in range(topics):
+        yield Event(PolicyKey(topic(number), Scope.LOCAL), Action.UPDATE, split(policies(number)), _stamp(number, remembered))
+
+
+def topic(number: int) -> str:
+    """The name of a topic."""
+    return f"persistent://{NAMESPACE}/topic-{number}"
+
+
+def policies(number: int) -> TopicPolicies:
+    """A small document; those of two topics differ."""
+    retention = RetentionPolicies(retention_time_in_minutes=number, retention_size_in_mb=number)
+    return TopicPolicies(max_producer_per_topic=number, retention_policies=retention)
+
+
+def _stamp(number: int, remembered: int) -> Stamp:
+    version = position_of(number + 1)
+    requests = tuple(Remembered(uuid.uuid4().hex, uuid.uuid4().hex[:16], version, version) for _ in range(remembered))
+    return Stamp(str(uuid.uuid4()), StampKind.UPDATE, request_id=uuid.uuid4().hex, mask=("max_producer_per_topic",), remembered=requests)
+
+
+def fill(path: Path, events: Iterable[Event], most: int) -> None:
+    """Writes a log. ``most``: how many events there are at most."""
+    asyncio.run(_fill(path, events, most))
+
+
+async def _fill(path: Path, events: Iterable[Event], most: int) -> None:
+    change_log = SqliteLog(path, in_flight_limit=most)
+    sink = Waiting()
+    log = await change_log.open(NAMESPACE, sink)
+    await sink.ready.wait()
+    loop = asyncio.get_running_loop()
+    for number, event in enumerate(events):
+        assert event.stamp is not None, "it was just made"
+        sink.waiters[event.stamp.event_id] = loop.create_future()
+        log.append(event)
+        if number % _TURN == 0:
+            await asyncio.sleep(0)
+    await log.close()
+    await change_log.close()
+
+
+def rows_read(path: Path) -> tuple[int, float]:
+    """How many rows of events a log has, and how many seconds it takes to read all of them and do nothing else."""
+    begin = time.perf_counter()
+    connection = sqlite3.connect(path)
+    try:
+        count = sum(1 for _ in connection.execute("SELECT * FROM events ORDER BY place"))
+    finally:
+        connection.close()
+    return count, time.perf_counter() - begin

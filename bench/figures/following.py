@@ -1,0 +1,137 @@
+"""How fast a server follows a Pulsar log that others write: other sidecars, or brokers, whose events tell nothing of what they change.
+
+The server has loaded the namespace. Its process is stopped (SIGSTOP) while the events are written, and goes on when all of them are
+there; the time is taken from there until it answers with the last of them. Beside it stands a reader that takes the same messages and
+does nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import grpc
+import pulsar
+
+from bench.harness.targets import Program
+from bench.harness.targets import pulsar as on_pulsar
+from tests.broker.admin import CHANGE_EVENTS, Admin
+from tests.logs.pulsar.foreign import ForeignWriter
+from tests.logs.samples import an_update
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
+from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import Event
+from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.routing import message_key
+
+from .draining import drain, open_reader, take
+from .figure import Figure, Measured, Want
+from .library import client
+from .scale import Say, Scale
+
+FIGURES = (
+    Figure("following-sidecars", "following a log, sidecars' events", "raw reading", "/s", Want(at_least=20_000, of_limit=False)),
+    Figure("following-brokers", "following a log, brokers' events", "raw reading", "/s", Want(at_least=8_000, of_limit=False)),
+)
+_TOPICS = 1_000
+_PENDING = 900
+_POLL_SECONDS = 0.005
+_PATIENCE_SECONDS = 120.0
+
+
+def measure(scale: Scale, say: Say) -> dict[str, Measured]:
+    """Both kinds of events, round by round."""
+    ours: dict[str, list[float]] = {"sidecars": [], "brokers": []}
+    limits: dict[str, list[float]] = {"sidecars": [], "brokers": []}
+    with on_pulsar(scale.service_url, scale.admin_url) as target, Admin(scale.admin_url) as admin, client(scale.service_url) as library:
+        assert isinstance(target.program, Program), "started for this run"
+        writer = _Writer(scale, admin, target.namespace)
+        reader = open_reader(library, f"persistent://{target.namespace}/{CHANGE_EVENTS}", pulsar.MessageId.latest, compacted=False)
+        with grpc.insecure_channel(target.address) as channel:
+            stub = TopicPoliciesServiceStub(channel)
+            last = writer.write(min(scale.followed, _TOPICS), stamped=True)
+            _await(stub, last)
+            for number in range(scale.few_rounds):
+                for kind in ours if number % 2 else reversed(ours):
+                    say(f"round {number + 1} of {scale.few_rounds}, {kind}' events")
+                    took = _follow(target.program, stub, partial(_behind, reader, writer, scale.followed, stamped=kind == "sidecars"))
+                    ours[kind].append(scale.followed / took)
+                    begin = time.perf_counter()
+                    take(reader, scale.followed)
+                    limits[kind].append(scale.followed / (time.perf_counter() - begin))
+        writer.close()
+    return {f"following-{kind}": Measured(ours[kind], limits[kind]) for kind in ours}
+
+
+def _behind(reader: Any, writer: _Writer, count: int, *, stamped: bool) -> tuple[str, int]:
+    """Writes events while the server stands still; what it wrote itself before is taken out of the reader's way."""
+    drain(reader)
+    return writer.write(count, stamped=stamped)
+
+
+def _follow(program: Program, stub: Any, write: Callable[[], tuple[str, int]]) -> float:
+    """Seconds that the server takes for what was written while it was stopped."""
+    os.kill(program.pid, signal.SIGSTOP)
+    try:
+        last = write()
+    finally:
+        os.kill(program.pid, signal.SIGCONT)
+    begin = time.perf_counter()
+    _await(stub, last)
+    return time.perf_counter() - begin
+
+
+def _await(stub: Any, last: tuple[str, int]) -> None:
+    """Returns when a topic has a value.
+
+    Raises:
+        TimeoutError: it did not come in time.
+    """
+    topic, value = last
+    request = service_pb2.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL])
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until:
+        answer: service_pb2.GetPolicyResponse = stub.GetPolicy(request, wait_for_ready=True, timeout=_PATIENCE_SECONDS)
+        if answer.documents[0].policies.max_producer_per_topic == value:
+            return
+        time.sleep(_POLL_SECONDS)
+    raise TimeoutError(f"{topic} was not told within {_PATIENCE_SECONDS:g} s")
+
+
+class _Writer:
+    """Others who write the log: events of all topics in turn, each with another value."""
+
+    def __init__(self, scale: Scale, admin: Admin, namespace: str) -> None:
+        self._foreign = ForeignWriter(scale.service_url, admin)
+        self._namespace = namespace
+        self._codec = Codec()
+        self._value = 0
+        self._producer = self._foreign.producer(namespace, message_key(self._key(0)))
+
+    def write(self, count: int, *, stamped: bool) -> tuple[str, int]:
+        """Writes so many events, each acknowledged; the topic and the value of the last one."""
+        bound = threading.Semaphore(_PENDING)
+        for _ in range(count):
+            self._value += 1
+            event: Event = an_update(self._key(self._value % _TOPICS), self._value)
+            encoded = self._codec.encode(event if stamped else event._replace(stamp=None))
+            bound.acquire()
+            self._producer.send_async(
+                encoded.payload, lambda *_: bound.release(), properties=dict(encoded.properties), partition_key=encoded.key
+            )
+        self._producer.flush()
+        return self._key(self._value % _TOPICS).topic, self._value
+
+    def close(self) -> None:
+        """Ends its connections."""
+        self._foreign.close()
+
+    def _key(self, number: int) -> PolicyKey:
+        return PolicyKey(f"persistent://{self._namespace}/topic-{number}", Scope.LOCAL)

@@ -1,0 +1,396 @@
+"""What following a log costs in one thread: from the library's messages to a namespace that answers, beside taking the messages alone.
+
+    python -m bench.following [--events 20000] [--keys 1000] [--runs 5]
+
+There is no broker: messages that are at hand already stand for pulsar-client's. So what is measured is the sidecar's own part, in processor
+time, the median of some runs, and for how many events a second it would do. First a log is read in which every key has one event, as one
+starts to read it; then a served namespace takes events of keys in turn. History and watchers are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import statistics
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import _pulsar
+from rich.console import Console
+from rich.table import Table
+
+from topicpolicies_server.config import Limits
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction
+from topicpolicies_server.logs.pulsar.client import OK
+from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, position_of
+from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
+from topicpolicies_server.logs.pulsar.reading.entries import Entries
+from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
+from topicpolicies_server.logs.pulsar.reading.questions import Questions
+from topicpolicies_server.namespaces.registry import Registry
+
+NAMESPACE = "bench/following"
+LEDGER = 7
+COLLECT_EVERY = 50_000
+KINDS = ("broker", "sidecar", "sidecar, 16 requests")
+_SETTINGS = "max_producer_per_topic"
+_DOCUMENTS: list[Settings] = [{_SETTINGS: bytes([0x98, 0x01, number])} for number in range(1, 101)]
+
+
+class Message:
+    """A message as the library hands it over. What it is asked for costs next to nothing here."""
+
+    __slots__ = ("_key", "_payload", "_place", "_properties", "_published")
+
+    def __init__(self, entry: int, key: str, payload: bytes | None, properties: dict[str, str], published: int) -> None:
+        self._place = MessageId(LEDGER, entry)
+        self._key = key
+        self._payload = payload
+        self._properties = properties
+        self._published = published
+
+    def message_id(self) -> Message:
+        """Itself, which is asked for the numbers."""
+        return self
+
+    def ledger_id(self) -> int:
+        """Of its place."""
+        return self._place.ledger
+
+    def entry_id(self) -> int:
+        """Of its place."""
+        return self._place.entry
+
+    def batch_index(self) -> int:
+        """No batch."""
+        return -1
+
+    def partition_key(self) -> str:
+        """The message's key."""
+        return self._key
+
+    def data(self) -> bytes:
+        """Its payload."""
+        return self._payload or b""
+
+    def has_null_value(self) -> bool:
+        """Whether it has none."""
+        return self._payload is None
+
+    def properties(self) -> dict[str, str]:
+        """A copy, as the library makes one."""
+        return dict(self._properties)
+
+    def int_schema_version(self) -> int:
+        """The first."""
+        return 0
+
+    def producer_name(self) -> str:
+        """The same for all."""
+        return "standalone-0-1"
+
+    def publish_timestamp(self) -> int:
+        """Milliseconds since 1970."""
+        return self._published
+
+
+class Handle:
+    """A reader of the library's: hands over from within the call what is there."""
+
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        self._queue = deque(messages)
+        self._waiting: Callable[[Any, Any], None] | None = None
+
+    def read_next_async(self, callback: Callable[[Any, Any], None]) -> None:
+        """Hands over the next message now, or when there is one."""
+        if self._queue:
+            callback(OK, self._queue.popleft())
+        else:
+            self._waiting = callback
+
+    def read_next(self, timeout_ms: int) -> Message:
+        """Nothing stands in the queue beside somebody who waits."""
+        del timeout_ms
+        raise _pulsar.Timeout
+
+    def has_message_available_async(self, callback: Callable[[Any, bool], None]) -> None:
+        """Whether there is more."""
+        callback(OK, bool(self._queue))
+
+    def is_connected(self) -> bool:
+        """It is."""
+        return True
+
+    def feed(self, messages: Sequence[Message]) -> None:
+        """More messages come."""
+        self._queue.extend(messages)
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and self._queue:
+            waiting(OK, self._queue.popleft())
+
+
+class _Schemas:
+    """One schema, at hand."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def known(self, version: int) -> Codec:
+        """The one."""
+        del version
+        return self._codec
+
+
+class _MessageLog:
+    """A change log of one namespace: the reading part of a Pulsar log on messages that are at hand."""
+
+    identity = "bench"
+    partitions = 1
+    shared = True
+    in_place = False
+    leadership: Leadership = ANYBODY
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.handle = Handle(messages)
+        self.sink: LogSink | None = None
+        self.delivered = 0
+        self.awaited = 0
+        self.came = asyncio.Event()
+        self._last = MessageId(LEDGER, len(messages) - 1) if messages else None
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, namespace: str, sink: LogSink) -> _MessageLog:
+        """Starts reading."""
+        del namespace
+        self.sink = sink
+        horizon = self._last or MessageId(LEDGER, -1)
+
+        async def compaction() -> Compaction:
+            return Compaction(1, horizon)
+
+        async def skipped(after: MessageId, before: MessageId) -> None:
+            del after, before
+
+        async def sent(last: MessageId) -> bool:
+            del last
+            return True
+
+        entries = Entries(0, cast("Any", _Schemas(Codec())), "standalone")
+        continuity = Continuity(Compaction(1, horizon))
+        reader = PartitionReader(self.handle, entries, Goal(self._last, sent, 5.0), continuity, Questions(compaction, skipped))
+        self._task = asyncio.create_task(reader.run(self.read, sink.caught_up))
+        return self
+
+    def read(self, events: Sequence[Placed]) -> None:
+        """Counts what is delivered, and hands it on."""
+        assert self.sink is not None
+        self.sink.read(events)
+        self.delivered += len(events)
+        if self.delivered >= self.awaited:
+            self.came.set()
+
+    def partition_of(self, key: PolicyKey) -> int:
+        """The only one."""
+        del key
+        return 0
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """As in a Pulsar log."""
+        return directly_follows(earlier, later)
+
+    def complete_after(self, partition: int) -> Position | None:
+        """All that was there at the opening was compacted."""
+        del partition
+        return position_of(self._last) if self._last is not None else ""
+
+    async def end(self, partition: int) -> Position:
+        """Nobody asks."""
+        del partition
+        return ""
+
+    def contend(self) -> None:
+        """Anybody may append."""
+
+    def append(self, event: Event) -> None:
+        """Nobody does."""
+
+    async def close(self) -> None:
+        """Stops reading."""
+        if self._task is not None:
+            self._task.cancel()
+
+
+class _Counting:
+    """A sink that only counts."""
+
+    def read(self, events: Sequence[Placed]) -> None:
+        """Nothing."""
+
+    def caught_up(self) -> None:
+        """Nothing."""
+
+
+def messages(kind: str, count: int, keys: int, first: int = 0, namespace: str = NAMESPACE) -> list[Message]:
+    """So many events of so many keys in turn, the first at an entry."""
+    codec = Codec()
+    made: list[Message] = []
+    published = 1_700_000_000_000 + first
+    for at in range(first, first + count):
+        key = PolicyKey(f"persistent://{namespace}/topic-{at % keys:06d}", Scope.LOCAL)
+        document = _DOCUMENTS[at // keys % 100]
+        stamp = None if kind == "broker" else _stamp(at, keys, 16 if "16" in kind else 0)
+        encoded = codec.encode(Event(key, Action.UPDATE, document, stamp))
+        made.append(Message(at, encoded.key, encoded.payload, encoded.properties, published + at))
+    return made
+
+
+def _stamp(at: int, keys: int, remembered: int) -> Stamp:
+    requests = tuple(
+        Remembered(
+            str(uuid.UUID(int=at - n * keys + (1 << 100))), f"{at - n * keys:016x}", _place(at - n * keys), _place(at - (n + 1) * keys)
+        )
+        for n in range(remembered, 0, -1)
+        if at >= (n + 1) * keys
+    )
+    if remembered and not requests:  # as if there had been others before
+        requests = tuple(Remembered(str(uuid.UUID(int=at + (n << 64))), f"{n:016x}", "a1a1", "a1a0") for n in range(remembered))
+    return Stamp(
+        str(uuid.UUID(int=at + (1 << 120))),
+        StampKind.UPDATE,
+        request_id=str(uuid.UUID(int=at + (1 << 100))),
+        digest=f"{at:016x}",
+        actor="somebody",
+        mask=(_SETTINGS,),
+        base=_place(at - keys),
+        remembered=requests,
+        seen=Seen("", _place(at - keys)) if at >= keys else None,
+    )
+
+
+def _place(entry: int) -> Position:
+    return position_of(MessageId(LEDGER, entry)) if entry >= 0 else ""
+
+
+def decoded(kind: str, options: argparse.Namespace) -> float:
+    """Decoding alone, each key once."""
+    sent = messages(kind, options.events, options.events)
+    codec = Codec()
+    began = time.process_time()
+    for message in sent:
+        codec.read(message.partition_key(), message.data(), message.properties())
+    return time.process_time() - began
+
+
+def taken(kind: str, options: argparse.Namespace) -> float:
+    """Taking the messages from the library, and nothing more."""
+    handle = Handle(messages(kind, options.events, options.events))
+    got: list[tuple[MessageId, Any]] = []
+
+    def take(_: Any, message: Any) -> None:
+        ident = message.message_id()
+        got.append((MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()), message))
+
+    began = time.process_time()
+    for _ in range(options.events):
+        handle.read_next_async(take)
+    return time.process_time() - began
+
+
+def read(kind: str, options: argparse.Namespace) -> float:
+    """The log alone: what is read, once, in order, decoded."""
+    return asyncio.run(_read(messages(kind, options.events, options.events)))
+
+
+async def _read(sent: list[Message]) -> float:
+    log = _MessageLog(sent)
+    log.awaited = len(sent)
+    began = time.process_time()
+    await log.open(NAMESPACE, cast("Any", _Counting()))
+    await log.came.wait()
+    took = time.process_time() - began
+    await log.close()
+    return took
+
+
+def loaded(kind: str, options: argparse.Namespace) -> float:
+    """A namespace is loaded, each key with one event, until it answers."""
+    return asyncio.run(_followed(messages(kind, options.events, options.events), ()))
+
+
+def followed(kind: str, options: argparse.Namespace) -> float:
+    """A namespace that is served takes events."""
+    keys = options.keys
+    return asyncio.run(_followed(messages(kind, keys, keys), messages(kind, options.events, keys, keys)))
+
+
+async def _followed(before: Sequence[Message], after: Sequence[Message]) -> float:
+    log = _MessageLog(before)
+    registry = Registry(cast("Any", log), Limits(join_patience_seconds=0), FoldContext(), read_only=True)
+    log.awaited = len(before)
+    began = time.process_time()
+    namespace = registry.get(NAMESPACE)
+    await namespace.ready()
+    if after:
+        await asyncio.sleep(0.05)
+        log.awaited += len(after)
+        log.came.clear()
+        began = time.process_time()
+        log.handle.feed(after)
+        await log.came.wait()
+    took = time.process_time() - began
+    await registry.close()
+    return took
+
+
+STAGES: dict[str, Callable[[str, argparse.Namespace], float]] = {
+    "taken from the library": taken,
+    "decoded": decoded,
+    "read": read,
+    "loaded": loaded,
+    "followed": followed,
+}
+
+
+def main() -> int:
+    """Measures each stage."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--keys", type=int, default=1_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--stages", nargs="+", default=list(STAGES), choices=list(STAGES))
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    options = parser.parse_args()
+    gc.set_threshold(COLLECT_EVERY)  # as a server has it (``rpc.server``)
+    table = Table(title=f"microseconds of processor time an event (events a second), {options.events:,} events, median of {options.runs}")
+    table.add_column("what")
+    for kind in options.kinds:
+        table.add_column(kind, justify="right")
+    for name in options.stages:
+        row = [name]
+        for kind in options.kinds:
+            took = []
+            for _ in range(options.runs):
+                gc.unfreeze()
+                gc.collect()
+                gc.freeze()
+                took.append(STAGES[name](kind, options) / options.events)
+            each = statistics.median(took)
+            row.append(f"{each * 1e6:.1f} ({1 / each:,.0f})")
+        table.add_row(*row)
+    Console(width=120).print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""What is drawn of which block of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.blocks import bodies, with_body
+
+from .svg import Bar, bars, curves
+from .tables import Table, number, tables
+
+FOLDER = "plots"
+"""Beside the page."""
+
+
+class Plot(NamedTuple):
+    """One plot: of the first table of a command's block that has these columns."""
+
+    file: str
+    command: str
+    title: str
+    columns: tuple[str, ...]
+    draw: Callable[[str, Table], str]
+
+
+def _reached(title: str, table: Table) -> str:
+    rows = []
+    for name, ours, ratio, wanted, state in zip(*map(table.column, ("figure", "ours", "ratio", "wanted", "reached")), strict=True):
+        told = ours if wanted.split()[2:] else ratio  # a bound with a unit is one of our own figure
+        bound, value = number(wanted), number(told)
+        if bound is None:
+            continue
+        if not bound or not value or state == "not measured":
+            rows.append(Bar(name, None, "not measured"))
+        else:
+            reach = value / bound if wanted.startswith(">=") else bound / value
+            median, _, _ = told.partition(" \N{PLUS-MINUS SIGN}")
+            rows.append(Bar(name, reach, f"{median} ({wanted})", reached=state == "reached"))
+    return bars(title, rows, "what is wanted")
+
+
+def _over(x: str, y: str, names: Mapping[str, str], *, from_zero: bool = False) -> Callable[[str, Table], str]:
+    """Curves of some columns over another one."""
+
+    def draw(title: str, table: Table) -> str:
+        series = {name: _points(table.column(x), table.column(column)) for column, name in names.items()}
+        return curves(title, x, y, series, from_zero=from_zero)
+
+    return draw
+
+
+def _points(xs: list[str], ys: list[str]) -> list[tuple[float, float]]:
+    both = [(number(x), number(y)) for x, y in zip(xs, ys, strict=True)]
+    return [(x, y) for x, y in both if x and y]
+
+
+def _in_flight(title: str, table: Table) -> str:
+    series: dict[str, list[tuple[float, float]]] = {}
+    for whom, topics, many, rate in zip(*map(table.column, ("whom", "topics", "in flight", "calls/s")), strict=True):
+        name = f"{whom}, {topics} topic{'s' if topics != '1' else ''}" if topics else whom
+        series.setdefault(name, []).extend(_points([many], [rate]))
+    return curves(title, "calls in flight", "calls a second", series)
+
+
+def _by_keys(title: str, table: Table) -> str:
+    sizes = table.columns[1:]
+    series = {row[0]: _points(sizes, row[1:]) for row in table.rows}
+    return curves(title, "keys of the namespace", "microseconds", series)
+
+
+PLOTS = (
+    Plot(
+        "figures.svg",
+        "python3 dev.py bench figures",
+        "How much of what is wanted was reached",
+        ("figure", "ours", "ratio", "wanted", "reached"),
+        _reached,
+    ),
+    Plot(
+        "in-flight.svg", "python3 dev.py bench", "Calls a second, by how many are in flight", ("whom", "in flight", "calls/s"), _in_flight
+    ),
+    Plot(
+        "streaming.svg",
+        "python3 dev.py bench streaming",
+        "Processor time of the server for a streamed update, by updates a message",
+        ("a message", "echo us", "updates us"),
+        _over("a message", "microseconds", {"updates us": "an update", "echo us": "the echo of one"}),
+    ),
+    Plot(
+        "deliveries.svg",
+        "python3 dev.py bench deliveries",
+        "Deliveries a second, by watchers",
+        ("watchers", "told /s", "broadcast /s"),
+        _over("watchers", "deliveries a second", {"told /s": "changes", "broadcast /s": "a raw broadcast of the same bytes"}),
+    ),
+    Plot("keys.svg", "python3 dev.py bench keys", "What reading costs, by the number of keys", ("what",), _by_keys),
+)
+
+
+def drawings(document: str) -> dict[str, str]:
+    """The plots of a page by file; none of a block that was not measured yet."""
+    found = {}
+    for plot in PLOTS:
+        table = _table(plot, document)
+        if table is not None:
+            found[plot.file] = plot.draw(plot.title, table)
+    return found
+
+
+def linked(document: str) -> str:
+    """The page with each plot that can be drawn behind the figures that it shows."""
+    for plot in PLOTS:
+        link = f"![{plot.title}]({FOLDER}/{plot.file})\n"
+        if _table(plot, document) is not None and link not in document:
+            document = with_body(document, plot.command, f"{bodies(document)[plot.command]}\n{link}")
+    return document
+
+
+def write(path: Path) -> None:
+    """Draws all plots of a page, and puts them into it; plots of nothing are removed."""
+    document = path.read_text()
+    folder = path.parent / FOLDER
+    made = drawings(document)
+    if made:
+        folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.svg"):
+        if old.name not in made:
+            old.unlink()
+    for file, text in made.items():
+        (folder / file).write_text(text)
+    path.write_text(linked(document))
+
+
+def stale(path: Path) -> list[str]:
+    """The plots that are not what the page says, or that it does not show, or of which it says nothing."""
+    document, folder = path.read_text(), path.parent / FOLDER
+    made = drawings(document)
+    there = {each.name: each.read_text() for each in folder.glob("*.svg")}
+    differing = [file for file in sorted(made.keys() | there.keys()) if made.get(file) != there.get(file)]
+    return differing + ([path.name] if linked(document) != document else [])
+
+
+def _table(plot: Plot, document: str) -> Table | None:
+    found = tables(bodies(document).get(plot.command, ""))
+    return next((table for table in found if table.has(*plot.columns) and table.rows), None)

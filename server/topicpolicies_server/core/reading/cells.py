@@ -1,0 +1,321 @@
+"""The cells of a view, in the order of their last change: live while somebody has to do with them, frozen otherwise.
+
+A frozen cell is one value of bytes (``frozen``), a tenth to a hundredth as large, and nothing that the collector has to look at. Live ones
+stand in a line, and with each event of the view the turn of three of them comes:
+
+=================  ==========================================  ===========================================================================
+state              event                                       next
+=================  ==========================================  ===========================================================================
+(none)             ``add``                                     TOUCHED, at the end of the line
+TOUCHED            ``find``                                    TOUCHED
+TOUCHED            its turn comes                              RESTING, at the end of the line
+RESTING            ``find``                                    TOUCHED
+RESTING            its turn comes, and it is settled           FROZEN
+RESTING            its turn comes, and it is not settled       RESTING, at the end of the line
+FROZEN             ``find``                                    TOUCHED, at the end of the line
+FROZEN             a walk over all heads                       FROZEN: whoever walks gets a head of his own
+any                ``remove``                                  (none)
+=================  ==========================================  ===========================================================================
+
+As long as no more than so many are live, no turn comes by itself. ``settle`` has turns come all the same, for views without events.
+
+A head that others keep as well (the ring of recent changes, for its ``before``) stays one and the same object: a thawed cell gets it back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias, overload
+from weakref import WeakValueDictionary
+
+from ..fold.fold import KeyState, repair_due
+from ..fold.keystate import ALONE
+from ..names import PolicyKey, Scope
+from ..policies.events import Placed, Position
+from . import glances
+from .frozen import freeze, thaw, thaw_head
+from .glances import document_size, glance, has_leftovers, renumbered, trimmed
+from .heads import Cell, Head
+
+WARM = 1_024
+"""As many cells are live before any is frozen, unless told otherwise."""
+_TURNS = 3
+"""Turns that come with each event."""
+_GLOBAL = "\x02"
+"""Begins the names of keys of all clusters; no topic begins so."""
+
+Kept: TypeAlias = "Cell | bytes"
+
+
+def name_of(key: PolicyKey) -> str:
+    """A key in one text; of one scope they are in the order of the keys."""
+    return key.topic if key.scope is Scope.LOCAL else _GLOBAL + key.topic
+
+
+def key_of(name: str) -> PolicyKey:
+    """The key of a name."""
+    return PolicyKey(name[1:], Scope.GLOBAL) if name.startswith(_GLOBAL) else PolicyKey(name, Scope.LOCAL)
+
+
+class Trace(NamedTuple):
+    """Where a head stands, for who looks for some of many; it need not be thawed for that."""
+
+    number: int
+    partition: int
+    place: Position
+    placed: bool
+    """Whether an event made it."""
+    name: str
+    kept: Head | bytes
+
+    @property
+    def key(self) -> PolicyKey:
+        """Whose head it is."""
+        return key_of(self.name)
+
+
+class Cells:
+    """All cells of one view. The order is that of their last change, oldest first."""
+
+    __slots__ = ("_cells", "_live", "_most", "_shared")
+
+    def __init__(self, most: int = WARM) -> None:
+        """No cells. ``most``: as many are live before any is frozen."""
+        self._most = most
+        self._cells: OrderedDict[str, Kept] = OrderedDict()
+        self._live: deque[Cell] = deque()
+        """The line."""
+        self._shared: WeakValueDictionary[str, Head] = WeakValueDictionary()
+        """Heads of frozen cells that others keep."""
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    @property
+    def warm(self) -> int:
+        """How many are not frozen."""
+        return len(self._live)
+
+    def find(self, name: str) -> Cell | None:
+        """The cell of a name, live; None: there is none."""
+        kept = self._cells.get(name)
+        if kept is None:
+            return None
+        if isinstance(kept, bytes):
+            kept = self._thawed(name, kept)
+            self._cells[name] = kept
+            self._live.append(kept)
+        kept.touched = True
+        return kept
+
+    def live(self, name: str) -> Cell:
+        """The cell of a name, live; there must be one."""
+        cell = self.find(name)
+        assert cell is not None, "it is there"
+        return cell
+
+    def kept(self, name: str) -> Kept | None:
+        """What there is of a name, as it is; None: nothing."""
+        return self._cells.get(name)
+
+    def joined(self) -> Iterator[KeyState]:
+        """The states, live, of all keys of which something may be missing."""
+        for name, kept in self.items():
+            if isinstance(kept, bytes) and not has_leftovers(kept):
+                continue
+            if self.state_of(name, kept).joined not in (None, ALONE):
+                yield self.live(name).state
+
+    def add(self, key: PolicyKey, partition: int) -> Cell:
+        """A cell without events, live, at the end of the order."""
+        name = name_of(key)
+        cell = self._cells[name] = Cell(key, name, partition, KeyState())
+        self._live.append(cell)
+        return cell
+
+    def go_on(self, kept: Iterable[tuple[str, Kept]]) -> None:
+        """Takes over cells as they are, the oldest change first, where none is yet; those that are not frozen stand in the line."""
+        self._cells.update(kept)
+        self._live.extend(cell for cell in self._cells.values() if not isinstance(cell, bytes))
+
+    def take_over(self, name: str, kept: Kept) -> None:
+        """Has a frozen cell, at the end of the order, in place of what there is of its name."""
+        assert isinstance(kept, bytes), "frozen"
+        self._cells[name] = kept
+        self._cells.move_to_end(name)
+
+    def remove(self, name: str) -> None:
+        """Forgets a cell."""
+        del self._cells[name]
+
+    def move_to_end(self, name: str) -> None:
+        """A cell has changed."""
+        self._cells.move_to_end(name)
+
+    def items(self) -> list[tuple[str, Kept]]:
+        """All of them as they are, in order, as of now."""
+        return list(self._cells.items())  # another thread may ask
+
+    def heads(self, *, newest_first: bool = False) -> Iterator[Head]:
+        """All heads in order."""
+        for name, kept in reversed(self._cells.items()) if newest_first else self._cells.items():
+            head = self.head_of(name, kept)
+            if head is not None:
+                yield head
+
+    def traces(self) -> Iterator[Trace]:
+        """Where all heads stand, the newest change first."""
+        for name, kept in reversed(self._cells.items()):
+            if isinstance(kept, bytes):
+                number, partition, place, placed = glance(kept)
+                if number:
+                    yield Trace(number, partition, place, placed, name, kept)
+            elif (head := kept.head) is not None:
+                yield Trace(head.number, head.partition, head.place, head.placed is not None, name, head)
+
+    def head_of(self, name: str, kept: Kept | Head) -> Head | None:
+        """The head of what there is, or was, of a name. It stays frozen if it is."""
+        if not isinstance(kept, bytes):
+            return kept if isinstance(kept, Head) else kept.head
+        return self._shared_head(name, kept) or thaw_head(key_of(name), kept)
+
+    def peek(self, name: str) -> Head | None:
+        """The head of a name; None: there is none. It stays frozen if it is."""
+        kept = self._cells.get(name)
+        return self.head_of(name, kept) if kept is not None else None
+
+    def state_of(self, name: str, kept: Kept) -> KeyState:
+        """The state of what there is of a name. It stays frozen if it is: then nobody else has it."""
+        return thaw(key_of(name), kept).state if isinstance(kept, bytes) else kept.state
+
+    def trim(self, name: str, now: int, window_ms: int) -> None:
+        """Drops what is of no use any more of a cell that has become idle (``KeyState.trim``)."""
+        kept = self._cells[name]
+        if not isinstance(kept, bytes):
+            kept.state.trim(now, window_ms)
+        elif (rest := trimmed(kept, now, window_ms)) is not None:
+            self._cells[name] = rest
+        else:
+            self.live(name).state.trim(now, window_ms)
+
+    def is_forgettable(self, name: str) -> bool:
+        """Whether nothing is due of an absence that is idle, and nothing of it may come any more."""
+        kept = self._cells[name]
+        if isinstance(kept, bytes) and not has_leftovers(kept):
+            return not is_due(kept)
+        state = self.state_of(name, kept)
+        return not state.due and state.owed is None and (state.joined is None or state.joined is ALONE)
+
+    def renumber(self, by: int) -> None:
+        """All heads have greater numbers."""
+        self._shared.clear()
+        for name, kept in self._cells.items():
+            if isinstance(kept, bytes):
+                if number := glance(kept).number:
+                    self._cells[name] = renumbered(kept, number + by)
+            elif kept.head is not None:
+                kept.head.number += by
+
+    def taken(self) -> None:
+        """An event was taken."""
+        if len(self._live) > self._most:
+            self.settle(_TURNS)
+
+    def settle(self, turns: int) -> None:
+        """So many turns come, or one of each live cell."""
+        live = self._live
+        for _ in range(min(turns, len(live))):
+            cell = live.popleft()
+            if self._cells.get(cell.name) is not cell:
+                continue
+            if cell.touched or not self._freeze(cell):
+                cell.touched = False
+                live.append(cell)
+
+    def _freeze(self, cell: Cell) -> bool:
+        data = freeze(cell.state, cell.head, cell.partition, cell.touched_at)
+        if data is None:
+            return False
+        head = cell.head
+        if head is not None and head.before is not None:
+            if head.placed is not None:
+                head.placed = _told_of(head.placed)
+            self._shared[cell.name] = head
+        self._cells[cell.name] = data
+        return True
+
+    def _thawed(self, name: str, data: bytes) -> Cell:
+        key = key_of(name)
+        state, head, partition, touched_at = thaw(key, data)
+        cell = Cell(key, name, partition, state)
+        cell.head = self._shared_head(name, data) or head
+        cell.touched_at = touched_at
+        return cell
+
+    def _shared_head(self, name: str, data: bytes) -> Head | None:
+        if not self._shared:
+            return None
+        head = self._shared.get(name)
+        return head if head is not None and head.number == glance(data).number else None
+
+
+class Snapshot(Sequence[Head]):
+    """The heads with a document of some scopes, as they were at one moment, the oldest change first. Each is thawed when asked for."""
+
+    def __init__(self, cells: Cells, scopes: frozenset[Scope]) -> None:
+        """``cells``: as of now. ``scopes``: of which heads are wanted."""
+        self._cells = cells
+        self._heads: list[tuple[str, Head | bytes]] = []
+        for name, kept in cells.items():
+            if key_of(name).scope not in scopes:
+                continue
+            if isinstance(kept, bytes):
+                if document_size(kept) is not None:
+                    self._heads.append((name, kept))
+            elif kept.head is not None and kept.head.document is not None:
+                self._heads.append((name, kept.head))
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    @overload
+    def __getitem__(self, at: int) -> Head: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Head]: ...
+
+    def __getitem__(self, at: int | slice) -> Head | list[Head]:
+        if isinstance(at, slice):
+            return [self._head(*each) for each in self._heads[at]]
+        return self._head(*self._heads[at])
+
+    def _head(self, name: str, kept: Head | bytes) -> Head:
+        head = self._cells.head_of(name, kept)
+        assert head is not None, "it has a document"
+        return head
+
+
+def is_due(kept: Kept) -> bool:
+    """Whether a repair is due of what there is of a key."""
+    return glances.is_due(kept) if isinstance(kept, bytes) else repair_due(kept.state)
+
+
+def is_same(kept: Kept | None, other: Kept | None) -> bool:
+    """Whether two views have the same frozen, but for the numbers. If not, it may be the same all the same."""
+    if not isinstance(kept, bytes) or not isinstance(other, bytes) or len(kept) != len(other):
+        return False
+    return renumbered(kept, 0) == renumbered(other, 0) and glance(kept).number > 0
+
+
+def partition_of(kept: Kept) -> int:
+    """In which partition the last event of a key stands."""
+    return glances.partition_of(kept) if isinstance(kept, bytes) else kept.partition
+
+
+def _told_of(placed: Placed) -> Placed:
+    """An event without what only folding it needed: whoever keeps its head keeps that for long."""
+    event = placed.event
+    if event is None or event.stamp is None or not event.stamp.remembered:
+        return placed
+    return placed._replace(event=event._replace(stamp=event.stamp._replace(remembered=())))

@@ -1,0 +1,1 @@
+"""The one command that shows every figure beside its limit."""

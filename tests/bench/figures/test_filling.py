@@ -1,0 +1,46 @@
+"""Logs that are filled for a measurement hold what is measured."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.embedded_log import Waiting
+from bench.figures import filling
+from topicpolicies_server.core.policies.documents import join
+from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.logs.sqlite import SqliteLog
+
+
+class _Reading(Waiting):
+    def __init__(self) -> None:
+        super().__init__()
+        self.placed: list[Placed] = []
+
+    def read(self, events: Sequence[Placed]) -> None:
+        self.placed += events
+
+
+async def _read(path: Path) -> list[Placed]:
+    change_log = SqliteLog(path)
+    sink = _Reading()
+    await change_log.open(filling.NAMESPACE, sink)
+    await sink.ready.wait()
+    await change_log.close()
+    return sink.placed
+
+
+def test_a_filled_log_has_a_document_of_each_topic_and_the_requests_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "policies.db"
+    filling.fill(path, filling.documents(600, remembered=16), 600)
+    assert filling.rows_read(path)[0] == 600
+    events = [placed.event for placed in asyncio.run(_read(path))]
+    assert len(events) == 600
+    for number, event in enumerate(events):
+        assert event is not None and event.stamp is not None and event.document is not None
+        assert event.key.topic == filling.topic(number)
+        assert join(event.document) == filling.policies(number)
+        assert len({request.request_id for request in event.stamp.remembered}) == 16
+    requests = {request.request_id for event in events if event and event.stamp for request in event.stamp.remembered}
+    assert len(requests) == 600 * 16, "no two topics remember the same"

@@ -1,0 +1,272 @@
+"""Two views of one log, of which one freezes whatever it can: nobody can tell which is which."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.core.reading.cells import WARM, key_of, name_of
+from topicpolicies_server.core.reading.heads import Before, Head
+from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.watch import Mode, OutOfRange, Selection, Token, WatchHub
+
+from .test_frozen import seen_in
+from .test_view import A, document, update, view_of
+
+LOG = "a log"
+KEYS = [PolicyKey(f"persistent://acme/orders/{name}", scope) for name in "abc" for scope in Scope]
+ALL = frozenset(Scope)
+PARTITIONS = 2
+W = 1_000
+SETTINGS = ("max_producer_per_topic", "message_ttl_in_seconds", "subscription_policies/my-sub")
+
+
+def event_of(chance: random.Random, key: PolicyKey, row: int, sole: bool) -> Event:
+    """What anybody may write: base, request and etag are of events that there may have been."""
+    written: Settings = {name: bytes([chance.randint(1, 3)]) for name in chance.sample(SETTINGS, chance.randint(0, 3))}
+    kind = chance.choice([*StampKind] if sole else [*StampKind, "broker", "gone", "none", "insert"])
+    if not isinstance(kind, StampKind):
+        action = {"broker": Action.UPDATE, "gone": Action.DELETE, "none": Action.NONE, "insert": Action.INSERT}[kind]
+        return Event(key, action, None if kind == "gone" else written)
+
+    def past() -> int:
+        return chance.randint(max(row - 6, 1), row)
+
+    remembered = tuple(
+        Remembered(f"r{number}", "d", chance.choice(["", f"{number:04d}"]), f"{number - 1:04d}")
+        for number in sorted({past() for _ in range(chance.randint(0, 3))})
+    )
+    stamp = Stamp(
+        f"{chance.choice([row, row, past()]):032x}",
+        kind,
+        request_id=f"r{chance.choice([row, row, past()])}" if kind in (StampKind.UPDATE, StampKind.DELETE) else "",
+        digest="d",
+        actor="ci",
+        mask=chance.choice([("max_producer_per_topic",), ("*",), ("message_ttl_in_seconds",)]),
+        base=chance.choice(["", f"{past():04d}", f"{past():032x}"]),
+        etag=chance.choice([None, None, "0", f"{past():04d}"]),
+        remembered=remembered,
+        head_version=f"{past():04d}",
+        seen=chance.choice([None, Seen("", f"{row - 1:04d}")]),
+    )
+    return Event(key, Action.UPDATE, None if kind is StampKind.TOMBSTONE else written, stamp)
+
+
+class Pair:
+    """The same done to two views, and what comes of it compared."""
+
+    def __init__(self, context: FoldContext, complete: tuple[str | None, ...], absences: int) -> None:
+        self.context, self.complete, self.absences = context, complete, absences
+        self.views = self.make()
+        self.hubs = [WatchHub(view, Token(LOG, ("",) * PARTITIONS), ring=5) for view in self.views]
+        self.positions = [""] * PARTITIONS
+        self.log: list[Placed] = []
+        self.frozen = 0
+
+    def make(self) -> list[View]:
+        return [View(self.context, self.complete, self.absences, warm) for warm in (10_000, 0)]
+
+    def both(self, what: Callable[[View, WatchHub], Any]) -> Any:
+        found = [what(view, hub) for view, hub in zip(self.views, self.hubs, strict=True)]
+        assert plain(found[0]) == plain(found[1])
+        return found[0]
+
+    def take(self, placed: Placed) -> None:
+        self.log.append(placed)
+        event = placed.event
+        assert event is not None
+
+        def taken(view: View, hub: WatchHub) -> object:
+            before = view.head(event.key)
+            folded, change = view.take(placed)
+            if change is not None:
+                change.before = Before(before.document if before is not None else None) if change.previous else None
+                hub.publish(change)
+            return folded, change, view.state(event.key)
+
+        self.both(taken)
+        self.positions[placed.partition] = placed.position
+        for hub in self.hubs:
+            hub.moved(Token(LOG, tuple(self.positions)))
+
+    def open_anew(self) -> None:
+        """Both are replaced by views of what a compaction left."""
+        newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
+        views = self.make()
+        for view in views:
+            for placed in sorted(newest.values(), key=lambda placed: placed.position):
+                view.take(placed)
+            view.loaded()
+        token = Token(LOG, tuple(self.positions))
+        views[1].settle(100)
+        changes = [new.succeed(old, token.positions) for new, old in zip(views, self.views, strict=True)]
+        assert plain(changes[0]) == plain(changes[1])
+        for hub, view, changed in zip(self.hubs, views, changes, strict=True):
+            hub.succeed(view, token, changed)
+        self.views = views
+
+    def look(self, now: int, after: PolicyKey) -> None:
+        for what in (
+            lambda view, _: [view.head(key) for key in KEYS[:2]],
+            lambda view, _: [*view.heads()],
+            lambda view, _: [*view.newest_first()],
+            lambda view, _: [*view.states()],
+            lambda view, _: [*view.due()],
+            lambda view, _: view.page(ALL, after, 2),
+            lambda view, _: view.page(ALL, None, 9, 4),
+            lambda view, _: list(view.documents(ALL)),
+            lambda view, _: [view.restatement(key, "e") for key in KEYS],
+            lambda view, _: (len(view), view.number, view.forgotten, view.forgotten_number),
+        ):
+            self.both(what)
+        self.both(lambda view, _: view.sight(now))
+        for view, hub in zip(self.views, self.hubs, strict=True):
+            for change in {change.key: change for change in hub.ring}.values():
+                forgotten = view.head(change.key) is None
+                assert forgotten or change.before is None or view.head(change.key) is change, "with what was before it"
+
+    def watch(self, token: Token, mode: Mode) -> None:
+        def watched(_: View, hub: WatchHub) -> object:
+            try:
+                watcher = hub.subscribe(Selection(None), mode, token, lambda: None)
+            except OutOfRange as error:
+                return str(error)
+            taken = watcher.take(100).changes
+            hub.unsubscribe(watcher)
+            return taken
+
+        self.both(watched)
+
+
+def plain(thing: object) -> Any:
+    """Heads and states by what they have; of a head's event what is shown of it."""
+    if isinstance(thing, Head):
+        found = seen_in(thing)
+        del found["before"]  # as long as the ring has it (``look``)
+        placed = thing.placed
+        if placed is not None and placed.event is not None and placed.event.stamp is not None:
+            stamp = placed.event.stamp
+            shown = Stamp(*stamp[:7])
+            found["placed"] = placed._replace(event=placed.event._replace(stamp=shown))
+        if found["placed"] is not None and found["placed"].event is not None:
+            found["placed"] = found["placed"]._replace(event=found["placed"].event._replace(known=None))
+        return found
+    if isinstance(thing, tuple | list):
+        return [plain(each) for each in thing]
+    return seen_in(thing)
+
+
+@pytest.mark.parametrize("kind", ["sole", "shared", "joining", "in place"])
+@pytest.mark.parametrize("first", [0, 50])
+def test_nobody_can_tell_that_cells_are_frozen(kind: str, first: int) -> None:
+    thawed = sum(one_history(kind, seed) for seed in range(first, first + 50))
+    assert thawed > 300, "many were frozen as their next event came"
+
+
+def one_history(kind: str, seed: int) -> int:
+    """A random one. Returns of how many events the cell was frozen."""
+    chance = random.Random(f"{kind} {seed}")
+    joined_at = None if kind in ("sole", "shared") else 50
+    context = FoldContext(
+        W, joining=kind in ("sole", "joining"), sole_writer=kind == "sole", in_place=kind == "in place", joined_at=joined_at
+    )
+    pair = Pair(context, chance.choice([("", ""), ("0003", "0003"), (None, None)]), chance.randint(0, 3))
+    now = thawed = 0
+    for step in chance.choices(["take", "look", "settle", "watch", "anew", "loaded"], [12, 2, 3, 2, 1, 1], k=60):
+        if step == "take":
+            key = chance.choice(KEYS)
+            row, now = len(pair.log) + 1, now + chance.choice([1, 20, 700, 2_500])
+            event = event_of(chance, key, row, kind == "sole")
+            partition = chance.choice([KEYS.index(key) % 2] * 9 + [1])
+            live = pair.views[1].live
+            pair.take(Placed(partition, f"{row:04d}", event, now, chance.choice(["", "a", "b"])))
+            thawed += pair.views[1].live > live
+        elif step == "look":
+            pair.look(now + chance.choice([0, 1_500, 5_000]), chance.choice(KEYS))
+        elif step == "settle":
+            pair.views[1].settle(chance.randint(0, 20))
+        elif step == "watch":
+            places = [f"{chance.randint(0, len(pair.log)):04d}" for _ in range(PARTITIONS)]
+            pair.watch(Token(LOG, tuple(places)), chance.choice([Mode.LATEST, Mode.EVERY]))
+        elif step == "anew":
+            pair.open_anew()
+        else:
+            for view in pair.views:
+                view.loaded()
+    pair.look(now, KEYS[0])
+    return thawed
+
+
+def many(view: View, keys: int, first: int = 1) -> None:
+    for row in range(first, first + keys):
+        view.take(update(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL), row, row % 100)._replace(published_at=row))
+
+
+def test_no_more_cells_stay_live_than_was_said_and_what_is_not_settled() -> None:
+    view = View(FoldContext(sole_writer=True), warm=10)
+    many(view, 500)
+    assert view.live <= 20
+    assert len(view) == 500 and len(list(view.heads())) == 500 and view.live <= 20, "whoever looks at all of them thaws none for good"
+
+
+def test_a_hot_key_stays_live() -> None:
+    view = View(FoldContext(sole_writer=True), warm=2)
+    view.take(update(A, 1, 1))
+    hot = view.state(A)
+    for row in range(2, 100):
+        view.take(update(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL), 2 * row, 1))
+        view.take(update(A, 2 * row + 1, 2))
+    assert view.state(A) is hot
+
+
+def test_what_nobody_has_to_do_with_is_settled_without_further_events() -> None:
+    view = View(FoldContext(sole_writer=True))
+    many(view, 300)
+    assert view.live == 300 < WARM
+    view.settle(300)
+    view.settle(300)
+    assert view.live == 0
+    head = view.head(A)
+    assert head is None and view.live == 0
+
+
+def test_a_head_that_the_ring_has_is_the_same_after_thawing_and_has_what_was_before() -> None:
+    view = view_of(update(A, 1, 1))
+    _, change = view.take(update(A, 2, 2))
+    assert change is not None
+    change.before = Before(document(1))
+    view.settle(2)
+    view.settle(2)
+    assert view.live == 0
+    assert [*view.heads()] == [change] and view.head(A) is change
+    view.settle(2)
+    view.settle(2)
+    change.forget_before()
+    del change
+    head = view.head(A)
+    assert head is not None and head.before is None and head.version == "0002"
+
+
+def test_a_snapshot_is_of_one_moment_whatever_is_frozen_and_changed_meanwhile() -> None:
+    view = View(FoldContext(sole_writer=True), warm=3)
+    many(view, 50)
+    snapshot = view.documents(ALL)
+    versions = [f"{row:04d}" for row in range(1, 51)]
+    for row in range(51, 101):
+        view.take(update(PolicyKey(f"persistent://acme/orders/{row - 50:06d}", Scope.LOCAL), row, 1))
+    assert [head.version for head in snapshot] == [head.version for head in snapshot[0:50]] == versions
+    assert len(snapshot) == 50 and snapshot[-1].version == "0050"
+    assert len(view.documents(frozenset({Scope.GLOBAL}))) == 0
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_a_name_tells_its_key(scope: Scope) -> None:
+    key = PolicyKey("persistent://acme/orders/a", scope)
+    assert key_of(name_of(key)) == key

@@ -1,0 +1,160 @@
+"""Changes that are submitted together: each is answered as if it had been submitted by itself, right behind the one before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topicpolicies_server.core.chains.sequencer import Request, Result
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.events import Event
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import Leadership, LogError
+from topicpolicies_server.namespaces.updates import Updates
+
+from .bench import KEY, OTHER, Bench, simulate
+
+Wish = tuple[int, PolicyKey, dict[str, Any]]
+Told = list[tuple[str, str, Any]]
+"""Of each answer, in order: the request's id, what became of it, and the version."""
+REFUSED_VALUE = 7
+"""What the log has no way to express."""
+ONES = st.fixed_dictionaries(
+    {},
+    optional={
+        "must_not_exist": st.booleans(),
+        "skip_if_absent": st.booleans(),
+        "validate_only": st.booleans(),
+        "request_id": st.sampled_from(["again", "once more"]),
+        "etag": st.sampled_from(["11", "12", "0"]),
+    },
+)
+WISHES = st.lists(st.tuples(st.integers(0, REFUSED_VALUE), st.sampled_from([KEY, OTHER]), ONES), min_size=1, max_size=24)
+
+
+def in_words(answer: Result | PolicyError) -> tuple[str, Any]:
+    if isinstance(answer, PolicyError):
+        return str(answer.reason), answer.message
+    return answer.outcome.name, (answer.version, answer.previous, answer.replayed, answer.document)
+
+
+def outcomes(wishes: Sequence[Wish], split: Callable[[list[Request]], list[list[Request]]], **options: Any) -> tuple[Told, list[Any]]:
+    """What is told of changes that are submitted in these portions, in one turn of the loop; and what stands in the log then."""
+    told: Told = []
+    logged: list[Any] = []
+
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        original = bench.opened.append
+
+        def append(event: Event) -> None:
+            if event.stamp is not None and f"={REFUSED_VALUE}" in event.stamp.digest:
+                raise LogError(Reason.SCHEMA_CANNOT_EXPRESS, "It has no place for that.", kind=Kind.FAILED_PRECONDITION)
+            original(event)
+
+        bench.opened.append = append  # type: ignore[method-assign]
+        order: dict[PolicyKey, list[Request]] = {}
+        requests = [bench.request(value, key=key, **rest) for value, key, rest in wishes]
+        for request in requests:
+            request.stream = order
+        for portion in split(requests):
+            bench.namespace.submit(portion, lambda request, answer: told.append((request.request_id, *in_words(answer))))
+        while len(told) < len(requests):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        entries = bench.storage.namespace("acme/orders").entries[0]
+        logged.extend((each.position, each.event and (each.event.key, each.event.document, each.event.stamp)) for each in entries)
+        assert not order, "who has an answer has left the stream"
+        assert not bench.namespace.busy
+
+    simulate(scenario, pause_repairs=True, **options)
+    return told, logged
+
+
+@given(WISHES, st.sampled_from([1, 2, 64]), st.integers(1, 8))
+@settings(deadline=None)
+def test_changes_that_are_submitted_together_fare_as_those_that_are_submitted_one_by_one(
+    wishes: list[Wish], depth: int, portion: int
+) -> None:
+    options = {"max_in_flight_per_key": depth, "max_waiting_per_key": 10}
+    alone = outcomes(wishes, lambda requests: [[request] for request in requests], **options)
+    together = outcomes(wishes, lambda requests: [requests], **options)
+    portions = outcomes(wishes, lambda requests: [requests[at : at + portion] for at in range(0, len(requests), portion)], **options)
+    assert together == alone
+    assert portions == alone
+
+
+def test_what_the_log_can_not_express_fails_alone_among_those_that_came_with_it() -> None:
+    wishes: list[Wish] = [(value, KEY, {}) for value in (1, REFUSED_VALUE, 2)]
+    told, logged = outcomes(wishes, lambda requests: [requests])
+    assert sorted(what for _, what, _ in told) == ["APPLIED", "APPLIED", "SCHEMA_CANNOT_EXPRESS"]
+    assert len(logged) == 2
+    assert all("request-2" not in str(stamp.remembered) for _, (_, _, stamp) in logged), "who follows knows nothing of it"
+
+
+def test_changes_that_come_together_where_nothing_is_written_are_refused_but_for_dry_runs() -> None:
+    wishes: list[Wish] = [(1, KEY, {}), (2, KEY, {"validate_only": True}), (3, OTHER, {})]
+    told, logged = outcomes(wishes, lambda requests: [requests], read_only=True)
+    assert [what for _, what, _ in told] == ["READ_ONLY", "READ_ONLY", "WOULD_APPLY"]
+    assert logged == []
+
+
+def test_changes_that_come_together_while_it_is_loaded_wait_for_that_in_their_order() -> None:
+    told: list[str] = []
+
+    async def scenario(bench: Bench) -> None:
+        bench.log.opening_seconds = 0.5
+        bench.namespace.submit(
+            [bench.request(value) for value in range(5)], lambda request, answer: told.append(f"{request.digest} {in_words(answer)[0]}")
+        )
+        await asyncio.sleep(0.4)
+        assert told == []
+        await asyncio.sleep(0.2)
+        assert told == [f"max_producer_per_topic={value} APPLIED" for value in range(5)]
+
+    simulate(scenario)
+
+
+def test_the_time_of_all_that_came_together_ends_and_each_is_told_so() -> None:
+    told: list[str] = []
+
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        bench.opened.append = lambda event: None  # type: ignore[method-assign]
+        began = bench.loop.time()
+        requests = [bench.request(value, validate_only=value == 0) for value in range(4)]
+        bench.namespace.submit(requests, lambda _, answer: told.append(in_words(answer)[0]))
+        bench.namespace.give_up(requests[1])
+        while len(told) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert bench.loop.time() - began <= bench.limits.update_timeout_seconds * 1.2
+        assert told == ["WOULD_APPLY", "OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"]
+        assert not bench.namespace.busy or bench.namespace.idle_since() >= began
+
+    simulate(scenario)
+
+
+def test_who_fails_in_a_way_that_nobody_foresaw_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    original = Updates._admit
+
+    def fails(self: Updates, request: Request, leadership: Leadership) -> None:
+        if request.digest.endswith("=1"):
+            raise RuntimeError("planted")
+        original(self, request, leadership)
+
+    monkeypatch.setattr(Updates, "_admit", fails)
+
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: told.append(in_words(answer)[0]))
+        while len(told) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    simulate(scenario)
+    assert told == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]

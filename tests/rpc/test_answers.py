@@ -1,0 +1,124 @@
+"""Answers that are written by hand: they are what Protobuf itself would have written of the same answer."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
+from topicpolicies_server.core.chains.sequencer import Outcome, Request, Result
+from topicpolicies_server.core.changes.change import compile_change
+from topicpolicies_server.core.errors import invalid
+from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.names import Scope as KeyScope
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc import answers
+from topicpolicies_server.rpc.errors import status
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=200)
+TOPICS = TEXTS.map(lambda local: f"persistent://tenant/namespace/{local or 'x'}")
+DOCUMENTS = st.none() | st.builds(TopicPolicies, max_producer_per_topic=st.integers(0, 1 << 31 - 1), deduplication_enabled=st.booleans())
+RESULTS = st.tuples(
+    st.sampled_from([Outcome.APPLIED, Outcome.UNCHANGED, Outcome.WOULD_APPLY]),
+    DOCUMENTS,
+    TEXTS,
+    TEXTS,
+    st.booleans(),
+    st.booleans(),
+    DOCUMENTS,
+)
+DELETED = {
+    Outcome.APPLIED: service_pb2.DELETE_OUTCOME_DELETED,
+    Outcome.UNCHANGED: service_pb2.DELETE_OUTCOME_ABSENT,
+    Outcome.WOULD_APPLY: service_pb2.DELETE_OUTCOME_WOULD_DELETE,
+}
+CHANGE = compile_change(TopicPolicies(), ["max_producer_per_topic"], {})
+
+
+def settings(policies: TopicPolicies | None) -> documents.Settings | None:
+    return None if policies is None else documents.split(policies)
+
+
+def shown(key: PolicyKey, version: str, policies: TopicPolicies | None) -> PolicyDocument:
+    """A document as Protobuf has it."""
+    document = PolicyDocument(topic=key.topic, scope=Scope.ValueType(key.scope), version=version)
+    if policies is not None:
+        document.policies.CopyFrom(policies)
+    return document
+
+
+@given(
+    TOPICS, st.sampled_from(KeyScope), RESULTS, st.text("0123456789abcdef", min_size=32, max_size=32), st.booleans(), st.booleans(),
+    st.integers(0, (1 << 64) - 1),
+)  # fmt: skip
+@example(
+    "persistent://t/n/" + "x" * 110,
+    KeyScope.GLOBAL,
+    (Outcome.APPLIED, None, "1" * 127, "1" * 128, False, True, None),
+    "0" * 32,
+    False,
+    True,
+    0,
+)
+def test_answers_are_what_protobuf_would_have_written(
+    topic: str,
+    scope: KeyScope,
+    told: tuple[Outcome, TopicPolicies | None, str, str, bool, bool, TopicPolicies | None],
+    request_id: str,
+    deletes: bool,
+    include_previous: bool,
+    sequence: int,
+) -> None:
+    outcome, after, version, previous, replayed, known, before = told
+    key = PolicyKey(topic, scope)
+    request = Request(key, None if deletes else CHANGE, request_id, "", include_previous=include_previous)
+    result = Result(outcome, settings(after), version, previous, replayed, known, settings(before))
+    fields = {"version": version, "previous_version": previous, "request_id": request_id, "replayed": replayed}
+    expected: service_pb2.UpdatePolicyResponse | service_pb2.DeletePolicyResponse
+    if deletes:
+        expected = service_pb2.DeletePolicyResponse(outcome=DELETED[outcome], **fields)  # type: ignore[arg-type]
+        raw = answers.delete_answer(request, result, documents.wire)
+    else:
+        expected = service_pb2.UpdatePolicyResponse(outcome=outcome.value, **fields)  # type: ignore[arg-type]
+        raw = answers.update_answer(request, result, documents.wire)
+    if known or (deletes and version):
+        expected.document.CopyFrom(shown(key, version, after))
+    if include_previous:
+        expected.previous.CopyFrom(shown(key, previous, before))
+    assert type(expected).FromString(raw) == expected
+    assert len(raw) == expected.ByteSize(), "nothing is said twice"
+
+    one = service_pb2.PolicyChangeResult(sequence=sequence)
+    getattr(one, "deleted" if deletes else "updated").CopyFrom(expected)
+    record = answers.result_record(sequence, request, raw)
+    assert service_pb2.UpdatePoliciesResponse.FromString(record) == service_pb2.UpdatePoliciesResponse(results=[one])
+    assert len(record) == service_pb2.UpdatePoliciesResponse(results=[one]).ByteSize()
+
+
+@given(TOPICS, st.sampled_from(KeyScope), TEXTS, DOCUMENTS, st.booleans())
+def test_a_document_is_what_protobuf_would_have_written(
+    topic: str, scope: KeyScope, version: str, policies: TopicPolicies | None, disabled: bool
+) -> None:
+    expected = shown(PolicyKey(topic, scope), version, policies)
+    expected.disabled = disabled
+    raw = answers.document(PolicyKey(topic, scope), version, None if policies is None else policies.SerializeToString(), disabled=disabled)
+    assert PolicyDocument.FromString(raw) == expected
+    assert len(raw) == expected.ByteSize()
+
+
+def test_an_error_of_a_batch_has_its_sequence() -> None:
+    error = invalid(Reason.INVALID_REQUEST)
+    told = service_pb2.UpdatePoliciesResponse.FromString(answers.result_record(7, None, error)).results[0]
+    assert (told.sequence, told.error) == (7, status(error))
+
+
+@given(st.integers(0, (1 << 64) - 1))
+@example(127)
+@example(128)
+@example((1 << 14) - 1)
+@example(1 << 14)
+def test_a_number_is_written_as_protobuf_writes_it(number: int) -> None:
+    assert service_pb2.PolicyChangeResult.FromString(b"\x08" + documents.varint(number)).sequence == number
+    assert len(documents.varint(number)) == max(service_pb2.PolicyChangeResult(sequence=number or 1).ByteSize() - 1, 1)

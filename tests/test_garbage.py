@@ -1,0 +1,169 @@
+"""How garbage is looked for in a process of ours: what stays is not looked at again, and what was let go of is found."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.namespaces.bench import NAMESPACE, Bench, simulate
+from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.garbage import LONG_SECONDS, MIDDLE, OLDEST, YOUNGEST, Garbage, State, rarely_looked_for
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.namespaces.activity import Activity
+from topicpolicies_server.process import run
+from topicpolicies_server.rpc.server import Server
+
+
+@pytest.fixture(autouse=True)
+def aside() -> Iterator[None]:
+    """What the tests' own process has set aside is so again at the end."""
+    yield
+    gc.freeze()
+
+
+class Clock:
+    """Seconds that tests let pass."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Circle:
+    """Only a search finds it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def circles() -> int:
+    return sum(type(each) is Circle for each in gc.get_objects())
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def garbage(clock: Clock) -> Iterator[Garbage]:
+    """It is told of searches as a process tells it, and there are none but those that the tests make."""
+    gc.disable()
+    watched = Garbage(clock)
+    gc.callbacks.append(watched.searched)
+    yield watched
+    gc.callbacks.remove(watched.searched)
+    gc.enable()
+
+
+def search(clock: Clock, seconds: float) -> None:
+    """A search of all that is not set aside, which takes so long."""
+
+    def passing(phase: str, _: object) -> None:
+        if phase == "start":
+            clock.now += seconds
+
+    gc.callbacks.append(passing)
+    gc.collect()
+    gc.callbacks.remove(passing)
+
+
+def aside_of(what: list[object]) -> bool:
+    """Whether a search does not look at it."""
+    return not any(each is what for each in gc.get_objects())
+
+
+def test_what_was_loaded_is_not_looked_at_again(garbage: Garbage) -> None:
+    loaded: list[object] = [[]]
+    assert not aside_of(loaded)
+    garbage.loaded()
+    assert aside_of(loaded)
+
+
+def test_what_a_long_search_has_left_is_not_looked_at_again(garbage: Garbage, clock: Clock) -> None:
+    left: list[object] = [[]]
+    search(clock, LONG_SECONDS / 2)
+    assert not aside_of(left) and garbage.state is State.ASIDE
+    search(clock, 2 * LONG_SECONDS)
+    assert aside_of(left)
+
+
+@pytest.mark.parametrize("meanwhile", [lambda _: None, Garbage.loaded, Garbage.let_go], ids=["nothing", "loaded", "let go of more"])
+def test_what_was_let_go_of_is_found_though_it_had_been_set_aside(
+    garbage: Garbage, clock: Clock, meanwhile: Callable[[Garbage], None]
+) -> None:
+    circle = Circle()
+    garbage.loaded()
+    del circle
+    search(clock, 0.0)
+    assert circles() == 0, "a search does not see it"
+    garbage.let_go()
+    assert garbage.state is State.SEARCHING
+    meanwhile(garbage)
+    assert circles() == 1, "still to be found"
+    stays: list[object] = [[]]
+    search(clock, 0.0)
+    gc.unfreeze()
+    assert circles() == 0
+    gc.freeze()
+    assert aside_of(stays)
+    assert [garbage.state] == [State.ASIDE]
+
+
+def test_a_namespace_tells_when_it_was_loaded_and_when_its_documents_are_let_go_of() -> None:
+    told: list[str] = []
+
+    async def scenario(bench: Bench) -> None:
+        activity = bench.registry.activity
+        activity.on_load, activity.on_let_go = lambda: told.append("loaded"), lambda: told.append("let go")
+        await bench.set(1)
+        assert told == ["loaded"]
+        bench.opened.lose(LogError(Reason.LOG_LOST, "lost"))
+        await bench.set(2)
+        assert told == ["loaded", "loaded"], "the same view goes on"
+        bench.storage.recreate(NAMESPACE)
+        await bench.set(3)
+        assert told == ["loaded", "loaded", "let go", "loaded"]
+        told.clear()
+        namespace = bench.namespace
+        await asyncio.sleep(bench.limits.namespace_idle_seconds * 2)
+        assert told == ["let go"] and bench.namespace is not namespace
+
+    simulate(scenario)
+
+
+async def test_a_server_in_somebody_elses_program_leaves_its_collections_as_they_are() -> None:
+    before = gc.get_threshold(), list(gc.callbacks)
+    gc.unfreeze()
+    async with Server(ServerConfig(log=EmbeddedLogConfig(path=None), listen=Address("127.0.0.1", 0))) as server:
+        await server.registry.get(NAMESPACE).ready()
+        assert (gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()) == (*before, 0)
+
+
+def test_a_process_has_its_own_collections_back_at_the_end() -> None:
+    activity, before = Activity(), (gc.get_threshold(), list(gc.callbacks))
+    with pytest.raises(KeyError), rarely_looked_for(activity):
+        assert gc.get_threshold() == (YOUNGEST, MIDDLE, OLDEST) and gc.get_freeze_count() > 0
+        assert activity.on_load is not None and activity.on_let_go is not None
+        raise KeyError
+    assert (gc.get_threshold(), list(gc.callbacks)) == before and activity.on_load is activity.on_let_go is None
+
+
+def test_a_process_of_its_own_has_garbage_looked_for_rarely_while_it_runs() -> None:
+    service, seen = Server(ServerConfig(log=EmbeddedLogConfig(path=None), listen=Address("127.0.0.1", 0))), []
+
+    def started(_: Server) -> None:
+        seen.append(gc.get_threshold())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = gc.get_threshold()
+    run(lambda: service, started)
+    assert seen == [(YOUNGEST, MIDDLE, OLDEST)] and gc.get_threshold() == before
