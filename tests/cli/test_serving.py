@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app, hoist, wants_json
 from topicpolicies_server.cli.serving import serve as serve_module
-from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
+from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
 
@@ -36,7 +36,8 @@ def serve(*arguments: str) -> Any:
 def test_the_embedded_log_on_loopback(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     history = HistoryConfig(path=tmp_path / "p.history.db")
-    assert configured == [ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history)]
+    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints.db")
+    assert configured == [ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints)]
 
 
 def test_secrets_are_shown_only_by_a_server_that_is_told_to(configured: list[ServerConfig], tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_a_log_without_a_name_is_a_sentence(name: str) -> None:
 
 def test_a_log_with_a_name_that_no_file_can_have_is_a_sentence(tmp_path: Path) -> None:
     said = problems(flags={"data": tmp_path / ("x" * 5000)})
-    assert [problem.rpartition(" can't be used ")[2] for problem in said] == ["(File name too long): name another file."] * 2
+    assert [problem.rpartition(" can't be used ")[2] for problem in said] == ["(File name too long): name another file."] * 3
 
 
 def test_calls_and_metrics_have_an_address_each() -> None:
@@ -184,6 +184,29 @@ def test_calls_and_metrics_have_an_address_each() -> None:
         f"Calls and metrics are both to be taken on {one}: each has an address of its own.",
     )
     made({"listen": "127.0.0.1:0", "metrics_listen": "127.0.0.1:0"})
+
+
+def test_checkpoints_are_beside_the_log_unless_it_is_said_otherwise(tmp_path: Path) -> None:
+    def path(**flags: object) -> Path | None:
+        config = made({"data": tmp_path / "p.db", **flags})
+        return config.checkpoints.path if config.checkpoints is not None else None
+
+    assert path() == tmp_path / "p.checkpoints.db"
+    assert path(checkpoints=tmp_path / "c.db") == tmp_path / "c.db"
+    assert path(no_checkpoints=True) is None
+    pulsar = {"pulsar": "pulsar://b:6650", "admin_url": "http://b:8080"}
+    assert made(pulsar).checkpoints is None
+    kept = made({**pulsar, "checkpoints": tmp_path / "c.db"}).checkpoints
+    assert kept is not None and kept.path == tmp_path / "c.db"
+    both = problems(flags={"data": tmp_path / "p.db", "checkpoints": tmp_path / "c.db", "no_checkpoints": True})
+    assert both == ("--checkpoints and --no-checkpoints contradict each other (--checkpoints, --no-checkpoints).",)
+
+
+@pytest.mark.parametrize(("option", "what"), [("data", "change log"), ("history", "history")])
+def test_checkpoints_have_a_file_of_their_own(tmp_path: Path, option: str, what: str) -> None:
+    flags = {"data": tmp_path / "p.db", option: tmp_path / "one.db", "checkpoints": tmp_path / "one.db"}
+    said = problems(flags=flags)
+    assert said == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": each has a file of its own.',)
 
 
 def test_the_log_and_its_history_are_not_one_file(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ SERVER = (
     ("core", "garbage", "sqlite_file", "threads"),
     ("config", "file_lock", "tasks"),
     ("logs",),
-    ("history", "cluster"),
+    ("history", "checkpoints", "cluster"),
     ("namespaces",),
     ("signals", "metrics"),
     ("process",),

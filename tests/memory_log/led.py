@@ -20,7 +20,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs import memory
-from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader
+from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader, Start
 from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
 from topicpolicies_server.logs.memory import log
 
@@ -272,7 +272,8 @@ class LedMemoryLog(MemoryLog):
         super().__init__(storage, faults=faults, **options)
         self.address = address
 
-    def _opening(self, stored: memory.StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+    def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
+        del start  # who led before is told by the whole log
         assert isinstance(stored, StoredNamespace)
         return LedNamespaceLog(self, stored, sink)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.logs import memory
-from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.logs.memory.line import Line
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows
@@ -119,7 +119,7 @@ class LedgeredLog(MemoryLog):
         kept_back = self._kept_back.setdefault((stored.name, partition), set())
         return Asking(stored.name, stored.ledgers[partition], self.faults, self.counts, kept_back)
 
-    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         """Opens a namespace's log.
 
         Raises:
@@ -127,8 +127,9 @@ class LedgeredLog(MemoryLog):
         """
         stored = self.storage.namespace(namespace)
         self._openings[namespace] = [await self.asking(stored, partition).compaction() for partition in range(stored.partitions)]
-        return await super().open(namespace, sink)
+        return await super().open(namespace, sink, start)
 
-    def _opening(self, stored: memory.StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+    def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
+        del start
         assert isinstance(stored, LedgeredNamespace)
         return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name))

@@ -11,7 +11,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs import memory
-from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.logs.memory import log
 
 from .faults import NO_FAULTS, Fate, Faults, Outcome
@@ -85,9 +85,9 @@ class MemoryLog(log.MemoryLog):
         super().__init__(storage or MemoryStorage(), **options)
         self.faults = faults
 
-    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
-        opened = await super().open(namespace, sink)
+        opened = await super().open(namespace, sink, start)
         assert isinstance(opened, MemoryNamespaceLog)
         return opened
 
@@ -97,9 +97,9 @@ class MemoryLog(log.MemoryLog):
         assert isinstance(opened, MemoryNamespaceLog)
         return opened
 
-    def _opening(self, stored: memory.StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+    def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
         assert isinstance(stored, StoredNamespace)
-        return MemoryNamespaceLog(self, stored, sink)
+        return MemoryNamespaceLog(self, stored, sink, start)
 
 
 def _fated(sent: log.Sent) -> Sent:

@@ -18,7 +18,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, split
 from topicpolicies_server.core.policies.events import Action, Event
-from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.registry import Registry
 
@@ -53,7 +53,7 @@ class CountingLog(MemoryLog):
         self.opening_seconds = 0.0
         self.opening = self.most_at_once = 0
 
-    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         self.openings.append((asyncio.get_running_loop().time(), namespace))
         self.opening += 1
         self.most_at_once = max(self.most_at_once, self.opening)
@@ -61,7 +61,7 @@ class CountingLog(MemoryLog):
             await asyncio.sleep(self.opening_seconds)
             if self.refusals:
                 raise self.refusals.pop(0)
-            return await super().open(namespace, sink)
+            return await super().open(namespace, sink, start)
         finally:
             self.opening -= 1
 

@@ -12,7 +12,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.capacity import Capacity
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
@@ -316,8 +316,8 @@ def test_what_is_counted_is_what_is_kept_where_a_log_is_lost_as_it_is_opened(mon
     losses = [LogError(Reason.LOG_LOST, "The reader was closed.")] * 3
     real = MemoryLog.open
 
-    async def open_and_lose(log: MemoryLog, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
-        opened = await real(log, namespace, sink)
+    async def open_and_lose(log: MemoryLog, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
+        opened = await real(log, namespace, sink, start)
         if log.storage.namespace(namespace).entries[0] and losses:
             sink.lost(losses.pop())
         return opened

@@ -12,7 +12,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces import ends
 
 from .bench import KEY, NAMESPACE, OTHER, VANISHED, Bench, error_of, simulate
@@ -475,8 +475,8 @@ class UnaskableLog(MemoryNamespaceLog):
 
 
 class UnaskableLogs(MemoryLog):
-    def _opening(self, stored: object, sink: LogSink) -> MemoryNamespaceLog:
-        return UnaskableLog(self, stored, sink)  # type: ignore[arg-type]
+    def _opening(self, stored: object, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
+        return UnaskableLog(self, stored, sink, start)  # type: ignore[arg-type]
 
 
 def test_who_is_the_only_writer_is_not_asked() -> None:

@@ -18,7 +18,8 @@ from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
 from topicpolicies_server.core.reading.watcher import Latest
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.follower import Follower, Owner
+from topicpolicies_server.namespaces.follower import Follower
+from topicpolicies_server.namespaces.listeners import Owner
 from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, simulate
@@ -213,6 +214,9 @@ class Recording:
     def _may_fail(self, where: str) -> None:
         if where == self.fails:
             raise OSError("no space left")
+
+    def knows(self, identity: str, positions: object) -> bool:
+        return True
 
     def opened(self, log: object) -> None:
         self._may_fail("opened")

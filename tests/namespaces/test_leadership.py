@@ -9,7 +9,7 @@ from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage, Store
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader
+from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader, Start
 
 from .bench import NAMESPACE, Bench, error_of, simulate
 
@@ -47,7 +47,8 @@ class LedLog(MemoryNamespaceLog):
 
 
 class LedLogs(MemoryLog):
-    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
+        del start
         log = self._open[namespace] = LedLog(self, self.storage.namespace(namespace), sink)
         return log
 

@@ -256,7 +256,7 @@ def test_a_log_that_is_lost_whenever_it_serves_is_not_opened_without_a_pause() -
             bench.loop.call_later(0.01, bench.storage.lose, NAMESPACE)
             return log
 
-        bench.log.open = open_and_lose  # type: ignore[method-assign]
+        bench.log.open = open_and_lose  # type: ignore[method-assign,assignment]
         bench.namespace.hold(bench)
         await asyncio.sleep(60)
         assert 6 <= len(bench.log.openings) < 80, "five at once, then after pauses"

@@ -114,7 +114,7 @@ def test_an_unreadable_entry_is_passed_over() -> None:
 class Opening:
     """A log that a test reads by hand."""
 
-    identity, partitions, namespace, leadership, in_place, shared = "a log", 1, NAMESPACE, ANYBODY, False, False
+    identity, partitions, namespace, leadership, in_place, shared, resumed = "a log", 1, NAMESPACE, ANYBODY, False, False, False
 
     def __init__(self, sink: object) -> None:
         self.sink = sink
@@ -152,8 +152,8 @@ class HandLog:
     def __init__(self) -> None:
         self.openings: list[Opening] = []
 
-    async def open(self, namespace: str, sink: object) -> Opening:
-        del namespace
+    async def open(self, namespace: str, sink: object, start: object = None) -> Opening:
+        del namespace, start
         self.openings.append(Opening(sink))
         return self.openings[-1]
 
@@ -366,7 +366,7 @@ def test_whoever_asks_for_a_damaged_log_is_told_that_it_is_damaged_and_the_serve
             bench.loop.call_later(0.01, functools.partial(bench.storage.lose, namespace, reason=Reason.LOG_FILE_UNUSABLE))
             return log
 
-        bench.log.open = open_damaged  # type: ignore[method-assign]
+        bench.log.open = open_damaged  # type: ignore[method-assign,assignment]
         if watched:
             bench.namespace.hold(bench)
         for asked in range(1, 6):
@@ -395,7 +395,7 @@ def test_a_log_that_is_lost_while_it_is_read_again_and_again_is_told_in_one_sent
             bench.loop.call_later(0.01, bench.storage.lose, namespace)
             return log
 
-        bench.log.open = open_and_lose  # type: ignore[method-assign]
+        bench.log.open = open_and_lose  # type: ignore[method-assign,assignment]
         error = await error_of(bench.namespace.get(KEY))
         assert error.reason == "LOG_LOST"
         assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again. Try again."

@@ -10,7 +10,7 @@ from tests.memory_log.led import LedMemoryLog
 from tests.memory_log.ledgered import LedgeredLog
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs import memory
-from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 
 from .faults import SimulatedFaults
 
@@ -23,13 +23,13 @@ class ProcessLog(MemoryLog):
     opened_one: Callable[[], None] | None = None
     """Told of each opening, before anything is read."""
 
-    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         slow, stalled = self.faults.opening() if isinstance(self.faults, SimulatedFaults) else (0.0, 0.0)
         if slow:
             await asyncio.sleep(slow)
         if self.dead:
             raise LogError(Reason.LOG_CLOSED, "The process has crashed.")
-        log = await super().open(namespace, sink)
+        log = await super().open(namespace, sink, start)
         self.openings += 1
         if self.opened_one is not None:
             self.opened_one()
@@ -39,10 +39,10 @@ class ProcessLog(MemoryLog):
                 asyncio.get_running_loop().call_later(stalled, line.release)
         return log
 
-    def _opening(self, stored: memory.StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
+    def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
         if self.dead:
             raise LogError(Reason.LOG_CLOSED, "The process has crashed.")
-        return super()._opening(stored, sink)
+        return super()._opening(stored, sink, start)
 
     def crash(self) -> None:
         self.dead = True

@@ -3,7 +3,8 @@
 All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
-- ``limits``, ``address``, ``logs``, ``history``, ``server``: the configuration itself; ``errors``, ``files``: what is wrong with it
+- ``limits``, ``address``, ``logs``, ``history``, ``checkpoints``, ``server``: the configuration itself
+- ``errors``, ``files``: what is wrong with it
 - ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: what flags, the environment and a file say, and what is therefore in force
 - ``settling``: values that follow from others; ``places``: the user's data folder
@@ -12,6 +13,7 @@ The defaults are safe: loopback only, and a server that others can reach must be
 """
 
 from .address import DEFAULT_LISTEN, DEFAULT_PORT, Address, parse_address
+from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .history import HistoryConfig, history_beside
 from .limits import Limits, bounds
@@ -24,6 +26,7 @@ __all__ = [
     "MOST_RECALLED_ENTRIES",
     "RECALLED_ENTRIES",
     "Address",
+    "CheckpointsConfig",
     "ConfigError",
     "EmbeddedLogConfig",
     "GuardConfig",

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .history import HistoryConfig
 from .limits import Limits
@@ -38,6 +39,7 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
             advertise=values["advertise"],
             limits=_limits(values),
             history=_history(found, values),
+            checkpoints=_checkpoints(found, values),
             show_secrets=values["show_secrets"],
             log_level=LogLevel(values["log_level"]),
             missing_topics=values["allow_missing_topics"],
@@ -137,3 +139,10 @@ def _history(found: Gathered, values: Mapping[str, Any]) -> HistoryConfig | None
         max_bytes=values["history_megabytes"] << 20,
         make_folder=not (found.settings["history"].given or found.settings["data"].given),
     )
+
+
+def _checkpoints(found: Gathered, values: Mapping[str, Any]) -> CheckpointsConfig | None:
+    if values["checkpoints"] is None or values["no_checkpoints"]:
+        return None
+    make_folder = not (found.settings["checkpoints"].given or found.settings["data"].given)
+    return CheckpointsConfig(path=values["checkpoints"], make_folder=make_folder)

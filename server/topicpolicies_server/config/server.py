@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .address import DEFAULT_LISTEN, Address, parse_address
+from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .files import unreadable
 from .history import HistoryConfig
@@ -62,6 +63,8 @@ class ServerConfig:
     limits: Limits = field(default=Limits())
     history: HistoryConfig | None = None
     """None: nothing is recorded."""
+    checkpoints: CheckpointsConfig | None = None
+    """None: each start reads the logs from their beginning."""
     show_secrets: bool = False
     """Whether answers have the secrets of object storages in offload policies; else ``topicpolicies.secrets.REDACTED`` stands for them."""
     log_level: LogLevel = LogLevel.INFO
@@ -96,13 +99,24 @@ class ServerConfig:
                 f"{self.listen} can be reached from other machines, and whoever reaches it may change every policy:"
                 " give the server TLS, or say --insecure-listen if something in front of it protects it."
             )
+        problems += self._checkpoints_problems()
         if problems:
             raise ConfigError(tuple(problems))
 
     def folders_to_make(self) -> list[Path]:
         """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""
         places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
-        return list(dict.fromkeys(each.path.parent for each in [*places, self.history] if each and each.path and each.make_folder))
+        files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.make_folder]
+        return list(dict.fromkeys(each.path.parent for each in files if each.path is not None))
+
+    def _checkpoints_problems(self) -> list[str]:
+        if self.checkpoints is None:
+            return []
+        path, problems = self.checkpoints.path, self.checkpoints.problems()
+        for what, other in (("change log", self.log), ("history", self.history)):
+            if isinstance(other, EmbeddedLogConfig | HistoryConfig) and other.path is not None and _same(other.path, path):
+                problems.append(f'The {what} and the checkpoints are both "{path}": each has a file of its own.')
+        return problems
 
     def _advertise_problems(self) -> list[str]:
         if self.advertise:

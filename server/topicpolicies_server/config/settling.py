@@ -1,4 +1,4 @@
-"""Values that follow from others: which log is meant, where it is, and where the history is.
+"""Values that follow from others: which log is meant, where it is, and where the history and the checkpoints are.
 
 | said | the log | what becomes of the other's options |
 |---|---|---|
@@ -12,9 +12,10 @@ So a flag can choose another log than the file or the environment has, without t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from .checkpoints import checkpoints_beside
 from .errors import ConfigError
 from .history import history_beside
 from .places import data_folder
@@ -34,7 +35,8 @@ def settle(found: Gathered, environment: Mapping[str, str]) -> None:
         _set_aside(found, _PULSAR, data)
     elif not pulsar.value:
         _default_data(found, environment)
-    _settle_history(found)
+    _settle_kept(found, "history", history_beside)
+    _settle_kept(found, "checkpoints", checkpoints_beside)
 
 
 def _set_aside(found: Gathered, names: tuple[str, ...], by: Setting) -> None:
@@ -56,14 +58,15 @@ def _default_data(found: Gathered, environment: Mapping[str, str]) -> None:
         found.settings["data"] = found.settings["data"]._replace(value=path)
 
 
-def _settle_history(found: Gathered) -> None:
-    history, off, data = (found.settings[name] for name in ("history", "no_history", "data"))
-    if history.given and off.value and history.source is off.source:
-        found.problems.append(f"--history and --no-history contradict each other ({history.where}, {off.where}).")
-    elif off.value and off.source > history.source:
-        aside = f"{history.where} is set aside by {off.where}" if history.given else ""
-        found.settings["history"] = Setting(history.option, None, Source.DEFAULT, aside)
-    elif history.given:
-        found.settings["no_history"] = off._replace(value=False)
+def _settle_kept(found: Gathered, name: str, beside: Callable[[Path], Path]) -> None:
+    """Where something is kept that need not be: where it is said, or beside the embedded log, unless it is said that it is not kept."""
+    kept, off, data = (found.settings[each] for each in (name, f"no_{name}", "data"))
+    if kept.given and off.value and kept.source is off.source:
+        found.problems.append(f"{kept.option.flag} and {off.option.flag} contradict each other ({kept.where}, {off.where}).")
+    elif off.value and off.source > kept.source:
+        aside = f"{kept.where} is set aside by {off.where}" if kept.given else ""
+        found.settings[name] = Setting(kept.option, None, Source.DEFAULT, aside)
+    elif kept.given:
+        found.settings[f"no_{name}"] = off._replace(value=False)
     elif isinstance(data.value, Path) and data.value.name:
-        found.settings["history"] = history._replace(value=history_beside(data.value))
+        found.settings[name] = kept._replace(value=beside(data.value))

@@ -21,6 +21,7 @@ from .option import PREFIX, Kind, Option, ReadBy
 from .server import LogLevel
 
 _LOG, _NETWORK, _HISTORY, _REPAIRS, _TELLING, _LIMITS = "Change log", "Network", "History", "Repairs", "What it tells", "Limits"
+_CHECKPOINTS = "Checkpoints"
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 """The environment variable that names the file of options."""
@@ -248,6 +249,24 @@ _DECLARED = (
         metavar="N",
         least=1,
         most=1 << 24,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="checkpoints",
+        kind=Kind.FILE,
+        help="What a start begins with, to read only what came since: one SQLite file, which is made if there is none. It is a cache.",
+        section=_CHECKPOINTS,
+        default_text="beside ``data``; none with ``pulsar``",
+        example='"checkpoints.db"',
+        metavar="FILE.db",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="no_checkpoints",
+        kind=Kind.SWITCH,
+        help="Keep none: each start reads the logs from their beginning.",
+        section=_CHECKPOINTS,
+        default=False,
         read_by=ReadBy.SERVE,
     ),
     Option(

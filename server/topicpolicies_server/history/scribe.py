@@ -117,6 +117,11 @@ class Scribe:
         """Whether the log is read to its present end, and followed."""
         return self._following
 
+    def knows(self, identity: str, positions: Sequence[Position]) -> bool:
+        """Whether all events up to some positions of a log, by partition, are recorded; "" is before the first one."""
+        streams = (self._marks.streams.get((identity, partition)) for partition in range(len(positions)))
+        return all(not at or (stream is not None and at <= stream.position) for at, stream in zip(positions, streams, strict=True))
+
     def opened(self, log: Log) -> None:
         """The log is open; nothing of it was folded yet."""
         self._log = log

@@ -90,6 +90,32 @@ def busy(waiting: int) -> LogError:
     return LogError(Reason.LOG_BUSY, problem, kind=Kind.RESOURCE_EXHAUSTED)
 
 
+class Start(NamedTuple):
+    """The place of a log up to which whoever opens it knows everything."""
+
+    identity: str
+    """Of the log."""
+    positions: tuple[Position, ...]
+    """By partition."""
+    anchors: tuple[str, ...]
+    """What stands at each of these positions (``anchor_of``); "" if that is not known."""
+    in_place: bool
+    """Whether brokers wrote it then that change documents in place (``NamespaceLog.in_place``)."""
+
+
+def anchor_of(placed: Placed) -> str:
+    """Tells an entry from any other one that could stand in its place: in a log that was restored from a backup, and went on.
+
+    It is the same for an event of ours that is acknowledged and as it is read.
+    """
+    event = placed.event
+    if event is None:
+        return ""
+    if event.stamp is not None:
+        return event.stamp.event_id
+    return f"{int(event.key.scope)}{event.key.topic} {placed.published_at}"
+
+
 class LogSink(Protocol):
     """What an opened log reports to. The methods must return soon and must not raise."""
 
@@ -144,6 +170,10 @@ class NamespaceLog(Protocol):
         """
 
     @property
+    def resumed(self) -> bool:
+        """Whether it is read from the ``start`` of its opening on; if not, from its beginning. It is known when the log is open."""
+
+    @property
     def shared(self) -> bool:
         """Whether others may have written what was not read here; False where nobody but this process writes, for good or for now."""
 
@@ -184,10 +214,18 @@ class NamespaceLog(Protocol):
 class ChangeLog(Protocol):
     """The change logs of all namespaces."""
 
-    async def open(self, namespace: str, sink: LogSink) -> NamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> NamespaceLog:
         """Opens the log of ``tenant/namespace`` and starts reading it.
 
         Opening creates nothing: a namespace without a log is empty until the first append. A namespace is opened once at a time.
+
+        It is read from ``start`` on (``NamespaceLog.resumed``) if that is a place of this very log, and nothing behind it was compacted
+        away; else from the beginning, as if there were no ``start``.
+
+        Args:
+            namespace: ``tenant/namespace``.
+            sink: whom to report to.
+            start: the place up to which its opener knows everything; None: it knows nothing.
 
         Raises:
             LogError: it can't be opened; NOT_FOUND if the namespace is known not to exist, otherwise UNAVAILABLE.

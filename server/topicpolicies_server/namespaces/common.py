@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..checkpoints import Checkpoints
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..logs.change_log import ChangeLog
 from .activity import Activity
 from .capacity import Capacity
 from .complaints import Complaints
-from .follower import Record
 from .gate import Gate
+from .listeners import Record
 
 
 @dataclass(slots=True)
@@ -42,3 +43,5 @@ class Common:
     """What the server's log was told of loads that failed."""
     record: Record | None = None
     """Gives whoever writes down what is folded; None: nobody does."""
+    checkpoints: Checkpoints | None = None
+    """Where views are kept, so that loading need not begin at the beginning; None: nowhere."""

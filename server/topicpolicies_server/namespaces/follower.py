@@ -10,77 +10,21 @@ rest of its batch is taken. Where whoever is told of a report fails, the view ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
 
+from ..checkpoints import Keeper, Restored
 from ..core.errors import Kind
-from ..core.fold.fold import FoldContext, Folded
+from ..core.fold.fold import FoldContext
 from ..core.policies import documents
-from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Head, View
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity
+from .listeners import Owner, Recorder, Taken
 
 _LOG = logging.getLogger(__name__)
-
-
-class Owner(Protocol):
-    """Whoever follows a log through a follower."""
-
-    def computed_on(self, event: Event) -> Settings | None:
-        """From which document an event was computed, if this process did that and waits for it (``core/fold/fold``); else None."""
-
-    def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
-        """An event was folded into the follower's view, and changed the head ``before`` to ``change`` (None: not)."""
-
-    def moved(self, follower: Follower) -> None:
-        """The view has come further; called after the ``taken`` of one report."""
-
-    def loaded(self, follower: Follower) -> None:
-        """What was in the log when it was opened has been folded."""
-
-    def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
-        """An event of ours was not acknowledged."""
-
-    def lost(self, follower: Follower, error: LogError) -> None:
-        """The log can't be followed any more."""
-
-    def led(self, follower: Follower) -> None:
-        """Who may append may have changed."""
-
-    def grown(self, follower: Follower) -> None:
-        """The view keeps more than before, or less."""
-
-    def refused(self, follower: Follower, error: LogError) -> None:
-        """There is no room for what is being loaded."""
-
-    def missed(self, error: LogError) -> None:
-        """A try to load it has failed."""
-
-
-class Recorder(Protocol):
-    """Whoever writes down what was folded (``history.Scribe``). The methods must return soon and must not raise."""
-
-    def opened(self, log: NamespaceLog) -> None:
-        """The log is open; nothing of it was folded yet."""
-
-    def noted(self, events: Sequence[Taken]) -> None:
-        """Events were folded."""
-
-    def caught_up(self) -> None:
-        """What was in the log when it was opened has been folded."""
-
-    def closed(self) -> None:
-        """The log is not followed any more."""
-
-
-Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
-"""An event that was folded, the head before it, what it did, and the head after it; None for a head: the log knew no event of the key."""
-Record: TypeAlias = Callable[[str], Awaitable[Recorder | None]]
-"""Gives a recorder for one opening of the named namespace's log; None if it can't be recorded now."""
 
 
 class Follower:
@@ -94,6 +38,8 @@ class Follower:
         older: Follower | None = None,
         recorder: Recorder | None = None,
         capacity: Capacity | None = None,
+        keeper: Keeper | None = None,
+        restored: Restored | None = None,
     ) -> None:
         """Begins without a log.
 
@@ -104,6 +50,8 @@ class Follower:
             older: the opening before, which has ended; its view is continued if nothing that it has not seen was compacted away.
             recorder: writes down what is folded.
             capacity: what may be kept in memory; None: anything.
+            keeper: keeps a checkpoint of the view, unless that of the opening before is continued: then its keeper does.
+            restored: the view of a checkpoint, with which it begins if the log is read from there on.
         """
         self.view = View(context)
         """Empty until the log is open."""
@@ -127,8 +75,11 @@ class Follower:
         self._caught_up = False
         self._capacity = capacity
         self._first = older is None
-        self._bytes = 0
-        """Of the view's documents."""
+        self.keeper = keeper
+        """Keeps a checkpoint of the view; None: nobody does."""
+        self._restored = restored
+        self.size = 0
+        """Bytes of the view's documents."""
         self._counted = (0, 0)
         """The keys and bytes that the capacity knows of."""
 
@@ -151,10 +102,17 @@ class Follower:
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
             self.continues, self.view = True, older.view
             self._readback = ReadBack(log.partitions, log.follows, older.positions)
-            self._bytes, self._counted = older.hand_over()
+            self.size, self._counted = older.hand_over()
+            self.keeper = older.keeper
+        elif self._restored is not None and log.resumed:
+            self._begin_with(self._restored, log)
         else:
+            self._restored = None
             self.view = View(self._context, complete)
             self._readback = ReadBack(log.partitions, log.follows)
+        if self.keeper is not None:
+            self.keeper.keep(self)
+        self._report(self._count)
         self._record(lambda recorder: recorder.opened(log))
         early, self._early = self._early, []
         for what, events in early:
@@ -179,7 +137,7 @@ class Follower:
     def hand_over(self) -> tuple[int, tuple[int, int]]:
         """Another opening goes on with its view, and counts it: its bytes, and the keys and bytes that the capacity knows of."""
         counted, self._counted = self._counted, (0, 0)
-        return self._bytes, counted
+        return self.size, counted
 
     def forget(self) -> None:
         """Its view is not kept any more."""
@@ -194,7 +152,7 @@ class Follower:
             self._early.append(("read", events))
         else:
             readback = self._readback
-            if self.log is not None and not (self._caught_up or self.continues):
+            if self.log is not None and not (self._caught_up or self.continues or self._restored is not None):
                 self.view.complete_behind(_complete(self.log))
             self._report(lambda owner: self._take(owner, readback.read(events)))
 
@@ -231,6 +189,10 @@ class Follower:
 
     # -------------------------------------------------------------------------------------------------------------
 
+    def is_confirmed(self, positions: Sequence[Position]) -> bool:
+        """Whether the log's reader has come to all that was taken up to some positions, by partition, by proof."""
+        return self._readback is not None and self._readback.is_confirmed(positions)
+
     def passed(self, positions: Sequence[Position]) -> None:
         """Somebody had come this far, by partition, in the same log before this opening."""
         assert self._readback is not None, "open"
@@ -241,6 +203,14 @@ class Follower:
         if not (self.trusted and identity == self.identity and len(complete) == len(self.positions)):
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
+
+    def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
+        """Goes on with the view of a checkpoint."""
+        self.view = restored.view
+        self._readback = ReadBack(log.partitions, log.follows, restored.positions)
+        self.size, self.unreadable = restored.about.size, restored.about.unreadable
+        if self.keeper is not None:
+            self.keeper.restored(restored.about, restored.rows, restored.view.recent.noted)
 
     def _finish_loading(self, owner: Owner) -> None:
         log = self.log
@@ -253,7 +223,9 @@ class Follower:
     def _take(self, owner: Owner, events: Sequence[Placed]) -> None:
         if not events:
             return
-        head, take, taken = self.view.head, self.view.take, owner.taken
+        head, take, taken, keeper = self.view.head, self.view.take, owner.taken, self.keeper
+        if keeper is not None and keeper.to_copy:
+            keeper.before(events)
         ours = self._caught_up and self._context.sole_writer  # what is waited for may be among these, and nobody else's
         try:
             for entry in events:
@@ -271,18 +243,20 @@ class Follower:
                 if self._recorder is not None:
                     self._folded.append((placed, before, folded, change if change is not None else before))
                 if change is not None:
-                    self._bytes += _size(change) - _size(before)
+                    self.size += _size(change) - _size(before)
                 taken(self, placed, folded, change, before)
         finally:
             self._note()
+            if keeper is not None:
+                keeper.took(events)
         owner.moved(self)
         self._count(owner)
 
     def _count(self, owner: Owner) -> None:
         """Counts what is kept. Where there is no room, what is loaded for the first time is given up."""
-        if self._capacity is None or self._counted == (len(self.view), self._bytes):
+        if self._capacity is None or self._counted == (len(self.view), self.size):
             return
-        self._add_to_capacity(len(self.view), self._bytes)
+        self._add_to_capacity(len(self.view), self.size)
         if self._caught_up:
             owner.grown(self)
         elif self._first and self._capacity.is_exceeded():

@@ -13,13 +13,15 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from ..checkpoints import Restored
 from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..tasks import Kept, Owned, asked_to_end
 from .common import Common
-from .follower import Follower, Owner, unavailable
+from .follower import Follower, unavailable
 from .life import Closed, Failed, Life, Loading, Serving
+from .listeners import Owner, Recorder
 from .retrying import Pauses
 
 _LOG = logging.getLogger(__name__)
@@ -76,6 +78,8 @@ class Loader:
         """How often in a row it was lost as soon as it served."""
         self.opened_at = 0
         """When the last opening began, in milliseconds since 1970."""
+        self._whole = False
+        """Whether the next opening begins at the log's beginning: the last one began with a checkpoint, and did not come to serve."""
         self._closings = Owned(name)
         self._task = Kept(f"namespace {name}", self._live, failed=self._broken)
 
@@ -114,6 +118,7 @@ class Loader:
 
     def served(self) -> None:
         """The view answers."""
+        self._whole = False
         self._served_at = self._loop.time()
         if not self._served.done():
             self._served.set_result(None)
@@ -213,12 +218,15 @@ class Loader:
                 context = common.context._replace(joining=True, joined_at=joined_at)
                 recorder = await common.record(self._name) if common.record is not None else None
                 assert self._owner is not None, "started"
-                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity)
+                keeper = common.checkpoints.keeper(self._name) if common.checkpoints is not None else None
+                restored = await self._restored(recorder) if older is None else None
+                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, keeper, restored)
                 self._life.opened(follower)
                 began = self._loop.time()
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
-                        follower.opened(await common.log.open(self._name, follower))
+                        start = () if restored is None else (restored.start,)
+                        follower.opened(await common.log.open(self._name, follower, *start))
                     await self._read_on(follower, lost, began)
                 except TimeoutError:
                     limit = limits.load_timeout_seconds
@@ -240,6 +248,18 @@ class Loader:
                 raise LogError(error.reason, error.message)
             why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
             raise LogError(Reason.LOG_LOST, f"{why} Try again.")
+
+    async def _restored(self, recorder: Recorder | None) -> Restored | None:
+        """The view of the last checkpoint, if it is of use, and whoever writes down what is folded has it all."""
+        checkpoints, self._whole = None if self._whole else self._common.checkpoints, False
+        if checkpoints is None:
+            return None
+        restored = await checkpoints.restored(self._name, self._common.context, seconds=self._common.limits.load_timeout_seconds)
+        self._whole = restored is not None
+        if restored is None or recorder is None or recorder.knows(restored.about.identity, restored.about.events):
+            return restored
+        _LOG.info("%s: the history does not go as far as the checkpoint, so the log is read from its beginning", self._name)
+        return None
 
     async def _read_on(self, follower: Follower, lost: asyncio.Task[Any], began: float) -> None:
         """Waits until the log is read, or lost, for as long as there is some progress: to begin again would take as long again.

@@ -292,6 +292,8 @@ class Namespace:
             await self._loader.stop()
             if self._life.served is not None:
                 await close_quietly(self.name, self._life.served)
+                if self._common.checkpoints is not None:
+                    await self._common.checkpoints.finish(self._life.served.keeper)
         finally:
             if self._life.served is not None:
                 self._life.served.retire()

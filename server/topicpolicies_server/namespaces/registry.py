@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable
 
+from ..checkpoints import Checkpoints
 from ..config import Limits
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.fold.fold import FoldContext
@@ -90,6 +91,10 @@ class Registry:
     def namespaces(self) -> list[Namespace]:
         """Those in memory."""
         return list(self._namespaces.values())
+
+    def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
+        """Views are kept there from now on, so that loading need not begin at the beginning; for before anything is loaded."""
+        self.common.checkpoints = checkpoints
 
     def get(self, name: str) -> Namespace:
         """The namespace, which may still be loading.

@@ -90,7 +90,8 @@ class Reports:
             return
         assert follower.log is not None, "open"
         anew = self._life.served is not None and not follower.continues
-        hub = next_hub(self._life.hub, self._life.served, follower, self._common.limits)
+        older = self._life.served
+        hub = next_hub(self._life.hub, older, follower, self._common.limits)
         self._life.serve(follower, hub)
         self._loader.served()
         hub.wake_all()
@@ -99,6 +100,8 @@ class Reports:
         self._restating.serve(follower)
         self._waiting.wake(follower.positions)
         self.grown(follower)
+        if self._common.checkpoints is not None:
+            self._common.checkpoints.keep(follower.keeper, older.keeper if older is not None else None)
         if anew:
             self._common.activity.let_go()
         self._common.activity.loaded()

@@ -15,6 +15,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
+from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
 from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, TlsConfig
@@ -50,6 +51,7 @@ class Server:
         self._log: ChangeLog | None = None
         self._registry: Registry | None = None
         self._history: History | None = None
+        self._checkpoints: Checkpoints | None = None
         self._servicer: Servicer | None = None
         self._admission: Admission | None = None
         self._guard: Guard | None = None
@@ -89,6 +91,9 @@ class Server:
             pause_repairs=config.pause_repairs,
             history=self._history,
         )
+        if config.checkpoints is not None and (checkpoints := open_checkpoints(config.checkpoints.path)) is not None:
+            self._checkpoints = checkpoints
+            self._registry.keep_checkpoints(checkpoints)
         try:
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics)
         except BaseException:
@@ -134,7 +139,7 @@ class Server:
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
         async with contextlib.AsyncExitStack() as steps:  # the last one first, and each of them whatever becomes of the others
-            for part in (self._guard_admin, self._admission, self._history, self._log, self._registry):
+            for part in (self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
                 if part is not None:
                     steps.push_async_callback(part.close)
             if self._guard is not None:

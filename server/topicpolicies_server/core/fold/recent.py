@@ -9,6 +9,7 @@ when the log was opened, as far as they were not compacted away, and in all that
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import islice
 
 from ..names import PolicyKey
 from ..policies.events import Remembered, Stamp
@@ -24,7 +25,10 @@ class RecentRequests:
 
     def __init__(self, most: int = RECENT) -> None:
         """``most``: how many are kept."""
-        self._most = most
+        self.most = most
+        """How many are kept."""
+        self.noted = 0
+        """How many there have been."""
         self._requests: OrderedDict[tuple[PolicyKey, str], Remembered] = OrderedDict()  # a dict is slow to find its first entry
 
     def __len__(self) -> int:
@@ -33,8 +37,10 @@ class RecentRequests:
     def add(self, key: PolicyKey, request: Remembered) -> None:
         """A request was applied. If it is known already, the first answer stays."""
         requests = self._requests
+        before = len(requests)
         requests.setdefault((key, request.request_id), request)
-        if len(requests) > self._most:
+        self.noted += len(requests) - before
+        if before >= self.most and len(requests) > self.most:
             requests.popitem(last=False)
 
     def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
@@ -53,3 +59,9 @@ class RecentRequests:
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
         """What became of a request; None if it was not applied, or not lately."""
         return self._requests.get((key, request_id))
+
+    def newest(self, count: int) -> list[tuple[PolicyKey, Remembered]]:
+        """The last ``count`` requests with their keys, the oldest first; fewer if no more are kept."""
+        found = [(key, request) for (key, _), request in islice(reversed(self._requests.items()), count)]
+        found.reverse()
+        return found

@@ -25,7 +25,7 @@ A head that others keep as well (the ring of recent changes, for its ``before``)
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias, overload
 from weakref import WeakValueDictionary
 
@@ -133,6 +133,11 @@ class Cells:
         cell = self._cells[name] = Cell(key, name, partition, KeyState())
         self._live.append(cell)
         return cell
+
+    def go_on(self, kept: Iterable[tuple[str, Kept]]) -> None:
+        """Takes over cells as they are, the oldest change first, where none is yet; those that are not frozen stand in the line."""
+        self._cells.update(kept)
+        self._live.extend(cell for cell in self._cells.values() if not isinstance(cell, bytes))
 
     def take_over(self, name: str, kept: Kept) -> None:
         """Has a frozen cell, at the end of the order, in place of what there is of its name."""

@@ -28,6 +28,7 @@ last event is in the future goes to the end of the line, until its time comes.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 WINDOWS = 3
@@ -59,6 +60,16 @@ class Time:
         self._now: int | None = None
         self._claims: dict[str, _Claim] = {}
         """By producer, in the order of their last events; SURE if there is none."""
+
+    @property
+    def now(self) -> int | None:
+        """The time; None: there was no event."""
+        return self._now
+
+    def begin(self, now: int) -> None:
+        """It is as late as this, and nobody claims anything else."""
+        self._now = now
+        self._claims.clear()
 
     def after(self, at: int, producer: str) -> int:
         """The time after an event of ``producer`` that was published at ``at``."""
@@ -102,6 +113,16 @@ class Lately:
 
     def __len__(self) -> int:
         return len(self._cells)
+
+    @property
+    def now(self) -> int | None:
+        """The time by the partition's events; None: there was none."""
+        return self._time.now
+
+    def begin(self, cells: Iterable[tuple[str, int]], now: int) -> None:
+        """Goes on at a time with the cells that had events lately, and when those were published; the longest idle first."""
+        self._cells.update(cells)
+        self._time.begin(now)
 
     def __contains__(self, name: object) -> bool:
         return name in self._cells

@@ -54,6 +54,10 @@ class ReadBack:
         """Acknowledged events that wait for the reader."""
         return sum(map(len, self._waiting))
 
+    def is_confirmed(self, positions: Iterable[Position]) -> bool:
+        """Whether the reader has delivered everything up to some positions, by partition, that was taken by proof."""
+        return not any(next(iter(proven), end + "~") <= end for proven, end in zip(self._proven, positions, strict=True))
+
     def passed(self, positions: Iterable[Position]) -> None:
         """Everything up to here, by partition, is known: it was read, or what was not read has been superseded by what was."""
         self._taken = list(map(max, self._taken, positions))

@@ -33,6 +33,7 @@ from .cells import WARM, Cells, Snapshot, Trace, is_due, is_same, key_of, name_o
 from .heads import Before, Cell, Head
 from .lately import Lately
 from .pages import Pages
+from .resumed import Resumed
 from .succession import absence, same, was_forgotten
 
 __all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
@@ -42,21 +43,13 @@ ABSENCES = 10_000
 _FORGET_AT_A_TIME = 2
 
 
-class View:
+class View(Resumed):
     """The heads of one namespace."""
 
     __slots__ = (
         "_absences",
-        "_absent",
-        "_cells",
-        "_complete",
         "_context",
-        "_forgotten",
         "_forgotten_number",
-        "_heads",
-        "_lately",
-        "_number",
-        "_pages",
         "recent",
     )
 
@@ -76,6 +69,7 @@ class View:
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
+        self.gone = None
         self._cells = Cells(warm)
         self._heads = 0
         """How many of them have one."""
@@ -332,6 +326,8 @@ class View:
             head = cells.peek(name)
             cells.remove(name)
             del self._absent[name]
+            if self.gone is not None:
+                self.gone[name] = None
             if head is not None:
                 self._heads -= 1
                 self._forgotten_number = max(self._forgotten_number, head.number)

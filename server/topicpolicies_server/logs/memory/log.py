@@ -12,7 +12,7 @@ from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..brokerless import Brokerless
-from ..change_log import LogError, LogSink, already_open, busy, closed
+from ..change_log import LogError, LogSink, Start, already_open, anchor_of, busy, closed
 from ..routing import partition_of
 from .line import Line
 from .storage import MemoryStorage, StoredNamespace
@@ -40,7 +40,7 @@ Message: TypeAlias = Sent | Callable[[], None]
 class MemoryNamespaceLog(Brokerless):
     """One namespace's log, as one process has it open (``change_log.NamespaceLog``)."""
 
-    def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
+    def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink, start: Start | None = None) -> None:
         self._owner = owner
         self._stored = stored
         self._sink = sink
@@ -61,9 +61,13 @@ class MemoryNamespaceLog(Brokerless):
         self._asked: dict[asyncio.Future[Position], None] = {}
         self._behind = stored.partitions
         self._complete_after = tuple(stored.compacted)
-        for line, entries in zip(self.reads, stored.entries, strict=True):
+        self.resumed = start is not None and is_place_of(start, stored)
+        """See ``change_log.NamespaceLog.resumed``."""
+        for partition, (line, entries) in enumerate(zip(self.reads, stored.entries, strict=True)):
+            known = start.positions[partition] if start is not None and self.resumed else ""
             for placed in entries:
-                self.show(placed)
+                if placed.position > known:
+                    self.show(placed)
             line.push(None)
         stored.followers.append(self)
 
@@ -279,16 +283,16 @@ class MemoryLog:
         self.close_seconds = close_seconds
         self._open: dict[str, MemoryNamespaceLog] = {}
 
-    async def open(self, namespace: str, sink: LogSink) -> MemoryNamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
         if namespace in self._open:
             raise already_open(namespace)
-        log = self._opening(self.storage.namespace(namespace), sink)
+        log = self._opening(self.storage.namespace(namespace), sink, start)
         self._open[namespace] = log
         return log
 
-    def _opening(self, stored: StoredNamespace, sink: LogSink) -> MemoryNamespaceLog:
-        return MemoryNamespaceLog(self, stored, sink)
+    def _opening(self, stored: StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
+        return MemoryNamespaceLog(self, stored, sink, start)
 
     def opened(self, namespace: str) -> MemoryNamespaceLog:
         """The opened log of a namespace."""
@@ -307,6 +311,20 @@ class MemoryLog:
         """Takes note that a log has ended."""
         if self._open.get(namespace) is log:
             del self._open[namespace]
+
+
+def is_place_of(start: Start, stored: StoredNamespace) -> bool:
+    """Whether a place is one of a stored log behind which nothing was compacted away."""
+    if start.identity != stored.identity or len(start.positions) != stored.partitions or start.in_place:
+        return False
+    places = zip(start.positions, start.anchors, stored.compacted, stored.ends, stored.entries, strict=True)
+    return all(compacted <= at <= end and _holds(anchor, at, entries) for at, anchor, compacted, end, entries in places)
+
+
+def _holds(anchor: str, at: Position, entries: Sequence[Placed]) -> bool:
+    """Whether what stands at a position is what an anchor says, if it says anything, and something stands there."""
+    there = next((placed for placed in entries if placed.position == at), None) if anchor else None
+    return there is None or anchor_of(there) == anchor
 
 
 def _do_all(steps: Sequence[Callable[[], None]]) -> None:

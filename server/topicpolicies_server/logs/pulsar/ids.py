@@ -17,6 +17,7 @@ MAX_NUMBER = 2**63 - 1
 """The highest ledger, entry or index."""
 _NO_BATCH = -1
 _ENTRY = re.compile(r"(\d+):(-1|\d+)", re.ASCII)
+_BORDER = re.compile(r"[a-s](\d+)", re.ASCII)
 _FORM = re.compile(r"([a-s])(\d+)([a-s])(\d+)(?:([a-s])(\d+))?", re.ASCII)
 
 
@@ -70,6 +71,18 @@ def message_id_of(position: Position) -> MessageId:
         if max(message) <= MAX_NUMBER and position_of(message) == position:
             return message
     raise ValueError(f'"{position[:100]}" is not the position of a message')
+
+
+def place_of(position: Position) -> MessageId:
+    """The message id of a position, or of a border before the first entry of a ledger; ``NOWHERE`` for the beginning, "".
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    if not position:
+        return NOWHERE
+    border = _BORDER.fullmatch(position)
+    return message_id_of(position) if border is None else MessageId(int(border[1]), -1)
 
 
 def directly_follows(earlier: Position, later: Position) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ...core.errors import Kind
 from ...core.names import CHANGE_EVENTS
 from ...core.reasons import Reason
-from ..change_log import LogError, LogSink, already_open
+from ..change_log import LogError, LogSink, Start, already_open
 from .access import Access
 from .admin import Admin
 from .admin.facts import ClusterFacts, learn
@@ -74,7 +74,7 @@ class PulsarLog:
         self._checks: HealthChecks | None = None
         self._closed = False
 
-    async def open(self, namespace: str, sink: LogSink) -> PulsarNamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> PulsarNamespaceLog:
         """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLog.open``)."""
         if self._closed:
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
@@ -82,7 +82,7 @@ class PulsarLog:
             raise already_open(namespace)
         self._logs[namespace] = None
         try:
-            return await self._opened(namespace, sink)
+            return await self._opened(namespace, sink, start)
         except BaseException:
             self._logs.pop(namespace, None)
             raise
@@ -98,7 +98,7 @@ class PulsarLog:
         if self._admin is not None:
             await self._admin.close()
 
-    async def _opened(self, namespace: str, sink: LogSink) -> PulsarNamespaceLog:
+    async def _opened(self, namespace: str, sink: LogSink, start: Start | None) -> PulsarNamespaceLog:
         access = await self._access()
         layout = await access.topics.find(namespace)
         exists = layout is not None
@@ -107,7 +107,7 @@ class PulsarLog:
         log = self._logs[namespace] = PulsarNamespaceLog(access, layout, sink, self._forget)
         self._starting.add(log)
         try:
-            await log.start(exists=exists)
+            await log.start(start, exists=exists)
         except BaseException:
             await log.close()
             raise

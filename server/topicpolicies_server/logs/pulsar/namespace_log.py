@@ -25,7 +25,7 @@ from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..avro import Dialect
-from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, busy, closed
+from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
 from .access import Access
 from .admin.facts import ClusterFacts
@@ -91,8 +91,7 @@ class PulsarNamespaceLog:
     @property
     def identity(self) -> str:
         """The cluster, the topic, its partitions and when it was created; without the last as long as it does not exist."""
-        created = "" if self._following is None else self._following.creation
-        return f"pulsar:{self._access.facts.name}:{self.namespace}/{self._reading.layout.local}:{self.partitions}:{created}"
+        return self._reading.identity
 
     @property
     def partitions(self) -> int:
@@ -128,6 +127,11 @@ class PulsarNamespaceLog:
     def complete_after(self, partition: int) -> Position | None:
         """Where the last compaction before the opening ended, or one that went on while the beginning was read (``reading/continuity``)."""
         return self._reading.complete_after(partition)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether all partitions are read from where their reader had come to before."""
+        return self._following is not None and self._following.resumed
 
     @property
     def shared(self) -> bool:
@@ -277,14 +281,17 @@ class PulsarNamespaceLog:
 
     # Its life
 
-    async def start(self, *, exists: bool) -> None:
-        """Begins to follow the log, if it exists.
+    async def start(self, start: Start | None = None, *, exists: bool) -> None:
+        """Begins to follow the log, if it exists: from ``start`` on, if it can be.
+
+        One that has one writer at a time is read whole: somewhere it tells who leads.
 
         Raises:
             LogError: it can't be followed.
         """
         if exists:
-            await self._reading.start()
+            told = start is not None and start.in_place == self.in_place and self._leading is None
+            await self._reading.start(start if told else None)
         else:
             asyncio.get_running_loop().call_soon(lambda: None if self._over else self.caught_up())
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from ...core.policies.events import Placed
+from ...core.policies.events import Placed, Position
 from ...sqlite_file import Damaged
 from .. import rows
 from ..avro import Codec
+from ..change_log import anchor_of
 from . import events, file, floors
 from .home import Home
 from .slim import Completing, strings
@@ -46,21 +49,46 @@ def definition_of(codec: Codec) -> str:
     return codec.definition if isinstance(codec.definition, str) else json.dumps(codec.definition)
 
 
+class Known(NamedTuple):
+    """What is known already of what is to be read: everything up to a place."""
+
+    position: Position
+    anchor: str
+    """What stands there (``change_log.anchor_of``); "" if that is not known."""
+
+
 class Loading:
     """The entries of a namespace up to a row, as they were when reading began, whatever is deleted meanwhile.
 
     Nobody else writes this file, so each entry must be there, and be what was written: otherwise a document would be told that is older
     than what was acknowledged. Its methods are called from one thread at a time, not the loop's.
+
+    Attributes:
+        resumed: whether only what stands behind what is known is read; told by ``begin``.
+        stands: how many rows there are, with those that are not read.
     """
 
-    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, home: Home) -> None:
-        """Prepares to read the rows up to ``last``; touches nothing yet. ``home``: where the file has to be."""
+    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, home: Home, known: Known | None = None) -> None:
+        """Prepares to read the rows up to ``last``; touches nothing yet.
+
+        Args:
+            path: the file.
+            codecs: of its schemas.
+            namespace_id: the namespace's.
+            name: the namespace's.
+            last: the last row that is read.
+            home: where the file has to be.
+            known: what is not read if it is as it was, and nothing behind it was compacted away.
+        """
         self._home = home
         self._path = path
         self._codecs = codecs
         self._id = namespace_id
         self._name = name
         self._last = last
+        self._behind = known
+        self.resumed = False
+        self.stands = 0
         self._at = 0
         """The last row that was read."""
         self._told = self._found = floors.Kept(0, 0, 0)
@@ -80,8 +108,13 @@ class Loading:
         known = floors.namespace(self._connection, self._id)
         self._completing = Completing(self._look, self._name, known.compacted)
         self._told = known.kept
-        self._found = floors.Kept(self._told.floor, 0, 0)
-        self._pages = events.pages(self._connection, events.place_of(self._id, 1), events.place_of(self._id, self._last), PAGE)
+        self.stands = self._told.rows + self._last - self._told.floor
+        if self._behind is not None and self._stands_at(self._connection, self._behind, max(known.compacted, self._told.floor)):
+            self.resumed, self._at = True, rows.row_of(self._behind.position)
+            self._found = self._told  # the rows up to there are not looked at
+        else:
+            self._found = floors.Kept(self._told.floor, 0, 0)
+        self._pages = events.pages(self._connection, events.place_of(self._id, self._at + 1), events.place_of(self._id, self._last), PAGE)
 
     def next_page(self) -> list[Placed]:
         """The next entries, none at the end.
@@ -102,6 +135,24 @@ class Loading:
         """Ends reading, at the end or before it."""
         if self._connection is not None:
             self._connection.close()
+
+    def _stands_at(self, connection: sqlite3.Connection, known: Known, floor: int) -> bool:
+        """Whether what is known is a place of this log behind which nothing was deleted, and what stands there is what stood there."""
+        try:
+            row = rows.row_of(known.position)
+        except ValueError:
+            return False
+        if not (known.anchor and floor <= row <= self._last):
+            return False
+        found = events.at(connection, events.place_of(self._id, row))
+        if found is None:
+            return False
+        events.check(found)
+        _, published_at, schema, _, key, properties, payload = found
+        with suppress(ValueError, KeyError):
+            event, _ = self._codecs.get(schema).read(key, payload, strings(properties))
+            return anchor_of(Placed(0, known.position, event, published_at)) == known.anchor
+        return False
 
     def _look(self, row: int) -> events.EventRow | None:
         assert self._connection is not None, "begun"

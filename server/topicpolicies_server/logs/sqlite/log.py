@@ -14,11 +14,11 @@ from ...core.reasons import Reason
 from ...file_lock import FileLock
 from ...threads import DaemonThreads
 from ..avro import Codec
-from ..change_log import LogError, LogSink, already_open
+from ..change_log import LogError, LogSink, Start, already_open
 from . import file
 from .appending import Appender, Space
 from .compaction import Compaction, Pass
-from .loading import Loading
+from .loading import Known, Loading
 from .namespace import Flight, SqliteNamespaceLog, Stored
 from .opening import Opened, open_file
 from .writer import Tail, Writer
@@ -107,7 +107,7 @@ class SqliteLog:
         """The namespaces to which something was ever appended, in order."""
         return sorted(name for name, stored in self._namespaces.items() if stored.begun)
 
-    async def open(self, namespace: str, sink: LogSink) -> SqliteNamespaceLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> SqliteNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). One that the file does not know is empty."""
         await self.start()
         if self._opened is None or self._writer is None:
@@ -117,8 +117,11 @@ class SqliteLog:
         if stored.log is not None:
             raise already_open(namespace)
         log = SqliteNamespaceLog(f"{life.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
+        known = None
+        if start is not None and start.identity == log.identity and len(start.positions) == 1:
+            known = Known(start.positions[0], start.anchors[0])
         loading = (
-            Loading(self.path, self._opened.codecs, stored.space.id, namespace, stored.committed, self._opened.home)
+            Loading(self.path, self._opened.codecs, stored.space.id, namespace, stored.committed, self._opened.home, known)
             if stored.begun
             else None
         )

@@ -88,6 +88,8 @@ class SqliteNamespaceLog(Brokerless):
         self._append = append
         self._pending: deque[NewRow] = deque()
         self._floor = 0
+        self.resumed = False
+        """See ``change_log.NamespaceLog.resumed``."""
         self._ended: LogError | None = None
         self._drained: asyncio.Event = asyncio.Event()
         self._waiting: deque[Placed] | None = deque()
@@ -210,6 +212,8 @@ class SqliteNamespaceLog(Brokerless):
         try:
             if loading is not None:
                 await asyncio.get_running_loop().run_in_executor(readers, loading.begin)
+                self.resumed = loading.resumed
+                self._stored.rows = loading.stands
             if self._ended is not None:
                 raise self._ended
         except BaseException as error:
@@ -243,7 +247,6 @@ class SqliteNamespaceLog(Brokerless):
         if loading is not None:
             try:
                 while page := await loop.run_in_executor(readers, loading.next_page):
-                    self._stored.rows += len(page)
                     self._sink.read(page)
             finally:
                 readers.submit(loading.close)  # behind a page that may be being read

@@ -7,7 +7,7 @@ import time
 
 from ....core.policies.events import Position
 from ....core.reasons import Reason
-from ...change_log import LogError, closed
+from ...change_log import LogError, Start, closed
 from ..access import Access
 from ..admin.schemas import Schemas
 from ..admin.topics import Layout
@@ -52,6 +52,11 @@ class Reading:
         """Of the topic as it is, or as brokers would create it; one for a topic that is not partitioned."""
         return max(1, self.layout.partitions)
 
+    @property
+    def identity(self) -> str:
+        """The cluster, the topic, its partitions and when it was created; without the last as long as it does not exist."""
+        return self._identity(self.layout, "" if self.following is None else self.following.creation)
+
     def follows(self, earlier: Position, later: Position) -> bool:
         """True for neighbouring entries of a ledger, and for the first of a partition of which it is known that it was empty."""
         if earlier:
@@ -68,15 +73,15 @@ class Reading:
         """Where the last compaction before the opening ended, or one that went on while the beginning was read (``continuity``)."""
         return self.following.complete_after[partition] if self._existed and self.following is not None else ""
 
-    async def start(self) -> None:
-        """Begins to follow the log, which exists.
+    async def start(self, start: Start | None = None) -> None:
+        """Begins to follow the log, which exists, from ``start`` on if it can be.
 
         Raises:
             LogError: it can't be followed.
         """
         async with self._creating:
             self._existed = True
-            await self._follow(self.layout)
+            await self._follow(self.layout, start)
 
     async def ensure_followed(self, *, create: bool) -> None:
         """Follows the log if it exists; if it does not, creates it or leaves it at that.
@@ -163,8 +168,13 @@ class Reading:
         if self.following is not None:
             await self.following.close()
 
-    async def _follow(self, layout: Layout) -> None:
-        following = await Following.connect(self._access, self._schemas, layout)
+    def _identity(self, layout: Layout, creation: str) -> str:
+        return f"pulsar:{self._access.facts.name}:{layout.namespace}/{layout.local}:{self.partitions}:{creation}"
+
+    async def _follow(self, layout: Layout, start: Start | None = None) -> None:
+        creation = await self._access.topics.creation(layout) if start is not None else ""
+        known = start if start is not None and creation and self._identity(layout, creation) == start.identity else None
+        following = await Following.connect(self._access, self._schemas, layout, known)
         if self._over:
             await following.close()
             raise closed(layout.namespace)

@@ -93,16 +93,17 @@ class Continuity:
             on to there.
     """
 
-    def __init__(self, opening: Compaction, not_handed_over: MutableSet[MessageId] | None = None) -> None:
+    def __init__(self, opening: Compaction, not_handed_over: MutableSet[MessageId] | None = None, stood: MessageId = NOWHERE) -> None:
         """Nothing was read yet.
 
         Args:
             opening: what the broker said of its compaction before anything was read.
             not_handed_over: messages that this process was not given when it opened the log before; new ones are added, and those that
                 nobody looks for any more are removed.
+            stood: up to where everything was delivered before; if anywhere, not before the opening's horizon.
         """
         self.state = State.WHOLE
-        self.whole = opening.horizon or NOWHERE
+        self.whole = max(opening.horizon or NOWHERE, stood)
         self.moved_to = NOWHERE
         self._opening = self._known = self._told = opening
         self._not_handed_over: MutableSet[MessageId] = set() if not_handed_over is None else not_handed_over
@@ -110,7 +111,7 @@ class Continuity:
             self._not_handed_over.discard(place)
         self._doubtful = set(self._not_handed_over)
         """The same, at hand: each entry that is delivered is looked for."""
-        self._passed = opening.ledger == -1 or opening.horizon is None
+        self._passed = opening.ledger == -1 or opening.horizon is None or stood != NOWHERE
         """Whether reading has come behind the opening's horizon. Before the first compaction nothing stands up to there."""
         self._before = NOWHERE
         """Before which entry it is made sure."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....core.names import Scope
 from ....core.policies.events import Event, Placed
+from ....core.reasons import Reason
 from ...avro import Codec
-from ...change_log import LogError
+from ...change_log import LogError, anchor_of
 from ...producer_names import origin_of
 from ...stamps import ANNOUNCEMENT
 from ..admin.schemas import NOT_REGISTERED, Schemas
@@ -21,6 +22,14 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 
 
+class Stood(NamedTuple):
+    """Where a reader had come to before."""
+
+    place: MessageId
+    anchor: str
+    """What stood there (``change_log.anchor_of``); "" if that is not known."""
+
+
 class Entries:
     """Decodes messages in the order of the log.
 
@@ -30,9 +39,17 @@ class Entries:
         newest_schema: the highest version of a schema that one was written with.
     """
 
-    def __init__(self, partition: int, schemas: Schemas, cluster: str) -> None:
-        """``partition``: its number; ``schemas``: of the log; ``cluster``: the name of the local one."""
-        self.last = NOWHERE
+    def __init__(self, partition: int, schemas: Schemas, cluster: str, stood: Stood | None = None) -> None:
+        """Tells nothing yet.
+
+        Args:
+            partition: its number.
+            schemas: of the log.
+            cluster: the name of the local one.
+            stood: up to where everything was told before; None: nothing was.
+        """
+        self.last = NOWHERE if stood is None else stood.place
+        self._stood = stood
         self.problems = 0
         self.newest_schema = NOT_REGISTERED
         self._partition = partition
@@ -49,8 +66,13 @@ class Entries:
         Args:
             place: where the message stands.
             message: the library's message, whose schema is at hand (``ready``); None: the library does not hand it over.
+
+        Raises:
+            LogError: what stands where everything was told up to is not what stood there (``LOG_REPLACED``).
         """
         if place <= self.last:
+            if self._stood is not None and self._stood.place == place and message is not None:
+                self._compare(self._stood, message)
             return None
         if message is None:
             self.last = place
@@ -72,6 +94,15 @@ class Entries:
         """Waits for the schema that a message was written with."""
         version = message.int_schema_version()
         self._at_hand = await self._codec(version), version
+
+    def _compare(self, stood: Stood, message: Any) -> None:
+        """Makes sure that what stands there is what stood there: a log may have been put back to what it had been, and gone on."""
+        last, problems = self.last, self.problems
+        found = self._decoded(stood.place, message, *self._at_hand)
+        self.last, self.problems = last, problems
+        if stood.anchor not in ("", anchor_of(found)):
+            place = f"{stood.place.ledger}:{stood.place.entry}"
+            raise LogError(Reason.LOG_REPLACED, f"At {place} something else stands than when the change log was followed last.")
 
     async def _codec(self, version: int) -> Codec | None:
         """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""

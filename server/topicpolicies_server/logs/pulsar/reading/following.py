@@ -10,13 +10,14 @@ from typing import Protocol
 
 from ....core.policies.events import Placed, Position
 from ....core.reasons import Reason
-from ...change_log import LogError
+from ...change_log import LogError, Start
 from ..access import Access
 from ..admin.schemas import Schemas
 from ..admin.topics import End, Layout
 from ..client import PulsarClientError, close_handle, close_quietly
 from ..client.refusals import refusal
-from ..ids import MessageId
+from ..ids import NOWHERE, MessageId
+from .beginning import Beginning, beginnings
 from .continuity import Continuity
 from .entries import Entries
 from .partition import Goal, PartitionReader
@@ -47,6 +48,7 @@ class Following:
     Attributes:
         layout: what they read.
         creation: tells this creation of the topic from later ones.
+        resumed: whether they go on from where they had come to before.
         fresh_ledgers: the ledgers of partitions in which nothing was ever written before.
     """
 
@@ -57,9 +59,12 @@ class Following:
         ends: Sequence[End],
         readers: Sequence[PartitionReader],
         last: Callable[[int], Awaitable[MessageId]],
+        *,
+        resumed: bool = False,
     ) -> None:
         """Use ``connect``. ``last`` asks the broker for a partition's last message."""
         self.layout = layout
+        self.resumed = resumed
         self.creation = creation
         self.fresh_ledgers = frozenset(end.fresh_ledger for end in ends if end.fresh_ledger is not None)
         self._readers = readers
@@ -68,14 +73,24 @@ class Following:
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    async def connect(cls, access: Access, schemas: Schemas, layout: Layout) -> Following:
+    async def connect(cls, access: Access, schemas: Schemas, layout: Layout, start: Start | None = None) -> Following:
         """Connects a reader to each of a log's topics, and creates those that don't exist.
+
+        Args:
+            access: the ways to the brokers.
+            schemas: of the log.
+            layout: its topics.
+            start: the place of this very log up to which everything is known; None: nothing is.
 
         Raises:
             LogError: some could not be connected, and none is.
         """
         await schemas.refresh()
-        connecting = [asyncio.ensure_future(_connect(access, schemas, layout, partition)) for partition in range(len(layout.topics))]
+        begun = await beginnings(access, layout, start) if start is not None else None
+        connecting = [
+            asyncio.ensure_future(_connect(access, schemas, layout, partition, begun[partition] if begun is not None else None))
+            for partition in range(len(layout.topics))
+        ]
         try:
             parts = await asyncio.gather(*connecting)
             creation = await access.topics.creation(layout)
@@ -90,7 +105,7 @@ class Following:
         async def last(partition: int) -> MessageId:
             return await access.topics.last(layout.namespace, layout.topics[partition])
 
-        return cls(layout, creation, [end for _, end in parts], [reader for reader, _ in parts], last)
+        return cls(layout, creation, [end for _, end in parts], [reader for reader, _ in parts], last, resumed=begun is not None)
 
     @property
     def connected(self) -> bool:
@@ -173,18 +188,20 @@ class Following:
             listener.lost(LogError(Reason.LOG_BROKEN, f"Reading the change log of {self.layout.namespace} failed: {type(error).__name__}."))
 
 
-async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: int) -> tuple[PartitionReader, End]:
+async def _connect(
+    access: Access, schemas: Schemas, layout: Layout, partition: int, begun: Beginning | None
+) -> tuple[PartitionReader, End]:
     topic = layout.topics[partition]
     ask = functools.partial(access.topics.compaction, layout.namespace, topic)
-    compaction = await ask()  # before connecting, because from then on the reader receives
+    compaction = await ask() if begun is None else begun.compaction  # before connecting, because from then on the reader receives
     names = (layout.namespace, topic, layout.full_names[partition])
     source = Source(access, *names)
-    handle = await source.open()
+    handle = await source.open(NOWHERE if begun is None else begun.stood.place)
     recall = Uncompacted(access, *names)
     recalled: Sequence[Received] = ()
     try:
         end = await access.topics.end(layout.namespace, topic)
-        if compaction.ledger != -1 and compaction.horizon is not None:
+        if compaction.ledger != -1 and compaction.horizon is not None and begun is None:
             recalled = await recall.upto(compaction.horizon)
     except BaseException:
         close_quietly(handle)
@@ -194,5 +211,6 @@ async def _connect(access: Access, schemas: Schemas, layout: Layout, partition: 
     remembered = access.not_handed_over
     not_handed_over = None if remembered is None else remembered.of(layout.full_names[partition])
     questions = Questions(ask, functools.partial(access.topics.skipped, layout.namespace, topic), recall.between)
-    entries = Entries(partition, schemas, access.facts.name)
-    return PartitionReader(handle, entries, goal, Continuity(compaction, not_handed_over), questions, recalled, source.reopen), end
+    entries = Entries(partition, schemas, access.facts.name, None if begun is None else begun.stood)
+    continuity = Continuity(compaction, not_handed_over, entries.last)
+    return PartitionReader(handle, entries, goal, continuity, questions, recalled, source.reopen), end

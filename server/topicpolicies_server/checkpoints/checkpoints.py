@@ -1,0 +1,231 @@
+"""The checkpoints of all namespaces of a server: restored when a namespace is loaded, and moved on behind its log.
+
+Nothing waits for a checkpoint but a namespace that is closed, and that not for long. There is one at a time, so that the file has one
+writer, and it is copied some cells at a time, so that the loop goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from ..core.fold.fold import FoldContext
+from ..sqlite_file import ERRORS, FileError
+from ..tasks import Kept as KeptTask
+from ..threads import DaemonThreads
+from .about import About
+from .keeper import Copy, Keeper, requests_to_bytes
+from .restoring import Restored, is_of_use, restore
+from .store import Store
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+READERS = 2
+"""Checkpoints that are restored at the same time; the others wait."""
+
+
+class Pace(NamedTuple):
+    """When checkpoints are moved on."""
+
+    seconds: float = 10.0
+    """How long after the one before, if there is something new."""
+    events: int = 20_000
+    """After so many events sooner: that is what has to be read again when the process dies."""
+    cells_at_once: int = 64
+    """So many cells are copied in one turn of the loop: about a millisecond."""
+    looks_seconds: float = 0.5
+    """How often it is considered."""
+    confirmed_seconds: float = 10.0
+    """For so long a checkpoint waits for the log's reader to come to what was taken by proof."""
+    last_seconds: float = 5.0
+    """How long closing a namespace waits for its last checkpoint, and closing all of them for the file."""
+    longest_pause_seconds: float = 300.0
+    """The longest pause after failures in a row."""
+
+
+class Checkpoints:
+    """The checkpoints of all namespaces. All methods belong to the loop that made them."""
+
+    def __init__(self, store: Store, pace: Pace | None = None) -> None:
+        """``store`` is open."""
+        self._store = store
+        self._pace = pace or Pace()
+        self._loop = asyncio.get_running_loop()
+        self._writer = DaemonThreads(1, "checkpoint-writer")
+        self._readers = DaemonThreads(READERS, "checkpoint-reader")
+        self._turn = asyncio.Lock()
+        self._keepers: dict[Keeper, float] = {}
+        """Those that are kept, and when the next checkpoint of each is made, by the loop's time."""
+        self._failures = 0
+        """In a row."""
+        self._closed = False
+        self._moving = KeptTask("moving checkpoints on", self._move_on)
+        self._moving.start()
+
+    async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:
+        """The view of a namespace's checkpoint; None: there is none that is of use.
+
+        Args:
+            namespace: ``tenant/namespace``.
+            context: what the fold knows, before the log is open.
+            seconds: how long it may take.
+        """
+        if self._closed:
+            return None
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._loop.run_in_executor(self._readers, self._restore, namespace, context)
+        except TimeoutError:
+            _log.warning("%s: its checkpoint did not come within %g s; its log is read from the beginning", namespace, seconds)
+        except ERRORS as error:
+            _log.warning("%s: its checkpoint is of no use, so its log is read from the beginning: %s", namespace, error)
+        except Exception:  # noqa: BLE001 (whatever it is, the log can be read without)
+            _log.exception("%s: its checkpoint is of no use, so its log is read from the beginning", namespace)
+        return None
+
+    def keeper(self, namespace: str) -> Keeper:
+        """Whoever notes what changes in one view of a namespace."""
+        return Keeper(namespace)
+
+    def keep(self, keeper: Keeper | None, older: Keeper | None = None) -> None:
+        """A view answers, and is kept from now on, in place of an older one if that is another."""
+        if older is not None and older is not keeper:
+            self._keepers.pop(older, None)
+        if keeper is not None:
+            self._keepers.setdefault(keeper, self._loop.time() + self._pace.seconds)
+
+    async def finish(self, keeper: Keeper | None) -> None:
+        """A view has come to its end with its namespace: its last checkpoint is made, if there is time for it."""
+        if keeper is None or self._keepers.pop(keeper, None) is None or self._closed or self._failures:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pace.last_seconds):
+                await self._move(keeper)
+
+    async def close(self) -> None:
+        """Closes the file; takes ``last_seconds`` at the worst."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._moving.stop()
+        closing = asyncio.wrap_future(self._writer.submit(self._store.close))
+        _, late = await asyncio.wait([closing], timeout=self._pace.last_seconds)
+        if late:
+            _log.warning("the checkpoints %s were still being written after %g s", self._store.path, self._pace.last_seconds)
+        self._writer.shutdown(wait=False)
+        self._readers.shutdown(wait=False)
+
+    # --- moving them on -------------------------------------------------------------------------------------------
+
+    async def _move_on(self) -> None:
+        pace = self._pace
+        while True:
+            await asyncio.sleep(pace.looks_seconds)
+            for keeper, due in list(self._keepers.items()):
+                if keeper in self._keepers and keeper.has_news and (self._loop.time() >= due or self._is_too_much(keeper)):
+                    await self._move(keeper)
+                    if keeper in self._keepers:
+                        self._keepers[keeper] = self._loop.time() + pace.seconds
+            if self._failures:
+                await asyncio.sleep(min(pace.seconds * 2**self._failures, pace.longest_pause_seconds))
+
+    def _is_too_much(self, keeper: Keeper) -> bool:
+        return keeper.events >= self._pace.events
+
+    async def _move(self, keeper: Keeper) -> None:
+        """Makes the next checkpoint of a view. What goes wrong is told once; nothing of it concerns whoever is served."""
+        async with self._turn:
+            copy = keeper.begin() if keeper.has_news else None
+            if copy is None:
+                return
+            try:
+                await self._write(keeper, copy)
+            except (*ERRORS, OSError, FileError) as error:
+                keeper.failed()
+                self._tell(keeper.namespace, error)
+                await self._mend(error)
+            except BaseException:
+                keeper.failed()
+                await self._on_writer(self._store.give_up)
+                raise
+            else:
+                keeper.done()
+                if self._failures:
+                    _log.warning("the checkpoints %s are written again", self._store.path)
+                self._failures = 0
+
+    async def _write(self, keeper: Keeper, copy: Copy) -> None:
+        store, about = self._store, copy.about
+        await self._on_writer(lambda: store.begin(keeper.namespace, anew=copy.anew))
+        while cells := keeper.next_cells(self._pace.cells_at_once):
+            rows = [row for _, row in cells if row is not None]
+            gone = [name for name, row in cells if row is None]
+            await self._on_writer(partial(store.add, rows, gone))
+        about = about._replace(forgotten=keeper.forgotten())
+        await self._on_writer(lambda: store.add_requests(copy.number, requests_to_bytes(copy.requests), copy.dropped_before))
+        await self._confirmed(keeper, about)
+        await self._on_writer(lambda: store.commit(about))
+
+    async def _confirmed(self, keeper: Keeper, about: About) -> None:
+        """Waits until the log's reader has come to what is claimed, where that was taken by proof.
+
+        Raises:
+            Damaged: it does not come there, or has contradicted the proof.
+        """
+        until = self._loop.time() + self._pace.confirmed_seconds
+        while (kept := keeper.kept) is not None and kept.trusted:
+            if kept.is_confirmed(about.positions):
+                return
+            if self._loop.time() >= until:
+                break
+            await asyncio.sleep(self._pace.looks_seconds)
+        raise sqlite3.OperationalError("the log's reader has not come to where the view stands")
+
+    def _tell(self, namespace: str, error: BaseException) -> None:
+        self._failures += 1
+        level = logging.WARNING if self._failures == 1 else logging.DEBUG
+        _log.log(level, "the checkpoint of %s can't be written, so a restart reads its log: %s", namespace, error)
+
+    async def _mend(self, error: BaseException) -> None:
+        """The file is as it was; one that can't be, or that does not stand where it was opened, is made anew."""
+        await self._on_writer(self._store.give_up)
+        if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
+            return
+        for keeper in self._keepers:
+            keeper.start_over()
+        try:
+            await self._on_writer(self._make_anew)
+        except (*ERRORS, FileError) as failure:
+            _log.warning("the checkpoints can't be made anew: %s", failure)
+
+    def _make_anew(self) -> None:
+        self._store.remove()
+        self._store.reopen()
+
+    async def _on_writer(self, step: Callable[[], _T]) -> _T:
+        """Does something on the writer's thread. Whoever is cancelled meanwhile waits for it all the same: the next step is behind it."""
+        return await self._loop.run_in_executor(self._writer, step)
+
+    def _restore(self, namespace: str, context: FoldContext) -> Restored | None:
+        with self._store.read(namespace) as stored:
+            if stored is None or not is_of_use(stored.about, context):
+                return None
+            return restore(stored)
+
+
+def open_checkpoints(path: Path, pace: Pace | None = None) -> Checkpoints | None:
+    """Opens the file of checkpoints, or makes it; None: it can't be used, which is told, and everything goes on without."""
+    store = Store(path)
+    try:
+        store.open()
+    except FileError as error:
+        _log.warning("There are no checkpoints, so each start reads the logs from their beginning: %s", error)
+        return None
+    return Checkpoints(store, pace)

@@ -1,0 +1,70 @@
+"""A view is made of a checkpoint again: as it was, at the place where it stood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..core.fold.fold import FoldContext
+from ..core.policies.events import Position
+from ..core.reading.view import View
+from ..logs.change_log import Start
+from ..sqlite_file import Damaged
+from .about import About, maker
+from .keeper import requests_from_bytes
+from .store import Stored
+
+
+class Restored(NamedTuple):
+    """A view from a checkpoint."""
+
+    about: About
+    view: View
+    rows: Sequence[tuple[int, int]]
+    """Its rows of requests: their numbers, and how many are in each."""
+
+    @property
+    def start(self) -> Start:
+        """From where on a log has to be read."""
+        return Start(self.about.identity, self.about.positions, self.about.anchors, self.about.context.in_place)
+
+    @property
+    def positions(self) -> tuple[Position, ...]:
+        """Where the view stands, by partition."""
+        return self.about.positions
+
+
+def is_of_use(about: About, context: FoldContext) -> bool:
+    """Whether a log that is opened now would be folded as it was then, by who made the checkpoint.
+
+    Args:
+        about: what the checkpoint holds for.
+        context: what the fold knows now, before the log is open.
+    """
+    then = about.context
+    same = then.window_ms == context.window_ms and then.sole_writer == context.sole_writer
+    return same and about.made_by == maker()
+
+
+def restore(stored: Stored) -> Restored:
+    """The view of a checkpoint.
+
+    Raises:
+        Damaged: it is not what was written.
+        sqlite3.Error: it can't be read.
+    """
+    about = stored.about
+    try:
+        view = View(about.context._replace(joining=False), about.complete)
+        view.go_on(stored.cells, number=about.number, forgotten=about.forgotten, times=about.times)
+        rows = [(number, _remember(view, requests)) for number, requests in stored.requests]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Damaged(f"a checkpoint can't be read ({error})") from error
+    return Restored(about, view, rows)
+
+
+def _remember(view: View, requests: bytes) -> int:
+    found = requests_from_bytes(requests)
+    for key, request in found:
+        view.recent.add(key, request)
+    return len(found)

@@ -1,0 +1,252 @@
+"""A cell as bytes, with everything that the fold and the view know of its key, settled or not, and back.
+
+The form is a JSON array in ASCII, and behind it the bytes of the settings. A document that several parts refer to stands in it once, and so
+does an event. What is left out is of no use to another process: cached bytes, and the document before a change.
+
+What is read is taken for what was written: whoever keeps the bytes has a checksum with them. Other bytes raise ``Unreadable``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..fold.fold import KeyState
+from ..fold.keystate import ALONE, Joined, Noted, Owed, Superseded
+from ..names import PolicyKey
+from ..policies.documents import Settings
+from ..policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
+from .cells import name_of
+from .heads import Cell, Head
+
+FORMAT = 1
+"""What is written, and read."""
+_ALONE = 1
+"""Stands for ``keystate.ALONE``."""
+_dump = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+class Unreadable(Exception):
+    """Bytes are none of a cell."""
+
+
+def to_bytes(cell: Cell) -> bytes:
+    """A cell as bytes. It must not change meanwhile."""
+    writer = _Writer(cell.key)
+    head, state = cell.head, cell.state
+    told = None
+    if head is not None:
+        told = [writer.document(head.document), head.version, head.previous, head.number, head.partition, writer.placed(head.placed)]
+    parts = [FORMAT, cell.partition, cell.touched_at, told, writer.state(state), writer.documents, writer.events]
+    text = _dump(parts).encode("ascii")
+    return b"%d:%b%b" % (len(text), text, b"".join(writer.settings))
+
+
+def from_bytes(key: PolicyKey, data: bytes) -> Cell:
+    """The cell that bytes tell of.
+
+    Raises:
+        Unreadable: they are none of a cell of this format.
+    """
+    try:
+        length, _, rest = data.partition(b":")
+        size = int(length)
+        found, partition, touched_at, told, state, documents, events = json.loads(rest[:size])
+        if found != FORMAT:
+            raise Unreadable(f"a cell has format {found}")
+        reader = _Reader(key, documents, rest[size:])
+        reader.take_events(events)
+        cell = Cell(key, name_of(key), partition, reader.state(state))
+        cell.touched_at = touched_at
+        if told is not None:
+            document, version, previous, number, stands, placed = told
+            cell.head = Head(key, reader.document(document), version, previous, reader.placed(placed), number, stands)
+    except Unreadable:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+        raise Unreadable(f"a cell can't be read ({type(error).__name__})") from error
+    return cell
+
+
+class _Writer:
+    """Writes documents and events once each."""
+
+    def __init__(self, key: PolicyKey) -> None:
+        self._key = key
+        self.settings: list[bytes] = []
+        self.documents: list[list[str | int]] = []
+        """Of each its settings' names, each followed by how many bytes it has."""
+        self.events: list[list[Any]] = []
+        self._known: dict[int, int] = {}
+        """Where what was written stands, by its id."""
+        self._held: list[object] = []
+        """What was written, so that no id is given twice."""
+
+    def document(self, document: Settings | None) -> int | None:
+        if document is None:
+            return None
+        at = self._known.get(id(document))
+        if at is None:
+            at = self._known[id(document)] = len(self.documents)
+            self._held.append(document)
+            written: list[str | int] = []
+            for setting, value in document.items():
+                written += (setting, len(value))
+                self.settings.append(value)
+            self.documents.append(written)
+        return at
+
+    def placed(self, placed: Placed | None) -> int | None:
+        if placed is None:
+            return None
+        at = self._known.get(id(placed))
+        if at is None:
+            event = placed.event
+            if event is not None and event.key != self._key:
+                raise ValueError("the event is another key's")
+            written = [
+                placed.partition,
+                placed.position,
+                None if event is None else self._event(event),
+                placed.published_at,
+                placed.producer,
+                placed.problem,
+            ]
+            at = self._known[id(placed)] = len(self.events)
+            self._held.append(placed)
+            self.events.append(written)
+        return at
+
+    def _event(self, event: Event) -> list[Any]:
+        known = None if event.known is None else sorted(event.known)
+        stamp = None if event.stamp is None else self._stamp(event.stamp)
+        return [int(event.action), self.document(event.document), stamp, known, int(event.replicated)]
+
+    def _stamp(self, stamp: Stamp) -> list[Any]:
+        operands = {}
+        for setting, (change, value) in stamp.operands.items():
+            operands[setting] = [change.value, self.document({setting: value})]
+        return [
+            stamp.event_id,
+            stamp.kind.value,
+            stamp.request_id,
+            stamp.digest,
+            stamp.actor,
+            stamp.reason,
+            stamp.mask,
+            stamp.base,
+            stamp.etag,
+            int(stamp.skip_if_absent),
+            dict(stamp.reads),
+            operands,
+            stamp.remembered,
+            stamp.head_version,
+            stamp.seen,
+        ]
+
+    def state(self, state: KeyState) -> list[Any]:
+        joined: Any = None
+        if state.joined is not None:
+            joined = _ALONE if state.joined is ALONE else self._joined(state.joined)
+        older = None
+        if state.older is not None:
+            older = [[self.document(raw), at, event_id] for raw, at, event_id in state.older]
+        return [
+            self.document(state.document),
+            state.version,
+            state.head_event,
+            state.remembered,
+            self.document(state.live),
+            state.newest,
+            older,
+            state.owed,
+            None if state.seen is None else list(state.seen),
+            int(state.due),
+            state.since,
+            state.upto,
+            joined,
+            state.contradictions,
+        ]
+
+    def _joined(self, joined: Joined) -> list[Any]:
+        trail = [[self.placed(noted.placed), noted.changed, int(noted.on_absence), int(noted.certain)] for noted in joined.trail]
+        return [joined.first, joined.first_at, joined.dropped, trail]
+
+
+class _Reader:
+    """Reads what ``_Writer`` writes."""
+
+    def __init__(self, key: PolicyKey, documents: list[list[Any]], settings: bytes) -> None:
+        self._key = key
+        self._documents: list[Settings] = []
+        self._events: list[Placed] = []
+        at = 0
+        for written in documents:
+            document: dict[str, bytes] = {}
+            for setting, size in zip(written[::2], written[1::2], strict=True):
+                document[setting] = settings[at : at + size]
+                at += size
+            self._documents.append(document)
+        if at != len(settings):
+            raise Unreadable("a cell has another length")
+
+    def document(self, at: int | None) -> Settings | None:
+        return None if at is None else self._documents[at]
+
+    def placed(self, at: int | None) -> Placed | None:
+        return None if at is None else self._events[at]
+
+    def take_events(self, events: list[list[Any]]) -> None:
+        for partition, position, event, published_at, producer, problem in events:
+            self._events.append(
+                Placed(partition, position, None if event is None else self._event(*event), published_at, producer, problem)
+            )
+
+    def _event(self, action: int, document: int | None, stamp: list[Any] | None, known: list[str] | None, replicated: int) -> Event:
+        families = None if known is None else frozenset(known)
+        told = None if stamp is None else self._stamp(stamp)
+        return Event(self._key, Action(action), self.document(document), told, families, bool(replicated))
+
+    def _stamp(self, written: list[Any]) -> Stamp:
+        event_id, kind, request_id, digest, actor, reason, mask, base, etag, skip, reads, operands, remembered, head_version, seen = written
+        lists = {}
+        for setting, (change, at) in operands.items():
+            (value,) = self._documents[at].values()
+            lists[setting] = ListChange(change), value
+        return Stamp(
+            event_id, StampKind(kind), request_id, digest, actor, reason, tuple(mask), base, etag, bool(skip), reads, lists,
+            _requests(remembered), head_version, None if seen is None else Seen(*seen),
+        )  # fmt: skip
+
+    def state(self, written: list[Any]) -> KeyState:
+        document, version, head_event, remembered, live, newest, older, owed, seen, due, since, upto, joined, contradictions = written
+        state = KeyState()
+        state.document = self.document(document)
+        state.version = version
+        state.head_event = head_event
+        state.remembered = _requests(remembered)
+        state.live = self.document(live)
+        state.newest = newest
+        if older is not None:
+            state.older = [Superseded(self.document(raw), at, event_id) for raw, at, event_id in older]
+        state.owed = None if owed is None else Owed(*owed)
+        state.seen = None if seen is None else dict.fromkeys(seen)
+        state.due = bool(due)
+        state.since = since
+        state.upto = upto
+        if joined == _ALONE:
+            state.joined = ALONE
+        elif joined is not None:
+            state.joined = self._joined(*joined)
+        state.contradictions = contradictions
+        return state
+
+    def _joined(self, first: str, first_at: int, dropped: str, trail: list[list[Any]]) -> Joined:
+        joined = Joined(first, first_at, dropped)
+        for at, changed, on_absence, certain in trail:
+            joined.trail.append(Noted(self._events[at], changed, bool(on_absence), bool(certain)))
+        return joined
+
+
+def _requests(written: list[list[str]]) -> tuple[Remembered, ...]:
+    return tuple(Remembered(*request) for request in written)

@@ -1,0 +1,104 @@
+"""A server on a folder, with its embedded log and its checkpoints, which is stopped and killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.checkpoints import Checkpoints, Pace, open_checkpoints
+from topicpolicies_server.config import Limits
+from topicpolicies_server.core.chains.request import Request, Result
+from topicpolicies_server.core.changes.change import compile_change
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.history import Bounds, open_history
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
+from topicpolicies_server.namespaces.registry import Registry
+
+NAMESPACE = "acme/orders"
+NEVER = Pace(seconds=1_000_000.0, events=1_000_000_000, looks_seconds=0.01)
+"""Checkpoints are made only as a namespace is closed, or when a test says so."""
+
+
+def a_key(number: int, scope: Scope = Scope.LOCAL) -> PolicyKey:
+    return PolicyKey(f"persistent://{NAMESPACE}/topic-{number}", scope)
+
+
+class Server:
+    """What is on the disk, and a process on it at times."""
+
+    def __init__(self, folder: Path, pace: Pace = NEVER, *, history: bool = False, compaction: Compaction | None = None) -> None:
+        self.folder = folder
+        self.pace = pace
+        self.now = 1_700_000_000_000
+        self.checkpoints: Checkpoints | None = None
+        self._history = history
+        self._compaction = compaction or Compaction(interval_seconds=3_600.0)
+        self._number = 0
+
+    @property
+    def file(self) -> Path:
+        """The checkpoints."""
+        return self.folder / "policies.checkpoints.db"
+
+    @asynccontextmanager
+    async def running(self, *, killed: bool = False, **limits: Any) -> AsyncIterator[Registry]:
+        """Serves, from a start to a stop; ``killed``: nothing is written at the end."""
+        log = SqliteLog(self.folder / "policies.db", compaction=self._compaction, now=lambda: self.now)
+        await log.start()
+        self.log = log
+        history = open_history(self.folder / "history.db", Bounds(366 * 86_400.0, 1 << 30)) if self._history else None
+        self.checkpoints = open_checkpoints(self.file, self.pace)
+        registry = Registry(
+            log,
+            Limits(**limits),
+            FoldContext(sole_writer=True),
+            history=history,
+            now=lambda: self.now,
+        )
+        if self.checkpoints is not None:
+            registry.keep_checkpoints(self.checkpoints)
+        try:
+            yield registry
+        finally:
+            if killed and self.checkpoints is not None:
+                await self.checkpoints.close()
+            await registry.close()
+            await log.close()
+            if history is not None:
+                await history.close()
+            if self.checkpoints is not None:
+                await self.checkpoints.close()
+
+    async def keep(self) -> None:
+        """Makes the next checkpoint of each namespace now."""
+        assert self.checkpoints is not None
+        for keeper in list(self.checkpoints._keepers):
+            await self.checkpoints._move(keeper)
+
+    async def set(self, registry: Registry, key: PolicyKey, value: int, request_id: str = "", **rest: Any) -> Result:
+        self._number += 1
+        change = compile_change(TopicPolicies(max_producer_per_topic=value), ["max_producer_per_topic"], {})
+        request = Request(key, change, request_id or f"request-{self._number}-{value}", f"the body of {value}", **rest)
+        return await registry.get(NAMESPACE).update(request)
+
+    async def delete(self, registry: Registry, key: PolicyKey, request_id: str = "") -> Result:
+        self._number += 1
+        return await registry.get(NAMESPACE).update(Request(key, None, request_id or f"request-{self._number}", "a deletion"))
+
+
+def loaded_from(registry: Registry) -> str:
+    """From where the namespace was loaded: "checkpoint" or "log"."""
+    follower = registry.get(NAMESPACE)._life.served
+    assert follower is not None and follower.log is not None
+    return "checkpoint" if follower.log.resumed else "log"
+
+
+async def ready(registry: Registry) -> None:
+    """Waits until the namespace answers."""
+    async with asyncio.timeout(20):
+        await registry.get(NAMESPACE).ready()
