@@ -96,7 +96,9 @@ class World:
             return
         change = type(head)(head.key, head.document, head.version, head.version, head.placed, self.view._number + 1)
         self.view._number += 1
-        self.view._cells.live(name_of(head.key)).head = change
+        cell = self.view._cells.change(name_of(head.key))
+        assert cell is not None, "it has a head"
+        cell.head = change
         self.hub.publish(change)
         self.hub.moved(self.token)
 

@@ -54,8 +54,8 @@ def cells(draw: st.DrawFn) -> Cell:
         for placed in draw(st.lists(events(), max_size=3)):
             joined.trail.append(Noted(placed, draw(st.none() | st.lists(NAMES, max_size=2)), draw(st.booleans()), draw(st.booleans())))
         if cell.head is not None and joined.trail and draw(st.booleans()):
-            cell.head.placed = joined.trail[0].placed
-            cell.head.partition = cell.head.placed.partition
+            placed = joined.trail[0].placed
+            cell.head.placed, cell.head.partition = placed, placed.partition
     return cell
 
 

@@ -9,7 +9,7 @@ import struct
 
 from ..policies import texts
 from ..policies.documents import Settings
-from ..policies.packed import Damaged, pack, unpack
+from ..policies.packed import Damaged, is_like, pack, unpack
 from ..policies.texts import Form
 from .keystate import ALONE, Joined, KeyState, Owed, Superseded
 
@@ -75,11 +75,11 @@ def pack_leftovers(state: KeyState) -> bytes | None:
 def _which(raw: Settings | None, before: Settings | None, state: KeyState) -> int:
     if raw is None:
         return _NONE
-    if raw is before or raw == before:
+    if is_like(raw, before):
         return _AGAIN
-    if raw is state.document or raw == state.document:
+    if is_like(raw, state.document):
         return _DOCUMENT
-    return _LIVE if raw is state.live or raw == state.live else _OWN
+    return _LIVE if is_like(raw, state.live) else _OWN
 
 
 def unpack_leftovers(data: bytes, state: KeyState) -> None:
@@ -139,4 +139,4 @@ def is_of_no_use(data: bytes, now: int, window_ms: int) -> bool | None:
     oldest = now - 2 * window_ms
     if latest != _NEVER and latest >= oldest:
         return False
-    return True if until < oldest else None
+    return True if until == _NEVER or until < oldest else None

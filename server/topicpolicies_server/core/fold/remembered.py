@@ -6,14 +6,16 @@ part        what it has
 numbers     how many there are, and flags
 ids         16 bytes for each, if all are UUIDs
 digests     8 bytes for each, if all are of the usual length
-texts       ids and digests if not; the versions; and of the versions before the first, where each of the others is that of the
-            request before, or else all (``policies/texts``)
+versions    hexadecimal digits in half as many bytes, with the length of each: if the versions are nothing else, and the version before
+            each is that of the request before; last is the one before the first
+texts       ids, digests, versions, and all versions before, where they are not as above (``policies/texts``)
 ==========  ================================================================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from ..policies import texts
 from ..policies.events import Remembered
@@ -21,7 +23,10 @@ from ..policies.packed import Damaged
 from ..policies.texts import Form
 
 _ID, _DIGEST = 16, 8
-_DIGESTS, _CHAIN, _QUOTED = 4, 8, 16
+_MAKE: Callable[[tuple[str, str, str, str]], Remembered] = functools.partial(tuple.__new__, Remembered)
+"""Sixteen are made for each event of a key."""
+_DIGESTS, _CHAIN, _QUOTED, _PACKED = 4, 8, 16, 32
+_LONGEST = 15
 
 
 def pack_remembered(requests: tuple[Remembered, ...]) -> bytes:
@@ -45,12 +50,17 @@ def pack_remembered(requests: tuple[Remembered, ...]) -> bytes:
         blobs += texts.packed(digests)
     else:
         words += digests
-    words += versions
     if previous[1:] == versions[:-1]:
         flags |= _CHAIN
-        words.append(previous[0])
+        places = (*versions, previous[0])
+        if texts.is_hexadecimal(together := "".join(places), len(together)) and max(map(len, places)) <= _LONGEST:
+            flags |= _PACKED
+            lengths = bytes(map(len, places))
+            blobs += lengths + bytes.fromhex(together if len(together) % 2 == 0 else together + "0")
+        else:
+            words += places
     else:
-        words += previous
+        words += versions + previous
     if texts.RESERVED.search("".join(words)):
         flags |= _QUOTED
         words = texts.quoted(words)
@@ -63,7 +73,7 @@ def unpack_remembered(data: bytes) -> tuple[Remembered, ...]:
     Raises:
         Damaged, IndexError, ValueError: it was something else.
     """
-    return tuple(map(Remembered, *_columns(data, 0))) if data else ()
+    return tuple(map(_MAKE, zip(*_columns(data, 0), strict=True))) if data else ()
 
 
 def last_remembered(data: bytes) -> tuple[str, str]:
@@ -83,25 +93,45 @@ def _columns(data: bytes, since: int) -> tuple[Sequence[str], Sequence[str], Seq
     in_order = flags & _CHAIN
     digests_at = 2 + (_ID * count if form else 0)
     texts_at = digests_at + (_DIGEST * count if flags & _DIGESTS else 0)
+    places: list[str] = []
+    if flags & _PACKED:
+        places, texts_at = _unpacked(data, texts_at, count + 1)
     words = texts.split(data[texts_at:])
-    expected = count * (1 + (not form) + (not flags & _DIGESTS)) + (1 if in_order else count)
-    if len(words) != expected or not 0 <= since < count:
+    others = 0 if flags & _PACKED else count + 1 if in_order else 2 * count
+    expected = count * ((not form) + (not flags & _DIGESTS)) + others
+    if len(words) != max(expected, 1) or not 0 <= since < count:
         raise Damaged("it remembers other requests than it says")
     if flags & _QUOTED:
         words = texts.unquoted(words)
-    first = words.pop() if in_order else ""
-    at = since
+    at = 0
     if form:
         ids = texts.unpacked(data[2 + _ID * since : digests_at], 2 * _ID, form)
     else:
-        ids = words[at : at - since + count]
-        at += count
+        ids = words[since:count]
+        at = count
     if flags & _DIGESTS:
-        digests = texts.unpacked(data[digests_at + _DIGEST * since : texts_at], 2 * _DIGEST, Form.HEXADECIMAL)
+        digests = texts.unpacked(data[digests_at + _DIGEST * since : digests_at + _DIGEST * count], 2 * _DIGEST, Form.HEXADECIMAL)
     else:
-        digests = words[at : at - since + count]
+        digests = words[at + since : at + count]
         at += count
-    versions = words[at : at - since + count]
+    places = places or words[at:]
+    versions = places[since:count]
     if not in_order:
-        return ids, digests, versions, words[at + count :]
-    return ids, digests, versions, [words[at - 1] if since else first, *versions[:-1]]
+        return ids, digests, versions, places[count + since :]
+    return ids, digests, versions, [places[since - 1] if since else places[count], *versions[:-1]]
+
+
+def _unpacked(data: bytes, at: int, count: int) -> tuple[list[str], int]:
+    """So many versions, and where they end."""
+    lengths = data[at : at + count]
+    begin = at + count
+    end = begin + (sum(lengths) + 1) // 2
+    if len(lengths) != count or end > len(data):
+        raise Damaged("it ends within a version")
+    text = data[begin:end].hex()
+    places: list[str] = []
+    at = 0
+    for length in lengths:
+        places.append(text[at : at + length])
+        at += length
+    return places, end

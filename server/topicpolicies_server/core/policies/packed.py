@@ -24,6 +24,13 @@ _NAMES: Mapping[int, Setting] = {code: name for name, code in _CODES.items()}
 assert len(_NAMES) == len(_CODES), "no two settings have the same code"
 
 
+def is_like(document: Settings | None, other: Settings | None) -> bool:
+    """Whether two documents have the same settings in the same order: what is told of changes has that order."""
+    if document is other:
+        return True
+    return document is not None and other is not None and document == other and list(document) == list(other)
+
+
 def pack(document: Settings, into: bytearray) -> None:
     """Adds a document at the end of ``into``."""
     _number(len(document), into)

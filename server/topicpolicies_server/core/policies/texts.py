@@ -36,6 +36,11 @@ def form_of(ids: Sequence[str], digits: int) -> Form:
     return Form.TEXTS
 
 
+def is_hexadecimal(text: str, digits: int) -> bool:
+    """Whether a text is so many lower-case hexadecimal digits."""
+    return len(text) == digits and _HEXADECIMAL.fullmatch(text) is not None
+
+
 def packed(ids: Sequence[str]) -> bytes:
     """Ids that are no ``TEXTS``: half as many bytes as they have digits."""
     return bytes.fromhex("".join(ids).replace("-", ""))

@@ -1,30 +1,33 @@
 """The cells of a view, in the order of their last change: live while somebody has to do with them, frozen otherwise.
 
 A frozen cell is one value of bytes (``frozen``), a tenth to a hundredth as large, and nothing that the collector has to look at. Live ones
-stand in a line, and with each event of the view the turn of three of them comes:
+stand in a line, and with each event of the view the turn of two of them comes:
 
-=================  ==========================================  ===========================================================================
-state              event                                       next
-=================  ==========================================  ===========================================================================
-(none)             ``add``                                     TOUCHED, at the end of the line
-TOUCHED            ``find``                                    TOUCHED
-TOUCHED            its turn comes                              RESTING, at the end of the line
-RESTING            ``find``                                    TOUCHED
-RESTING            its turn comes, and it is settled           FROZEN
-RESTING            its turn comes, and it is not settled       RESTING, at the end of the line
-FROZEN             ``find``                                    TOUCHED, at the end of the line
-FROZEN             a walk over all heads                       FROZEN: whoever walks gets a head of his own
-any                ``remove``                                  (none)
-=================  ==========================================  ===========================================================================
+=========  ===============================  ========================================================================================
+state      event                            next
+=========  ===============================  ========================================================================================
+(none)     ``add``                          LIVE, at the end of the line
+LIVE       its turn comes, it was found     LIVE, at the end of the line
+           since it went there
+LIVE       its turn comes, not settled      LIVE, at the end of the line
+LIVE       its turn comes otherwise         FROZEN
+FROZEN     ``find``, ``change``             LIVE, at the end of the line
+FROZEN     a walk over all heads            FROZEN: whoever walks gets a head of his own
+any        ``remove``                       (none)
+=========  ===============================  ========================================================================================
+
+What is found again while one and the same event is taken was found once.
 
 As long as no more than so many are live, no turn comes by itself. ``settle`` has turns come all the same, for views without events.
+
+Who only looks at a cell (``find``) leaves it as it was: it need not be made bytes again.
 
 A head that others keep as well (the ring of recent changes, for its ``before``) stays one and the same object: a thawed cell gets it back.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias, overload
 from weakref import WeakValueDictionary
@@ -37,10 +40,11 @@ from . import glances
 from .frozen import freeze, thaw, thaw_head
 from .glances import document_size, glance, has_leftovers, renumbered, trimmed
 from .heads import Cell, Head
+from .lately import Lately
 
-WARM = 1_024
+WARM = 512
 """As many cells are live before any is frozen, unless told otherwise."""
-_TURNS = 3
+_TURNS = 2
 """Turns that come with each event."""
 _GLOBAL = "\x02"
 """Begins the names of keys of all clusters; no topic begins so."""
@@ -78,11 +82,20 @@ class Trace(NamedTuple):
 class Cells:
     """All cells of one view. The order is that of their last change, oldest first."""
 
-    __slots__ = ("_cells", "_live", "_most", "_shared")
+    __slots__ = ("_cells", "_live", "_most", "_shared", "_taken", "lately")
 
-    def __init__(self, most: int = WARM) -> None:
-        """No cells. ``most``: as many are live before any is frozen."""
+    def __init__(self, window_ms: int, most: int = WARM) -> None:
+        """No cells.
+
+        Args:
+            window_ms: W, in milliseconds.
+            most: as many are live before any is frozen.
+        """
         self._most = most
+        self._taken = 0
+        """Events that were taken, and rounds of ``settle``."""
+        self.lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(window_ms))
+        """Those that had events lately, by partition; without frozen documents that keep nothing for a while."""
         self._cells: OrderedDict[str, Kept] = OrderedDict()
         self._live: deque[Cell] = deque()
         """The line."""
@@ -98,21 +111,22 @@ class Cells:
         return len(self._live)
 
     def find(self, name: str) -> Cell | None:
-        """The cell of a name, live; None: there is none."""
+        """The cell of a name, live, for who does not change it; None: there is none."""
         kept = self._cells.get(name)
         if kept is None:
             return None
         if isinstance(kept, bytes):
             kept = self._thawed(name, kept)
             self._cells[name] = kept
-            self._live.append(kept)
-        kept.touched = True
+            self._line_up(kept)
+        kept.touched = self._taken
         return kept
 
-    def live(self, name: str) -> Cell:
-        """The cell of a name, live; there must be one."""
+    def change(self, name: str) -> Cell | None:
+        """The cell of a name, for who is about to change it; None: there is none."""
         cell = self.find(name)
-        assert cell is not None, "it is there"
+        if cell is not None:
+            cell.frozen = None
         return cell
 
     def kept(self, name: str) -> Kept | None:
@@ -125,19 +139,23 @@ class Cells:
             if isinstance(kept, bytes) and not has_leftovers(kept):
                 continue
             if self.state_of(name, kept).joined not in (None, ALONE):
-                yield self.live(name).state
+                cell = self.change(name)
+                assert cell is not None, "it is there"
+                yield cell.state
 
     def add(self, key: PolicyKey, partition: int) -> Cell:
         """A cell without events, live, at the end of the order."""
         name = name_of(key)
         cell = self._cells[name] = Cell(key, name, partition, KeyState())
-        self._live.append(cell)
+        self._line_up(cell)
         return cell
 
     def go_on(self, kept: Iterable[tuple[str, Kept]]) -> None:
         """Takes over cells as they are, the oldest change first, where none is yet; those that are not frozen stand in the line."""
         self._cells.update(kept)
-        self._live.extend(cell for cell in self._cells.values() if not isinstance(cell, bytes))
+        for cell in self._cells.values():
+            if not isinstance(cell, bytes):
+                self._line_up(cell)
 
     def take_over(self, name: str, kept: Kept) -> None:
         """Has a frozen cell, at the end of the order, in place of what there is of its name."""
@@ -193,11 +211,12 @@ class Cells:
         """Drops what is of no use any more of a cell that has become idle (``KeyState.trim``)."""
         kept = self._cells[name]
         if not isinstance(kept, bytes):
+            kept.frozen = None
             kept.state.trim(now, window_ms)
         elif (rest := trimmed(kept, now, window_ms)) is not None:
             self._cells[name] = rest
-        else:
-            self.live(name).state.trim(now, window_ms)
+        elif (cell := self.change(name)) is not None:
+            cell.state.trim(now, window_ms)
 
     def is_forgettable(self, name: str) -> bool:
         """Whether nothing is due of an absence that is idle, and nothing of it may come any more."""
@@ -215,10 +234,12 @@ class Cells:
                 if number := glance(kept).number:
                     self._cells[name] = renumbered(kept, number + by)
             elif kept.head is not None:
+                kept.frozen = None
                 kept.head.number += by
 
     def taken(self) -> None:
-        """An event was taken."""
+        """An event has been taken, and whoever is told of it has been told."""
+        self._taken += 1
         if len(self._live) > self._most:
             self.settle(_TURNS)
 
@@ -229,12 +250,15 @@ class Cells:
             cell = live.popleft()
             if self._cells.get(cell.name) is not cell:
                 continue
-            if cell.touched or not self._freeze(cell):
-                cell.touched = False
-                live.append(cell)
+            if cell.touched != cell.lined_up or not self._freeze(cell):
+                self._line_up(cell)
+
+    def _line_up(self, cell: Cell) -> None:
+        cell.touched = cell.lined_up = self._taken
+        self._live.append(cell)
 
     def _freeze(self, cell: Cell) -> bool:
-        data = freeze(cell.state, cell.head, cell.partition, cell.touched_at)
+        data = cell.frozen or freeze(cell.state, cell.head, cell.partition, cell.touched_at)
         if data is None:
             return False
         head = cell.head
@@ -243,6 +267,8 @@ class Cells:
                 head.placed = _told_of(head.placed)
             self._shared[cell.name] = head
         self._cells[cell.name] = data
+        if document_size(data) is not None and not has_leftovers(data):
+            self.lately[cell.partition].rest(cell.name)
         return True
 
     def _thawed(self, name: str, data: bytes) -> Cell:
@@ -251,6 +277,7 @@ class Cells:
         cell = Cell(key, name, partition, state)
         cell.head = self._shared_head(name, data) or head
         cell.touched_at = touched_at
+        cell.frozen = data
         return cell
 
     def _shared_head(self, name: str, data: bytes) -> Head | None:

@@ -36,8 +36,7 @@ from ..names import PolicyKey
 from ..policies import documents, texts
 from ..policies.documents import Settings
 from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
-from ..policies.packed import Damaged, pack, unpack
-from ..policies.texts import Form
+from ..policies.packed import Damaged, is_like, pack, unpack
 from .heads import Head
 
 FORMAT = 1
@@ -46,12 +45,12 @@ NUMBERS = struct.Struct(">BIQHHIqqIIHHB")
 GLANCE = struct.Struct(">BIQHH")
 _FIXED = 14
 _PLACE, _VERSION, _NEWEST, _HEAD_EVENT, _LAST, _ID = "\x01", "\x02", "\x03", "\x04", "\x05", "\x06"
-"""Stand for a text: where the head stands, the state's version, the newest event's id, that of the head's event, or what is remembered
-last; and for the id, which stands behind the texts."""
+"""Stand for a text: where the head stands, the state's version, the newest event's id, that of the head's event, what is remembered last,
+or the id that stands behind the texts."""
 _KINDS = tuple(StampKind)
 _ACTIONS = {int(action): action for action in Action}
-_NEWEST_KNOWN, DUE, _ALONE, HEAD, PLACED, _STAMP, _REPLICATED, QUOTED, _PACKED_ID = (1 << bit for bit in range(9))
-_DOCUMENT, _LIVE, SHOWN, _WRITTEN, _ACTION, _KIND = 9, 11, 13, 15, 17, 20
+_NEWEST_KNOWN, DUE, _ALONE, HEAD, PLACED, _STAMP, _REPLICATED, QUOTED, _PACKED_ID, _ONE = (1 << bit for bit in range(10))
+_DOCUMENT, _LIVE, SHOWN, _WRITTEN, _ACTION, _KIND = 10, 12, 14, 16, 18, 21
 """Where the flags begin that have more than two values."""
 _NONE, _SAME, _OWN = range(3)
 """Whether there is a document, and whether it is the same as one before: the live one and the head's as the state's, the event's as the
@@ -124,16 +123,20 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
                 words[9:] = stamp.event_id, stamp.request_id, stamp.digest, stamp.actor, stamp.reason
                 mask = stamp.mask
                 words += mask
-    requests = pack_remembered(state.remembered)
+    requests = b""
+    if len(state.remembered) == 1 and state.remembered[0] == (words[10], words[11], state.version, words[7]):
+        flags |= _ONE  # the head's, as its event tells
+    elif state.remembered:
+        requests = pack_remembered(state.remembered)
     id_of_newest = b""
     if texts.RESERVED.search("".join(words)):
         flags |= QUOTED
         words = texts.quoted(words)
     else:
-        _shorten(words, state.remembered)
+        _shorten(words, state.remembered if requests else ())
         if words[2] == _ID and newest:
             flags |= _PACKED_ID
-            id_of_newest = texts.packed((newest,))
+            id_of_newest = bytes.fromhex(newest)
     text = texts.joined(words)
     body = id_of_newest + requests + bytes(packed)
     begin = SIZE + len(text)
@@ -144,7 +147,7 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
 def _pack(document: Settings | None, like: Settings | None, into: bytearray) -> int:
     if document is None:
         return _NONE
-    if document is like or document == like:
+    if is_like(document, like):
         return _SAME
     pack(document, into)
     return _OWN
@@ -153,7 +156,7 @@ def _pack(document: Settings | None, like: Settings | None, into: bytearray) -> 
 def _shorten(words: list[str], remembered: tuple[Remembered, ...]) -> None:
     """Has single characters stand for texts that are there anyway."""
     place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, _, _ = words[:_FIXED]
-    if newest and texts.form_of((newest,), 2 * _ID_SIZE) is Form.HEXADECIMAL:
+    if texts.is_hexadecimal(newest, 2 * _ID_SIZE):
         words[2] = _ID
     if head_event:
         if head_event == newest:
@@ -189,7 +192,9 @@ def thaw(key: PolicyKey, data: bytes) -> Thawed:
         _, state.version, newest, state.head_event, state.since, state.upto = words[:6]
         if flags & _NEWEST_KNOWN:
             state.newest = newest
-        if numbers[10]:
+        if flags & _ONE:
+            state.remembered = (Remembered(words[10], words[11], words[1], words[7]),)
+        elif numbers[10]:
             state.remembered = unpack_remembered(_requests(data, numbers))
         if flags & DUE:
             state.due = True
@@ -198,7 +203,7 @@ def thaw(key: PolicyKey, data: bytes) -> Thawed:
             state.joined = ALONE
         if end < len(data):
             unpack_leftovers(data[end:], state)
-        return Thawed(state, _head(key, numbers, words, shown, written), numbers[3], numbers[6])
+        return Thawed(state, _head(key, data, numbers, words, shown, written), numbers[3], numbers[6])
     except _PROBLEMS as error:
         raise Damaged(f"what is kept of {key} can't be read: {error}") from error
 
@@ -212,7 +217,7 @@ def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
     try:
         numbers: _Numbers = NUMBERS.unpack_from(data)
         words, _, _, shown, written = _read(data, numbers)
-        return _head(key, numbers, words, shown, written)
+        return _head(key, data, numbers, words, shown, written)
     except _PROBLEMS as error:
         raise Damaged(f"what is kept of {key} can't be read: {error}") from error
 
@@ -252,7 +257,7 @@ def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, S
 
 def _lengthen(data: bytes, numbers: _Numbers, words: list[str]) -> None:
     """Undoes ``_shorten``."""
-    place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, _, _ = words[:_FIXED]
+    place, version, newest, head_event, _, upto, shown, _, _, event_id = words[:10]
     if version == _PLACE:
         words[1] = version = place
     if newest == _ID:
@@ -267,8 +272,6 @@ def _lengthen(data: bytes, numbers: _Numbers, words: list[str]) -> None:
         words[6] = version
     if event_id == _HEAD_EVENT:
         words[9] = head_event
-    if request_id == _LAST and digest == _LAST:
-        words[10], words[11] = last_remembered(_requests(data, numbers))
 
 
 def _requests(data: bytes, numbers: _Numbers) -> bytes:
@@ -276,15 +279,33 @@ def _requests(data: bytes, numbers: _Numbers) -> bytes:
     return data[at : at + numbers[10]]
 
 
-def _head(key: PolicyKey, numbers: _Numbers, words: list[str], shown: Settings | None, written: Settings | None) -> Head | None:
-    _, flags, number, _, partition, _, _, published_at, _, _, _, paths, _ = numbers
+def _head(
+    key: PolicyKey, data: bytes, numbers: _Numbers, words: list[str], shown: Settings | None, written: Settings | None
+) -> Head | None:
+    flags = numbers[1]
     if not flags & HEAD:
         return None
-    placed = stamp = None
+    number, partition = numbers[2], numbers[4]
+    if not 1 <= flags >> _ACTION & 7 <= 4 and flags & PLACED:
+        raise Damaged("its event does something unknown")
+    found = Head(key, shown, words[6], words[7], None, number, partition)
     if flags & PLACED:
-        producer, event_id, request_id, digest, actor, reason = words[8:_FIXED]
-        if flags & _STAMP:
-            stamp = Stamp(event_id, _KINDS[flags >> _KIND & 3], request_id, digest, actor, reason, tuple(words[_FIXED : _FIXED + paths]))
-        event = Event(key, _ACTIONS[flags >> _ACTION & 7], written, stamp, None, bool(flags & _REPLICATED))
-        placed = Placed(partition, words[0], event, published_at, producer)
-    return Head(key, shown, words[6], words[7], placed, number, partition)
+        requests = _requests(data, numbers) if words[10] == _LAST else b""
+        found.placed_late(partition, lambda: _placed(key, numbers, words, written, requests))
+    return found
+
+
+def _placed(key: PolicyKey, numbers: _Numbers, words: list[str], written: Settings | None, requests: bytes) -> Placed:
+    _, flags, _, _, partition, _, _, published_at, _, _, _, paths, _ = numbers
+    producer, event_id, request_id, digest, actor, reason = words[8:_FIXED]
+    if requests:
+        try:
+            request_id, digest = last_remembered(requests)
+        except _PROBLEMS as error:
+            raise Damaged(f"what is kept of {key} can't be read: {error}") from error
+    stamp = None
+    if flags & _STAMP:
+        kind = _KINDS[flags >> _KIND & 3]
+        stamp = Stamp(event_id, kind, request_id, digest, actor, reason, tuple(words[_FIXED : _FIXED + paths]))
+    event = Event(key, _ACTIONS[flags >> _ACTION & 7], written, stamp, None, bool(flags & _REPLICATED))
+    return Placed(partition, words[0], event, published_at, producer)

@@ -5,6 +5,7 @@ A cell is all there is of a key: the fold's state, and the head that was told la
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..fold.fold import KeyState
@@ -25,13 +26,14 @@ class Head:
 
     __slots__ = (
         "__weakref__",
+        "_late",
+        "_placed",
         "before",
         "document",
         "encoded",
         "key",
         "number",
         "partition",
-        "placed",
         "previous",
         "version",
         "with_before",
@@ -52,8 +54,8 @@ class Head:
         self.version = version
         self.previous = previous
         """The version before; "" for what was loaded."""
-        self.placed = placed
-        """The event that made it; None for an absence that no event tells of."""
+        self._placed = placed
+        self._late: Callable[[], Placed] | None = None
         self.number = number
         """Counts the changes of this view; 0 for what is not a change."""
         self.partition = partition if placed is None else placed.partition
@@ -64,6 +66,21 @@ class Head:
         """What watchers are told, made once for all of them."""
         self.with_before: bytes | None = None
         """The same with the document before."""
+
+    @property
+    def placed(self) -> Placed | None:
+        """The event that made it; None for an absence that no event tells of."""
+        if self._late is not None:
+            self._placed, self._late = self._late(), None
+        return self._placed
+
+    @placed.setter
+    def placed(self, placed: Placed) -> None:
+        self._placed, self._late = placed, None
+
+    def placed_late(self, partition: int, placed: Callable[[], Placed]) -> None:
+        """The event that made it is made when somebody asks for it. ``partition``: in which it stands."""
+        self.partition, self._late = partition, placed
 
     @property
     def event(self) -> Event | None:
@@ -92,7 +109,7 @@ class Head:
 class Cell:
     """One policy key of a view, while it is not frozen. Only the view changes it."""
 
-    __slots__ = ("head", "key", "name", "partition", "state", "touched", "touched_at")
+    __slots__ = ("frozen", "head", "key", "lined_up", "name", "partition", "state", "touched", "touched_at")
 
     def __init__(self, key: PolicyKey, name: str, partition: int, state: KeyState) -> None:
         self.key = key
@@ -104,8 +121,10 @@ class Cell:
         """The fold's."""
         self.head: Head | None = None
         """None: no event of the key has made a head."""
-        self.touched = True
-        """Whether somebody had to do with it since its turn to be frozen came last."""
+        self.frozen: bytes | None = None
+        """The same as bytes; None: it has changed since it was bytes."""
+        self.lined_up = self.touched = 0
+        """Which event was taken as it went to the end of the line, and as it was found last (``cells``)."""
         self.touched_at = 0
         """When its last event was published, in milliseconds since 1970."""
 

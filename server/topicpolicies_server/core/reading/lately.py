@@ -131,6 +131,10 @@ class Lately:
         """A cell goes on in another partition."""
         self._cells.pop(name, None)
 
+    def rest(self, name: str) -> None:
+        """A cell keeps nothing that could be let go of."""
+        self._cells.pop(name, None)
+
     def touch(self, name: str, at: int, producer: str) -> tuple[int, list[str]]:
         """An event of a cell was published by ``producer`` at ``at`` (milliseconds since 1970), and has been folded.
 
@@ -143,8 +147,7 @@ class Lately:
         cells.move_to_end(name)
         idle: list[str] = []
         for _ in range(_AT_A_TIME):
-            first = next(iter(cells))
-            touched_at = cells[first]
+            first, touched_at = next(iter(cells.items()))
             if touched_at < now - WINDOWS * self._window_ms:
                 del cells[first]
                 idle.append(first)

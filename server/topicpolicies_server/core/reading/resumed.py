@@ -10,7 +10,6 @@ from typing import NamedTuple
 from ..policies.events import Position
 from .cells import Cells, Kept
 from .frozen import HEAD, NUMBERS, SHOWN
-from .lately import Lately
 from .pages import Pages
 
 _BEGINNING = struct.Struct(NUMBERS.format[: len(">BIQHHIq")])
@@ -31,14 +30,13 @@ class Held(NamedTuple):
 class Resumed:
     """A part of ``View``."""
 
-    __slots__ = ("_absent", "_cells", "_complete", "_forgotten", "_heads", "_lately", "_number", "_pages", "gone")
+    __slots__ = ("_absent", "_cells", "_complete", "_forgotten", "_heads", "_number", "_pages", "gone")
 
     _absent: OrderedDict[str, None]
     _cells: Cells
     _complete: Sequence[Position | None]
     _forgotten: dict[int, Position]
     _heads: int
-    _lately: defaultdict[int, Lately]
     _number: int
     _pages: Pages
     gone: dict[str, None] | None
@@ -52,7 +50,7 @@ class Resumed:
     @property
     def times(self) -> dict[int, int]:
         """The time of each partition by its events, in milliseconds since 1970."""
-        return {partition: lately.now for partition, lately in self._lately.items() if lately.now is not None}
+        return {partition: lately.now for partition, lately in self._cells.lately.items() if lately.now is not None}
 
     def names(self) -> list[str]:
         """The names of all keys, as of now."""
@@ -61,7 +59,7 @@ class Resumed:
     def held(self, name: str) -> Held | None:
         """What there is of a key, to be looked at; None: nothing."""
         kept = self._cells.kept(name)
-        return None if kept is None else Held(name, kept, any(name in lately for lately in self._lately.values()))
+        return None if kept is None else Held(name, kept, any(name in lately for lately in self._cells.lately.values()))
 
     def go_on(self, keys: Iterable[Held], *, number: int, forgotten: Mapping[int, Position], times: Mapping[int, int]) -> None:
         """Makes an empty view what another one was.
@@ -99,7 +97,7 @@ class Resumed:
         self._absent.update((name, None) for _, name, _ in found if name in absent)
         self._pages.fill(shown)
         for partition, now in times.items():
-            self._lately[partition].begin(sorted(lately[partition], key=_touched_at), now)
+            self._cells.lately[partition].begin(sorted(lately[partition], key=_touched_at), now)
 
 
 def _number(found: tuple[int, str, Kept]) -> int:

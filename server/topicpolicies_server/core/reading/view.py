@@ -20,7 +20,7 @@ known (``forgotten``), so that nobody goes on from an older place and misses a d
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, sight
@@ -31,7 +31,6 @@ from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
 from .cells import WARM, Cells, Snapshot, Trace, is_due, is_same, key_of, name_of, partition_of
 from .heads import Before, Cell, Head
-from .lately import Lately
 from .pages import Pages
 from .resumed import Resumed
 from .succession import absence, same, was_forgotten
@@ -70,11 +69,10 @@ class View(Resumed):
         self.recent = RecentRequests()
         """Requests that were applied lately."""
         self.gone = None
-        self._cells = Cells(warm)
+        self._cells = Cells(context.window_ms, warm)
         self._heads = 0
         """How many of them have one."""
         self._number = 0
-        self._lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(context.window_ms))
         self._absent: OrderedDict[str, None] = OrderedDict()
         self._forgotten: dict[int, Position] = {}
         self._forgotten_number = 0
@@ -138,7 +136,7 @@ class View(Resumed):
         return Snapshot(self._cells, scopes)
 
     def settle(self, cells: int) -> None:
-        """Makes cells small that nobody has to do with, so many at most. What is of the view to be seen stays the same."""
+        """Makes cells small that nobody has to do with, so many at most. Nobody can tell, but for the memory."""
         self._cells.settle(cells)
 
     @property
@@ -186,11 +184,12 @@ class View(Resumed):
         event = placed.event
         if event is None:
             return None, None
-        cell = self._cells.find(name_of(event.key))
+        self._cells.taken()  # the one before it: whoever was told of it may have given its head what was before
+        cell = self._cells.change(name_of(event.key))
         if cell is None:
             cell = self._new_cell(event.key, placed.partition)
         elif cell.partition != placed.partition:
-            self._lately[cell.partition].leave(cell.name)
+            self._cells.lately[cell.partition].leave(cell.name)
             cell.partition = placed.partition
         state = cell.state
         context = self._context
@@ -202,7 +201,7 @@ class View(Resumed):
                 context = context._replace(joining=False)
         folded = fold(state, placed, context, computed_on)
         cell.touched_at = placed.published_at
-        now, idle = self._lately[placed.partition].touch(cell.name, placed.published_at, placed.producer)
+        now, idle = self._cells.lately[placed.partition].touch(cell.name, placed.published_at, placed.producer)
         for name in idle:
             self._cells.trim(name, now, context.window_ms)
         change = None
@@ -212,7 +211,6 @@ class View(Resumed):
             change = self._put(cell, state.document, folded.version, folded.previous, placed)
         if len(self._absent) > self._absences:
             self._forget()
-        self._cells.taken()
         return folded, change
 
     def sight(self, now: int) -> int | None:
@@ -264,7 +262,7 @@ class View(Resumed):
             if head is None:
                 continue
             there = head.document is not None
-            cell = mine.find(name) or self._new_cell(head.key, partition_of(kept))
+            cell = mine.change(name) or self._new_cell(head.key, partition_of(kept))
             if cell.head is None:
                 absent_since(absence(cell.partition, head, positions) if there else head.version, cell.state)
             if cell.head is None and there:
@@ -274,7 +272,8 @@ class View(Resumed):
         changes = [self._put(cell, None, absence(cell.partition, head, positions), head.version, None) for cell, head in vanished]
         for name, head in fresh:
             told = theirs.peek(name)
-            change = self._put(mine.live(name), head.document, head.version, told.version if told is not None else ABSENT, head.placed)
+            cell = mine.change(name) or self._new_cell(head.key, head.partition)
+            change = self._put(cell, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
             if told is not None or not was_forgotten(older.forgotten, head):
                 changes.append(change)
         return changes
@@ -320,7 +319,7 @@ class View(Resumed):
         cells = self._cells
         for _ in range(_FORGET_AT_A_TIME):
             name = next(iter(self._absent))
-            if any(name in lately for lately in self._lately.values()) or not cells.is_forgettable(name):
+            if any(name in lately for lately in self._cells.lately.values()) or not cells.is_forgettable(name):
                 self._absent.move_to_end(name)
                 continue
             head = cells.peek(name)
