@@ -39,6 +39,12 @@ def without(file: Path) -> None:
         beside.unlink()
 
 
+def copied(folder: Path, name: str, other: Path) -> None:
+    """A file, with all that is beside it, in another folder."""
+    for beside in folder.glob(name + "*"):
+        shutil.copy(beside, other)
+
+
 def cut(file: Path) -> None:
     """It lost its end."""
     file.write_bytes(file.read_bytes()[:5_000])
@@ -137,26 +143,21 @@ async def test_a_log_put_back_to_a_backup_with_all_that_is_beside_it_is_read(tmp
     await filled(server)
     backup = tmp_path / "backup"
     backup.mkdir()
-    for beside in tmp_path.glob("policies.db*"):
-        shutil.copy(beside, backup)
+    copied(tmp_path, "policies.db", backup)
     async with server.running() as registry:
         await server.set(registry, a_key(1), 77)
         await server.set(registry, a_key(9), 9)
-    for beside in tmp_path.glob("policies.db*"):
-        beside.unlink()
-    for beside in backup.iterdir():
-        shutil.copy(beside, tmp_path)
+    without(tmp_path / "policies.db")
+    copied(backup, "policies.db", tmp_path)
     newer = tmp_path / "newer.db"
     shutil.copy(server.file, newer)
     assert (await started(server))[0] == "log", "the checkpoint is ahead of the log"
-    for beside in tmp_path.glob("policies.checkpoints.db*"):
-        beside.unlink()
+    without(server.file)
     async with server.running() as registry:  # the log goes on, and comes to the same place with other events
         await server.set(registry, a_key(1), 55)
         await server.set(registry, a_key(2), 66)
         before = shown(view_of(registry))
-    for beside in tmp_path.glob("policies.checkpoints.db*"):
-        beside.unlink()
+    without(server.file)
     shutil.copy(newer, server.file)
     assert (await started(server)) == ("log", before)
 
@@ -180,8 +181,7 @@ async def test_a_history_that_lacks_what_the_checkpoint_has_reads_it_from_the_lo
     server = Server(tmp_path, history=True)
     await filled(server)
     assert (await started(server))[0] == "checkpoint"
-    for beside in tmp_path.glob("history.db*"):
-        beside.unlink()
+    without(tmp_path / "history.db")
     assert (await started(server))[0] == "log"
     assert (await started(server))[0] == "checkpoint"
 

@@ -23,6 +23,7 @@ from topicpolicies_server.namespaces.registry import Registry
 
 from .server import NEVER, Server, a_key, loaded_from, ready
 from .test_restarts import view_of
+from .test_trouble import without
 
 SLOW = NEVER._replace(cells_at_once=1)
 """Copies one cell in a turn of the loop."""
@@ -70,8 +71,7 @@ async def live(server: Server, chance: random.Random, registry: Registry, counts
 async def from_the_log(server: Server, folder: Path) -> dict[str, object]:
     """What a start without checkpoints comes to."""
     shutil.copytree(server.folder, folder)
-    for beside in folder.glob("policies.checkpoints.db*"):
-        beside.unlink()
+    without(folder / server.file.name)
     other = Server(folder)
     other.now = server.now
     async with other.running(killed=True) as registry:
