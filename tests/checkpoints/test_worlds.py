@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from topicpolicies_server.checkpoints import keeper as keeping
 from topicpolicies_server.checkpoints.checkpoints import Checkpoints
 from topicpolicies_server.checkpoints.keeper import Copy, Keeper
 from topicpolicies_server.core.fold.keystate import KeyState
@@ -19,6 +18,7 @@ from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reading.cells import name_of
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs import rows
+from topicpolicies_server.logs.change_log import anchor_of
 from topicpolicies_server.namespaces.registry import Registry
 
 from .server import NEVER, Server, a_key, loaded_from, ready
@@ -85,8 +85,7 @@ async def world(folder: Path, seed: int, counts: Counter[str]) -> None:
     server = Server(folder / "server", SLOW)
     server.folder.mkdir(parents=True)
     for life in range(4):
-        if life:
-            expected = await from_the_log(server, folder / f"copy-{life}")
+        expected = await from_the_log(server, folder / f"copy-{life}") if life else {}
         async with server.running(killed=chance.random() < 0.6) as registry:
             await ready(registry)
             if life:
@@ -118,7 +117,7 @@ def claims_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.sleep(0.02)
         there = told.get(copy.about.positions[0])
         if there is not None:
-            copy = copy._replace(about=copy.about._replace(anchors=(keeping.anchor_of(there),)))
+            copy = copy._replace(about=copy.about._replace(anchors=(anchor_of(there),)))
         await write(checkpoints, keeper, copy)
 
     def noting(keeper: Keeper, events: list[Placed]) -> None:
