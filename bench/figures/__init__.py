@@ -11,5 +11,5 @@
 | ``command`` | the command line |
 
 The others each measure one group: ``unary``, ``batches`` (with ``etcd``), ``on_pulsar`` (with ``publishing``), ``starting`` (with
-``filling`` and ``draining``), ``memory``, ``following``, ``watching``, ``crowd``.
+``filling`` and ``draining``), ``memory``, ``following``, ``taking``, ``watching``, ``crowd``; ``library`` opens pulsar-client.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from . import batches, crowd, following, memory, on_pulsar, starting, unary, watching
+from . import batches, crowd, following, memory, on_pulsar, starting, taking, unary, watching
 from .figure import Figure, Measured
 from .scale import Say, Scale
 
@@ -35,6 +35,7 @@ GROUPS = (
     Group("start-pulsar-large", starting.LARGE_PULSAR_FIGURES, starting.measure_large_pulsar, 6_000, broker=True, large=True),
     Group("memory", memory.FIGURES, memory.measure, 900),
     Group("following", following.FIGURES, following.measure, 600, broker=True),
+    Group("taking", taking.FIGURES, taking.measure, 300),
     Group("deliveries", watching.DELIVERY_FIGURES, watching.measure_deliveries, 300),
     Group("snapshot", watching.SNAPSHOT_FIGURES, watching.measure_snapshot, 600),
     Group("crowd", crowd.FIGURES, crowd.measure, 900),

@@ -199,7 +199,9 @@ def checksum(*values: int | str | bytes | None) -> int:
     """What is kept beside values to find out whether they are still those that were written (CRC-32)."""
     texts, whole = [], 0
     for value in values:
-        if value is None:
+        if type(value) is str:
+            texts.append(value)
+        elif value is None:
             texts.append("")
         elif isinstance(value, bytes):
             whole = crc32(value, whole)

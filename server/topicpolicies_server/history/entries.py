@@ -68,11 +68,13 @@ STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED = 1, 2, 4, 8, 1
 """The flags of a row. UNTIMED: when it happened is not known, but for that it was before its time, and behind the entry before it."""
 
 _KINDS = {
-    StampKind.UPDATE: Kind.UPDATE,
-    StampKind.DELETE: Kind.DELETE,
-    StampKind.REPAIR: Kind.REPAIR,
-    StampKind.TOMBSTONE: Kind.TOMBSTONE,
+    StampKind.UPDATE: int(Kind.UPDATE),
+    StampKind.DELETE: int(Kind.DELETE),
+    StampKind.REPAIR: int(Kind.REPAIR),
+    StampKind.TOMBSTONE: int(Kind.TOMBSTONE),
 }
+_BROKER, _UNKNOWN, _UNAUTHENTICATED = int(Kind.BROKER), int(Standing.UNKNOWN), int(Standing.UNAUTHENTICATED)
+"""Plain numbers: SQLite takes them as they are, and looks three times at any other."""
 
 Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
 """An event that was folded: the event, the head before it, what it did (None: it could not be read), and the head after it. None for a
@@ -193,7 +195,7 @@ class Rows:
     def _of_event(self, noted: Noted, event: Event, folded: Folded, namespace_id: int) -> Row:
         placed, stamp = noted.placed, event.stamp
         topic, scope = event.key
-        kind = Kind.BROKER if stamp is None else _KINDS[stamp.kind]
+        kind = _BROKER if stamp is None else _KINDS[stamp.kind]
         actor = stamp.actor if stamp is not None else ""
         before, after = noted.before, noted.after
         changed = () if before is after else _few(differing(before, after))
@@ -213,7 +215,7 @@ class Rows:
             kind,
             OUTCOMES[folded.status],
             actor,
-            Standing.UNAUTHENTICATED if actor else Standing.UNKNOWN,
+            _UNAUTHENTICATED if actor else _UNKNOWN,
             stamp.reason if stamp is not None else "",
             stamp.request_id if stamp is not None else "",
             _paths_text(folded.settings) if stamp is None else _mask_text(stamp.mask),

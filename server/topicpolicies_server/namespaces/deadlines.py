@@ -33,7 +33,8 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, requests: Sequence[Request]) -> None:
-        """Requests begin to wait for their answers."""
+        """Requests begin to wait for their answers. Those before them that have theirs are let go of, with all that they keep."""
+        self._let_go()
         self._open.append((self._loop.time() + self._seconds, requests))
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
@@ -46,6 +47,12 @@ class Deadlines:
         waiting = [request for _, requests in self._open for request in requests]
         self._open.clear()
         return waiting
+
+    def _let_go(self) -> None:
+        """Of the oldest that have their answers."""
+        waiting = self._open
+        while waiting and waiting[0][1][-1].answered and all(request.answered for request in waiting[0][1]):
+            waiting.popleft()
 
     def _look(self) -> None:
         self._timer = None

@@ -226,14 +226,17 @@ class Follower:
         head, take, taken, keeper = self.view.head, self.view.take, owner.taken, self.keeper
         if keeper is not None and keeper.to_copy:
             keeper.before(events)
+        ours = self._caught_up and self._context.sole_writer  # what is waited for may be among these, and nobody else's
         try:
             for entry in events:
-                placed = entry
-                before = head(placed.event.key) if placed.event is not None else None
+                placed, event, before, computed_on = entry, entry.event, None, None
+                if event is not None:
+                    before = head(event.key)
+                    computed_on = owner.computed_on(event) if ours else None
                 try:
-                    folded, change = take(placed)
+                    folded, change = take(placed, computed_on)
                 except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
-                    placed, folded, change = self._passed_over(placed, error), None, None
+                    placed, folded, change = self._passed_over(entry, error), None, None
                 if placed.problem:
                     self.unreadable += 1
                     _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)

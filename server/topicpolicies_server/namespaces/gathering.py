@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import enum
 
-MANY = 24
+MANY = 12
 """So many requests inside are load."""
 PATIENCE_SECONDS = 0.003
 """How long the first of a group waits for the others."""

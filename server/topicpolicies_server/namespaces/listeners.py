@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ..core.fold.fold import Folded
+from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.view import Head
 from ..logs.change_log import LogError, NamespaceLog
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 class Owner(Protocol):
     """Whoever follows a log through a follower."""
+
+    def computed_on(self, event: Event) -> Settings | None:
+        """From which document an event was computed, if this process did that and waits for it (``core/fold/fold``); else None."""
 
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded into the follower's view, and changed the head ``before`` to ``change`` (None: not)."""

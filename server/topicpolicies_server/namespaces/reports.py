@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.errors import Kind
 from ..core.fold.fold import Folded
+from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed
 from ..core.reading.view import Before, Head
 from ..core.reading.watch import Token
@@ -42,6 +43,10 @@ class Reports:
         self._restating = restating
         self._freshness = freshness
         self._waiting = waiting
+
+    def computed_on(self, event: Event) -> Settings | None:
+        """From which document an event was computed, if this process did that."""
+        return self._updates.computed_on(event)
 
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded."""

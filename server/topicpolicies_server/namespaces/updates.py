@@ -77,6 +77,8 @@ class Updates:
         """Makes the ids of events."""
         depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
         self._sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
+        self.computed_on: Callable[[Event], Settings | None] = self._sequencer.computed_on
+        """From which document an event was computed, if a request waits for it (``core/fold/fold``)."""
         self._ends = Ends(name, limits.update_timeout_seconds / 2, self._confirmed, self._unconfirmed)
 
     # --- requests -------------------------------------------------------------------------------------------------

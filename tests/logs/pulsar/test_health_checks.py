@@ -168,6 +168,8 @@ async def test_waiting_for_a_connection_ends() -> None:
 
 
 class FakeLog:
+    by_clock = False
+
     def __init__(self, *, fails: bool = False, lasts: float = 0.0) -> None:
         self.visits = 0
         self.rested = 0
@@ -332,3 +334,63 @@ async def test_a_check_that_does_not_end_is_ended_and_told_and_begun_anew(
     await eventually(lambda: log.visits > 2)
     await checks.stop()
     assert (log.most_inside, len(told)) == (1, 1)
+
+
+async def test_many_logs_are_looked_after_in_turn_and_so_many_a_second_and_what_happened_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks_module, "_PER_SECOND", 300)
+
+    class Routine(FakeLog):
+        by_clock = True
+
+    logs, happened = [Routine() for _ in range(100)], FakeLog()
+    checks = HealthChecks(lambda: [*logs, happened], every_seconds=0.02)
+    began = time.monotonic()
+    checks.start()
+    await eventually(lambda: all(log.visits for log in logs))
+    took = time.monotonic() - began
+    await checks.stop()
+    visits = sum(log.visits for log in logs)
+    assert visits <= 300 * (took + 0.02) + 1, "no more than are allowed"
+    assert max(log.visits for log in logs) <= min(log.visits for log in logs) + 1, "each in its turn"
+    assert happened.visits > 5 * max(log.visits for log in logs)
+
+
+async def test_a_thousand_logs_are_asked_about_a_few_times_a_second() -> None:
+    """The questions themselves are counted, by what answers them."""
+
+    class Log(FakeLog):
+        def __init__(self) -> None:
+            super().__init__()
+            self.existence, _ = watching(THERE)
+            self.existence._asked -= LIMITS.check_seconds
+            self.admin = cast("FakeAdmin", self.existence._access.admin)
+
+        @property
+        def by_clock(self) -> bool:  # type: ignore[override]
+            return self.existence.by_clock
+
+        def due(self, now: float) -> bool:
+            return self.existence.due(now)
+
+        async def check(self) -> None:
+            await super().check()
+            assert await self.existence.trouble() is None
+
+    logs = [Log() for _ in range(1_000)]
+    checks = HealthChecks(lambda: logs, every_seconds=0.1)
+    began = time.monotonic()
+    checks.start()
+    await eventually(lambda: sum(log.visits for log in logs) >= 15)
+    took = time.monotonic() - began
+    await checks.stop()
+    assert sum(log.visits for log in logs) <= 10 * (took + 0.1) + 1
+
+
+async def test_a_log_that_was_interrupted_is_not_due_by_the_clock_alone() -> None:
+    existence, following = watching(THERE)
+    now = time.monotonic()
+    assert existence.due(now + 31) and existence.by_clock
+    following.ledgers = (8,)
+    assert existence.due(now + 31) and not existence.by_clock

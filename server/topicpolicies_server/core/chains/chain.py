@@ -68,9 +68,9 @@ class Chain:
         """Its requests without an event."""
         return len(self._queue) + len(self._links) - len(self._appended)
 
-    def expects(self, event_id: str) -> bool:
-        """Whether an event is one of its own."""
-        return event_id in self._appended
+    def expected(self, event_id: str) -> Link | None:
+        """The link of an event; None: it is none of its own."""
+        return self._appended.get(event_id)
 
     def same(self, request: Request) -> Request | None:
         """The request in it that has the same id; None too where that is known to have done nothing, as all had given it up."""
@@ -251,7 +251,8 @@ class Chain:
         """Hands a request's event to the log."""
         event_id = self._ground.new_id()
         event = event_of(request, event_id, state, before, after, self._appended)
-        self._appended[event_id] = link = Link(request, event, Remembered(request.request_id, request.digest, "", ""), State.UNDER_WAY)
+        carried = Remembered(request.request_id, request.digest, "", "")
+        self._appended[event_id] = link = Link(request, event, carried, State.UNDER_WAY, before)
         self._links.append(link)
         self._newest, self._fresh = after, True
         self._ground.append(event)

@@ -28,6 +28,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..policies.documents import Settings
 from ..policies.events import Event, Remembered
 from .request import Request
 
@@ -109,6 +110,8 @@ class Link:
     carried: Remembered = NOTHING
     """What later events say of it while its version is not known."""
     state: State = State.WAITING
+    before: Settings | None = None
+    """The document that its event was computed from."""
 
     @property
     def event_id(self) -> str:

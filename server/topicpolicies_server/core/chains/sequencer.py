@@ -184,7 +184,13 @@ class Sequencer:
     def expects(self, event: Event) -> bool:
         """Whether an event is one that a request here waits for."""
         chain = self._chains.get(event.key)
-        return chain is not None and event.stamp is not None and chain.expects(event.stamp.event_id)
+        return chain is not None and event.stamp is not None and chain.expected(event.stamp.event_id) is not None
+
+    def computed_on(self, event: Event) -> Settings | None:
+        """The document that an event which a request here waits for was computed from (``core/fold/fold``); None: it is not known."""
+        chain = self._chains.get(event.key)
+        link = chain.expected(event.stamp.event_id) if chain is not None and event.stamp is not None else None
+        return link.before if link is not None else None
 
     def reopened(self, told: Mapping[str, Told]) -> list[Effect]:
         """The log was opened anew and read. What it does not tell of is appended once more, under its own id.

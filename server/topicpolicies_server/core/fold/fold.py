@@ -49,7 +49,7 @@ from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKin
 from .inference import Inference, compares, infer
 from .joining import believe, certain, follow, join, learn, sight, taught, without_versions
 from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
-from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
+from .operation import Folded, Status, applies, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
 
 __all__ = [
@@ -86,10 +86,17 @@ _ID: Callable[[Remembered], str] = itemgetter(0)
 """A request's id."""
 
 
-def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Folded:
+def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED, computed_on: Settings | None = None) -> Folded:
     """Folds the next event of a key, in log order, into its state.
 
     Each position is folded once: the caller skips what it has already folded.
+
+    Args:
+        state: the key's.
+        placed: the event.
+        context: what is to be known besides.
+        computed_on: of an event that this process computed, for a request that was not applied before, the document from which it did.
+            While that very object is the head, it is known what the event does: it need not be found out. None: nothing is said.
     """
     event = placed.event
     if event is None:
@@ -107,7 +114,7 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
     if stamp is None:
         folded = _broker_event(state, placed, event, context, first)
     elif stamp.kind is StampKind.UPDATE or stamp.kind is StampKind.DELETE:
-        folded = _operation(state, placed, event, stamp, context, first)
+        folded = _operation(state, placed, event, stamp, context, first, computed_on)
     else:
         folded = _restated(state, placed, event, stamp, context, first)
     if not context.sole_writer:
@@ -122,13 +129,17 @@ def _goes_on(stamp: Stamp | None) -> bool:
     return stamp.kind is StampKind.REPAIR or (stamp.base != "" and not pipelined(stamp))  # its base may be on its way, on no document
 
 
-def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
+def _operation(
+    state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool, computed_on: Settings | None
+) -> Folded:
     """An event of ours that changes something."""
     document = event.document
     sure = False
     if stamp.event_id == state.newest or (state.seen is not None and stamp.event_id in state.seen):
         request = state.remembers(stamp.request_id)
         folded = Folded(Status.DUPLICATE, request.version if request else "", request.previous if request else "")
+    elif computed_on is not None and computed_on is state.document and context.sole_writer and applies(state, event, stamp):
+        folded = apply(state, placed, stamp, document, stamp.base not in (state.version, state.head_event))
     else:
         if first:
             state.remembered = without_versions(stamp.remembered) if event.replicated else stamp.remembered

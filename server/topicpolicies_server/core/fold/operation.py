@@ -103,6 +103,11 @@ def conditional(stamp: Stamp) -> bool:
     return stamp.etag is not None or stamp.skip_if_absent or bool(stamp.reads)
 
 
+def applies(state: KeyState, event: Event, stamp: Stamp) -> bool:
+    """Whether an event that was computed from this very head comes to its document: what it depends on is there, then."""
+    return stamp.kind is StampKind.UPDATE and state.joined is None and not event.replicated and event.document is not None
+
+
 def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Settings:
     """The head after an operation: its masked settings as the document has them, and its list operations on what the head has."""
     result = merged(head, document, touched_by(stamp.mask, head, document))

@@ -178,8 +178,11 @@ class View(Resumed):
         state = self.state(key)
         return restatement(key, state, event_id) if state is not None and repair_due(state) else None
 
-    def take(self, placed: Placed) -> tuple[Folded | None, Head | None]:
-        """Folds the next event of the log. Returns what the fold says, and the change of the head if there is one."""
+    def take(self, placed: Placed, computed_on: Settings | None = None) -> tuple[Folded | None, Head | None]:
+        """Folds the next event of the log. Returns what the fold says, and the change of the head if there is one.
+
+        ``computed_on``: as ``fold`` has it.
+        """
         event = placed.event
         if event is None:
             return None, None
@@ -197,7 +200,7 @@ class View(Resumed):
                     context = context._replace(joining=False, joined_at=None)
             elif context.joining:  # what it was computed from was not compacted away: if it is not here, it never was
                 context = context._replace(joining=False)
-        folded = fold(state, placed, context)
+        folded = fold(state, placed, context, computed_on)
         cell.touched_at = placed.published_at
         now, idle = self._lately[placed.partition].touch(cell.name, placed.published_at, placed.producer)
         for name in idle:

@@ -23,6 +23,10 @@ MOST_DIRTY = 4_096
 """Keys that a watcher of a whole namespace keeps at most."""
 
 
+_NOTHING: deque[Head] = deque(maxlen=0)
+"""What most watchers owe, most of the time; an empty deque of each would be its largest part."""
+
+
 class Latest(Watcher):
     """Owes the newest state of each key.
 
@@ -35,7 +39,7 @@ class Latest(Watcher):
         """What is owed, in the order of the last change."""
         self._far: int | None = None
         """All wanted changes with a greater number are owed; None: those in ``_dirty``."""
-        self._caught_up: deque[Head] = deque()
+        self._caught_up = _NOTHING
         """What was owed when it was far behind: all that is taken before the others, unless a newer state of the key follows."""
         super().__init__(hub, selection, token, wake)
 
@@ -60,7 +64,7 @@ class Latest(Watcher):
     def _take(self, most: int) -> list[Head]:
         dirty, caught_up = self._dirty, self._caught_up
         if self._far is not None and not caught_up:
-            caught_up.extend(self._newer_than(self._far))
+            caught_up = self._caught_up = deque(self._newer_than(self._far))
             self._far = None
         changes: list[Head] = []
         while caught_up and len(changes) < most:
@@ -84,7 +88,7 @@ class Latest(Watcher):
 
     def _forget_owed(self) -> None:
         self._dirty.clear()
-        self._caught_up.clear()
+        self._caught_up = _NOTHING
         self._far = None
 
     def _since(self, token: Token) -> list[Head]:
@@ -97,7 +101,7 @@ class Every(Watcher):
     _needs_every_change = True
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
-        self._owed: deque[Head] = deque()
+        self._owed = _NOTHING
         """No longer than the ring."""
         self._overrun = False
         super().__init__(hub, selection, token, wake)
@@ -113,19 +117,22 @@ class Every(Watcher):
     def _owe(self, change: Head) -> None:
         if self._has_lost_some:
             self._overrun = True
-            self._owed.clear()
+            self._owed = _NOTHING
         else:
-            self._owed.append(change)
+            self._inherit([change], 0)
 
     def _inherit(self, changes: list[Head] | None, before: int) -> None:  # noqa: ARG002 (what is lost is lost)
         self._overrun = changes is None
-        self._owed.extend(changes or ())
+        if changes:
+            if self._owed is _NOTHING:
+                self._owed = deque()
+            self._owed.extend(changes)
 
     def _take(self, most: int) -> list[Head]:
         return [self._owed.popleft() for _ in range(min(most, len(self._owed)))]
 
     def _forget_owed(self) -> None:
-        self._owed.clear()
+        self._owed = _NOTHING
 
     def _since(self, token: Token) -> list[Head]:
         return [change for change in self._hub.ring if self.selection.includes(change.key) and token.is_before(change)]

@@ -14,6 +14,9 @@ CHECKING,   raises, or      NONE        the log is troubled: told when it was we
 SLOW        takes too long
 any         stop            NONE        the task is cancelled and awaited
 ==========  ==============  ==========  ==================================================================
+
+Checks that are due because of nothing but time are begun in turn, the longest waiting first, and at most ``_PER_SECOND`` of them: each is a
+few questions, and those about a thousand logs would be a hundred a second. Those that are due because something happened do not wait.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from ...tasks import Kept, Owned, asked_to_end
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
+_PER_SECOND = 10
+"""Checks that are begun for nothing but time, of all logs together."""
 _PLACE_SECONDS = 1.0
 """How long a check may keep its place from others."""
 _LONGEST_SECONDS = 60.0
@@ -49,6 +54,10 @@ class Checked(Protocol):
     def due(self, now: float) -> bool:
         """Whether it is time to look after the log; ``now`` is monotonic, in seconds."""
 
+    @property
+    def by_clock(self) -> bool:
+        """Whether nothing but time has made it so, when ``due`` was asked last."""
+
     async def check(self) -> None:
         """Does so, in bounded time."""
 
@@ -66,6 +75,11 @@ class HealthChecks:
         """Logs that failed when they were looked at last: each is told once."""
         self._failed: set[Checked] = set()
         """Logs that failed when they were looked after last: as above."""
+        self._turns: dict[Checked, int] = {}
+        """When the last check of each was begun for nothing but time: they are counted."""
+        self._turn = 0
+        self._allowed = 0.0
+        """How many may be begun now."""
         self._rounds = Kept("Looking at change logs", self._run, longest_seconds=every_seconds)
         self._checks = Owned("Looking after change logs")
 
@@ -89,17 +103,22 @@ class HealthChecks:
                 next_round = now + self._every
                 self._troubled.intersection_update(logs)
                 self._failed.intersection_update(logs)
-            for log in logs:
-                self._look(log, now, whole)
+            waiting = [log for log in logs if self._look(log, now, whole)]
+            if whole:
+                self._take_turns(waiting)
+                self._turns = {log: self._turns[log] for log in logs if log in self._turns}
 
-    def _look(self, log: Checked, now: float, whole: bool) -> None:
+    def _look(self, log: Checked, now: float, whole: bool) -> bool:
+        """Looks at a log, and begins a check if that can't wait; whether it is due, and can."""
+        waits = False
         try:
             log.check_connection()
             if whole:
                 log.close_idle()
                 if log not in self._checking and log.due(now):
-                    self._checking.add(log)
-                    self._checks.begin(self._check(log), "a check").add_done_callback(lambda _: self._checking.discard(log))
+                    waits = log.by_clock
+                    if not waits:
+                        self._begin(log)
         except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
             if log not in self._troubled:
                 self._troubled.add(log)
@@ -107,6 +126,21 @@ class HealthChecks:
         else:
             if whole:
                 self._troubled.discard(log)
+        return waits
+
+    def _take_turns(self, waiting: list[Checked]) -> None:
+        most = _PER_SECOND * self._every
+        self._allowed = min(self._allowed + most, max(most, 1.0))
+        waiting.sort(key=lambda log: self._turns.get(log, 0))
+        for log in waiting[: int(self._allowed)]:
+            self._allowed -= 1
+            self._turn += 1
+            self._turns[log] = self._turn
+            self._begin(log)
+
+    def _begin(self, log: Checked) -> None:
+        self._checking.add(log)
+        self._checks.begin(self._check(log), "a check").add_done_callback(lambda _: self._checking.discard(log))
 
     async def _check(self, log: Checked) -> None:
         try:

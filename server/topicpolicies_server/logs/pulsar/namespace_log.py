@@ -204,6 +204,11 @@ class PulsarNamespaceLog:
         """Whether it is time to look after the log."""
         return self._ended is None and self._reading.due(now)
 
+    @property
+    def by_clock(self) -> bool:
+        """Whether nothing but time made it so."""
+        return self._reading.by_clock
+
     async def check(self) -> None:
         """Finds out whether the log came into being, or whether it is still the one that was opened."""
         try:

@@ -80,6 +80,9 @@ class Upgrades:
     def close_idle(self) -> None:
         """Nothing: there is nothing to close."""
 
+    by_clock = False
+    """There is one for all logs, and it does not wait for them."""
+
     def due(self, now: float) -> bool:
         """Whether it is time to ask."""
         return self._facts is not None and now >= (self._earliest if self._doubted else self._expires)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from topicpolicies.v1 import service_pb2
 
@@ -42,9 +41,10 @@ class Outbox:
         """Whether SYNCED was told, and nothing that undoes it."""
         self._mode = mode
         self._wake = wake
-        self._records: deque[bytes] = deque()
+        self._records: list[bytes] = []
         self._said = UNTOLD
-        self._taken = asyncio.Event()
+        self._taken: asyncio.Event | None = None
+        """Set when what waits is taken; None: nobody waits for that."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -77,14 +77,16 @@ class Outbox:
         self._said = now
         return answers.namespace_status(self.name, *now)
 
-    def take(self) -> Iterator[bytes]:
+    def take(self) -> list[bytes]:
         """What waits."""
-        while self._records:
-            yield self._records.popleft()
-        self._taken.set()
+        records, self._records = self._records, []
+        if self._taken is not None:
+            self._taken.set()
+        return records
 
     async def emptied(self) -> None:
         """Returns when all that was told has been taken."""
+        self._taken = self._taken or asyncio.Event()
         while self._records:
             self._taken.clear()
             await self._taken.wait()

@@ -59,8 +59,8 @@ class Part:
         self._recalling = Recalling(desk, watch, self._selection, self._outbox)
         self._from_beginning = watch.from_beginning and self._outbox.token is None
         self._board: Board | None = None
-        self._switched = asyncio.Event()
-        """Set when topics may have been disabled or enabled."""
+        self._switched: asyncio.Event | None = None
+        """Set when topics may have been disabled or enabled; None: nobody waits for that."""
         self._switches = 0
         """Those of the board that were there when it was looked at last."""
         self._namespace: Namespace | None = None
@@ -216,6 +216,7 @@ class Part:
         for key in self._selection.keys() or ():
             self._outbox.tell(answers.disabled_record(self.name, key))
         self._outbox.sync(NOTHING_READ, self._confirmed_ms())
+        self._switched = asyncio.Event()
         while self._board.everything(self._selection.topics):
             self._switched.clear()
             await self._switched.wait()
@@ -276,7 +277,8 @@ class Part:
             self._go(Event.RECALLED)
 
     def _switch(self) -> None:
-        self._switched.set()
+        if self._switched is not None:
+            self._switched.set()
         self._wake()
 
     # --- what it tells --------------------------------------------------------------------------------------------

@@ -16,9 +16,8 @@ from .desk import Desk
 from .part import Part
 from .requests import Watch
 
-MESSAGE_BYTES = 60 * 1024
-"""A message has no more; only one document may make it longer. One that fits into HTTP/2's first window is on its way while the reader still
-deals with the one before: with longer ones a client that is busy waits for each."""
+MESSAGE_BYTES = 256 * 1024
+"""A message has no more; only one document may make it longer."""
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next."""
 

@@ -18,7 +18,8 @@ from .outbox import RETRY_SECONDS, failure_of
 from .stages import Interruption
 
 TURN = 256
-"""Changes that one namespace may tell before the others have their turn."""
+"""Changes that one namespace may tell before the others have their turn. A message of so many common ones fits into HTTP/2's first
+window, so it is on its way while its reader still deals with the one before; for longer ones a busy client waits."""
 
 
 class Taking:
@@ -53,8 +54,9 @@ class Taking:
         """What was taken, and waits until it is known which of its topics are disabled."""
         self._unknown: frozenset[str] = frozenset()
         """Topics of it that nobody has looked at yet."""
-        self._asked = asyncio.Event()
-        self._looking = Kept("the look at new topics of a watch", self._look, failed=self._failed)
+        self._asked: asyncio.Event | None = None
+        self._looking: Kept | None = None
+        """Looks at new topics; None: there was none so far."""
 
     def take(self) -> Batch | None:
         """What is to be told next; None while that is not known, and from when on ``interrupted`` tells why there is nothing more."""
@@ -83,7 +85,8 @@ class Taking:
 
     def close(self) -> None:
         """Gives the watcher back."""
-        self._looking.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
         self._held = None
         self._namespace.unwatch(self._watcher)
 
@@ -99,13 +102,16 @@ class Taking:
                 self.confirmed_ms = self._namespace.confirmed_ms
             return batch
         self._held = batch
+        if self._asked is None or self._looking is None:
+            self._asked = asyncio.Event()
+            self._looking = Kept("the look at new topics of a watch", self._look, failed=self._failed)
         self._asked.set()
         self._looking.start()
         return None
 
     async def _look(self) -> None:
         """Looks, whenever there are new topics, which of them are disabled, however long that takes."""
-        assert self._board is not None, "there are new topics"
+        assert self._board is not None and self._asked is not None, "there are new topics"
         pause, longest = RETRY_SECONDS
         while True:
             self._asked.clear()

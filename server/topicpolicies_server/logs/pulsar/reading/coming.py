@@ -128,6 +128,11 @@ class Reading:
         """The end of waiting for a connection that does not come back; ``now`` is monotonic seconds."""
         return None if self._existence is None else self._existence.given_up(now)
 
+    @property
+    def by_clock(self) -> bool:
+        """Whether nothing but time made it so; of a log that does not exist nothing happens."""
+        return self._existence is None or self._existence.by_clock
+
     def due(self, now: float) -> bool:
         """Whether it is time to look after the log; ``now`` is monotonic seconds."""
         if self._existence is not None:

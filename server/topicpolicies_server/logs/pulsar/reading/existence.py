@@ -26,6 +26,8 @@ class Existence:
         self._asked = self._connected = time.monotonic()
         self._ledgers = following.ledgers
         self._interrupted = False
+        self.by_clock = False
+        """Whether nothing but time has made it due, when that was asked last: then it may wait for others."""
 
     def check_connection(self) -> None:
         """Looks at the connection; called often enough to see it interrupted for a tenth of a second."""
@@ -41,12 +43,13 @@ class Existence:
         self._ledgers = ledgers
         since = now - self._asked
         gone = now - self._connected
-        return (
-            since >= limits.check_seconds
-            or (ledgers != before and self._following.complete)
+        happened = (
+            (ledgers != before and self._following.complete)
             or (connected and self._interrupted)
             or (gone > limits.creation_seconds / 2 and since >= limits.creation_seconds)
         )
+        self.by_clock = not happened
+        return happened or since >= limits.check_seconds
 
     def given_up(self, now: float) -> LogError | None:
         """The end of waiting for a connection, whatever the broker would say."""

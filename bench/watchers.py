@@ -1,0 +1,212 @@
+"""Watchers in numbers: their memory in one process, how long a change takes to reach all, and what those cost that never read.
+
+    python3 dev.py bench watchers
+
+For each number of watchers a server of its own is started, once with watchers that all read, once with some that read nothing, not even
+their snapshot. Changes enough to fill what transports keep of a stream are made first; then single changes, one after the other, each when
+all readers have the one before. The delay is from the request to the reader, and the readers, which share one process, are in it. Memory
+is the server's resident memory; per watcher it is what it grew by as they came.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import uvloop
+from google.protobuf.duration_pb2 import Duration
+from rich.console import Console
+from rich.table import Table
+
+from bench.harness.targets import Program, running
+from bench.harness.watching import METHOD as WATCH_POLICIES
+from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+COUNTS = (100, 1_000, 10_000)
+SILENT = 100
+"""Watchers that never read, in every other run."""
+_NAMESPACE = "public/default"
+_UPDATE_POLICY = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicy"
+_FILLING = 768
+"""Changes that are made first, in batches: some 200 KB for each watcher."""
+_BATCH = 64
+_SINGLE = 20
+"""Changes of which the delay is measured."""
+_CHANNELS = 8
+_AT_ONCE = 250
+"""Watchers that begin at the same time."""
+_PATIENCE_SECONDS = 300.0
+_SERVE = ("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", "--no-history")
+_LIMITS = ("--max-watches", "1000000", "--max-concurrent-calls", "1000000")
+
+
+class Row(NamedTuple):
+    """One number of watchers."""
+
+    watchers: int
+    silent: int
+    bytes_each: float
+    """Memory of the server for each watcher, as they came."""
+    grown_bytes: float
+    """By how much it has grown since then, in all, when the changes had been made."""
+    median_ms: float
+    """From the request until a watcher was told, the median of all."""
+    last_ms: float
+    """Until the last was told; the median of the changes."""
+    server_us: float
+    """Processor time of the server for one delivery of a single change."""
+
+
+class _Watcher:
+    """One watcher that reads."""
+
+    def __init__(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> None:
+        self._call = call
+        self.told_at = 0.0
+        """When it was told last."""
+
+    async def synced(self) -> None:
+        """It has its SYNCED bookmark."""
+        async for message in self._call:
+            if any(
+                event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
+                for event in service_pb2.WatchPoliciesResponse.FromString(message).events
+            ):
+                return
+
+    async def told(self, last: bytes) -> None:
+        """It was told of the change of this reason, the last of those that were made."""
+        async for message in self._call:
+            if last in message:
+                self.told_at = time.perf_counter()
+                return
+
+    def cancel(self) -> None:
+        """Ends it."""
+        self._call.cancel()
+
+
+def resident(program: Program) -> int:
+    """Bytes of a program that are in memory."""
+    return int(Path(f"/proc/{program.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _open(channels: list[grpc.aio.Channel], count: int) -> list[_Watcher]:
+    request = service_pb2.WatchPoliciesRequest(namespaces=[_NAMESPACE], mode=service_pb2.WATCH_MODE_LATEST)
+    request.bookmark_interval.CopyFrom(Duration(seconds=3_600))
+    watches: list[grpc.aio.UnaryStreamMultiCallable[bytes, bytes]] = [channel.unary_stream(WATCH_POLICIES) for channel in channels]
+    every = itertools.cycle(watches)
+    watchers: list[_Watcher] = []
+    while len(watchers) < count:
+        some = [_Watcher(next(every)(request.SerializeToString())) for _ in range(min(_AT_ONCE, count - len(watchers)))]
+        await asyncio.gather(*(watcher.synced() for watcher in some))
+        watchers += some
+    return watchers
+
+
+async def _silent(channel: grpc.aio.Channel, count: int) -> list[grpc.aio.UnaryStreamCall[bytes, bytes]]:
+    request = service_pb2.WatchPoliciesRequest(namespaces=[_NAMESPACE], mode=service_pb2.WATCH_MODE_EVERY)
+    watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(WATCH_POLICIES)
+    calls = [watch(request.SerializeToString()) for _ in range(count)]
+    for call in calls:
+        await call.initial_metadata()
+    return calls
+
+
+async def _change(channel: grpc.aio.Channel, watchers: list[_Watcher], number: int) -> list[float]:
+    """Makes one change; the seconds until each watcher was told."""
+    update: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_UPDATE_POLICY)
+    request_id = f"{number:032x}"
+    request = service_pb2.UpdatePolicyRequest(
+        topic=f"persistent://{_NAMESPACE}/watched", policies=TopicPolicies(max_producer_per_topic=number), request_id=request_id
+    )
+    request.update_mask.paths.append("max_producer_per_topic")
+    begin = time.perf_counter()
+    telling = asyncio.gather(*(watcher.told(request_id.encode()) for watcher in watchers))
+    await update(request.SerializeToString())
+    await telling
+    return [watcher.told_at - begin for watcher in watchers]
+
+
+async def measure(program: Program, count: int, silent: int) -> Row:
+    """One number of watchers on a server of their own."""
+    options = (("grpc.max_receive_message_length", 64 << 20),)
+    channels = [grpc.aio.insecure_channel(program.address, (*options, ("one", number))) for number in range(_CHANNELS + 2)]
+    *reading, quiet, writing = channels
+    watchers: list[_Watcher] = []
+    try:
+        source = batches(_NAMESPACE, TOPICS, _BATCH)
+        await stream(writing, UPDATE_POLICIES, deque(itertools.islice(source, 4)), _BATCH)
+        before = resident(program)
+        unread = await _silent(quiet, silent)
+        watchers = await _open(reading, count - silent)
+        opened = resident(program)
+        await stream(writing, UPDATE_POLICIES, deque(itertools.islice(source, _FILLING // _BATCH)), _BATCH)
+        await _change(writing, watchers, 1)
+        used = program.processor_seconds
+        delays = [await _change(writing, watchers, 2 + number) for number in range(_SINGLE)]
+        used = program.processor_seconds - used
+        grown = resident(program) - opened
+        assert not any(call.done() for call in unread), "they are still open"
+    finally:
+        for watcher in watchers:
+            watcher.cancel()
+        for channel in channels:
+            await channel.close()
+    median = statistics.median(itertools.chain.from_iterable(delays))
+    last = statistics.median(max(each) for each in delays)
+    return Row(count, silent, (opened - before) / count, grown, median * 1e3, last * 1e3, used / _SINGLE / len(watchers) * 1e6)
+
+
+def show(rows: list[Row], console: Console) -> None:
+    """A table for people."""
+    table = Table(title="Watchers of one namespace in one process")
+    for column in ("watchers", "never reading", "KiB each", "grown by MiB", "median ms", "the last ms", "server us a delivery"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row.watchers:,}",
+            str(row.silent),
+            f"{row.bytes_each / 1024:.1f}",
+            f"{row.grown_bytes / 2**20:.1f}",
+            f"{row.median_ms:,.1f}",
+            f"{row.last_ms:,.1f}",
+            f"{row.server_us:.0f}",
+        )
+    console.print(table)
+
+
+def main() -> int:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--watchers", type=int, nargs="+", default=COUNTS, help="how many (default: %(default)s)")
+    parser.add_argument("--silent", type=int, default=SILENT, help="of them never read, in every other run (default: %(default)s)")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for count, silent in itertools.product(options.watchers, (0, options.silent)):
+        if silent >= count:
+            continue
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            running(*_SERVE, "--data", str(Path(directory) / "policies.db"), *_LIMITS) as program,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            rows.append(runner.run(asyncio.wait_for(measure(program, count, silent), _PATIENCE_SECONDS)))
+    show(rows, Console())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

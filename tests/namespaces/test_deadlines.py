@@ -1,0 +1,80 @@
+"""Each request has its time; what has been answered keeps nothing in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.simulation.loop import SimulatedLoop
+from topicpolicies_server.core.chains.request import Request
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.namespaces.deadlines import Deadlines
+
+SECONDS = 30.0
+LATE = 0.1 * SECONDS
+
+
+class Expiring:
+    """Deadlines, and the requests whose time is over."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.deadlines = Deadlines(self.loop, SECONDS, self._expire)
+        self.expired: list[tuple[str, float]] = []
+
+    def _expire(self, request: Request) -> None:
+        request.answered = True
+        self.expired.append((request.request_id, self.loop.time()))
+
+    def add(self, *names: str) -> list[Request]:
+        requests = [Request(PolicyKey("persistent://a/b/c", Scope.LOCAL), None, name, "") for name in names]
+        self.deadlines.add(requests)
+        return requests
+
+
+def simulate(scenario: Callable[[Expiring], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await scenario(Expiring())
+
+    loop = SimulatedLoop(random.Random(1))
+    loop.run(main())
+    assert loop.failures == []
+
+
+def names(requests: list[Request]) -> list[str]:
+    return [request.request_id for request in requests]
+
+
+@pytest.mark.parametrize("together", [1, 64])
+def test_what_has_its_answer_is_let_go_of_when_others_come(together: int) -> None:
+    async def scenario(world: Expiring) -> None:
+        for number in range(1_000):
+            for request in reversed(world.add(*(f"{number}-{each}" for each in range(together)))):
+                request.answered = True
+        last = world.add("last")
+        assert names(world.deadlines.close()) == names(last)
+
+    simulate(scenario)
+
+
+def test_what_waits_is_kept_and_expires_in_its_time_whatever_becomes_of_the_others() -> None:
+    async def scenario(world: Expiring) -> None:
+        first, second = world.add("first", "second")
+        second.answered = True
+        await asyncio.sleep(1.0)
+        (third,) = world.add("third")
+        assert names(world.deadlines.close()) == ["first", "second", "third"], "together with one that waits"
+        world.add("fourth", "fifth")[0].answered = True
+        for number in range(10):
+            world.add(str(number))[0].answered = True
+        assert not first.answered and not third.answered
+        began = world.loop.time()
+        await asyncio.sleep(SECONDS + 2 * LATE)
+        assert [name for name, _ in world.expired] == ["fifth"]
+        assert began + SECONDS <= world.expired[0][1] <= began + SECONDS + LATE
+        assert world.deadlines.close() == []
+
+    simulate(scenario)
