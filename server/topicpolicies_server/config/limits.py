@@ -25,9 +25,9 @@ class Limits:
 
     max_message_bytes: int = _bounded(4 << 20, 64 << 10, 64 << 20, serving=True)
     """Largest request that is accepted."""
-    max_concurrent_calls: int = _bounded(10_000, 16, 1_000_000, serving=True)
+    max_concurrent_calls: int = _bounded(20_000, 16, 1_000_000, serving=True)
     """Calls in progress, watches included; beyond them RESOURCE_EXHAUSTED."""
-    max_watches: int = _bounded(5_000, 1, 1_000_000, serving=True)
+    max_watches: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Open watches; beyond them RESOURCE_EXHAUSTED."""
     max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""

@@ -138,6 +138,11 @@ class Completing:
     def completed(self, row: int, key: str, properties: dict[str, str]) -> dict[str, str] | None:
         """The properties of a row with all that its event carries; None: the row is forgotten.
 
+        Args:
+            row: its number.
+            key: the message's.
+            properties: as they stand there; changed.
+
         Raises:
             sqlite3.Error: what it leans on can't be read, or is damaged.
         """
@@ -148,9 +153,8 @@ class Completing:
             if begun is None:
                 last.pop(key, None)
                 return None
-            seen = begun
-            properties = {name: text for name, text in properties.items() if name != SINCE}
-            properties[SEEN] = seen
+            del properties[SINCE]
+            properties[SEEN] = seen = begun
         last[key] = row, seen
         last.move_to_end(key)
         if len(last) > self._keys:
@@ -159,14 +163,15 @@ class Completing:
 
     def _begun(self, row: int, key: str, properties: Mapping[str, str]) -> str | None:
         """What the event of a slim row carries; None: it is forgotten."""
-        slim: list[tuple[int, Mapping[str, str]]] = []
+        slim: list[tuple[int, int, int, str | None]] = []
         at, told, seen = row, properties, None
         while seen is None:
             if SINCE not in told:
                 seen = told.get(SEEN, "")
                 break
-            slim.append((at, told))
-            at = self._since(at, told)[0]
+            before, first, count = self._since(at, told)
+            slim.append((at, first, count, told.get(SEEN)))
+            at = before
             last = self._last.get(key)
             if last is not None and last[0] == at:
                 seen = last[1]
@@ -174,14 +179,11 @@ class Completing:
                 return None
             else:
                 told = known
-        for at, told in reversed(slim):
-            _, first, count = self._since(at, told)
-            parts = seen.split(",")
-            if _COLUMNS * (first + count) > len(parts):
+        for at, first, count, added in reversed(slim):
+            kept = _part(seen, first, count)
+            if kept is None:
                 raise self._damaged(at, "leans on more than there is")
-            added = told.get(SEEN)
-            kept = parts[_COLUMNS * first : _COLUMNS * (first + count)]
-            seen = ",".join(kept if added is None else [*kept, added])
+            seen = kept if added is None else f"{kept},{added}"
         return seen
 
     def _since(self, row: int, properties: Mapping[str, str]) -> tuple[int, int, int]:
@@ -206,6 +208,19 @@ class Completing:
 
     def _damaged(self, row: int, what: str) -> Damaged:
         return Damaged(f"the event in row {row} of {self._name} {what}")
+
+
+def _part(seen: str, first: int, count: int) -> str | None:
+    """So many requests of a text, from one on; None: it has not so many."""
+    missing = seen.count(",") + 1 - _COLUMNS * (first + count)
+    if missing < 0:
+        return None
+    if missing:
+        return ",".join(seen.split(",")[_COLUMNS * first : _COLUMNS * (first + count)])
+    begin = 0
+    for _ in range(_COLUMNS * first):
+        begin = seen.index(",", begin) + 1
+    return seen[begin:]
 
 
 class Replaced(NamedTuple):

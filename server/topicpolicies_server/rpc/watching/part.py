@@ -106,12 +106,8 @@ class Part:
         self.more = False
         if self._fault is not None:
             raise self._fault
-        taken: list[bytes] = []
         status = self._outbox.status(self._state())
-        if status is not None:
-            taken.append(status)
-        if self._outbox:
-            taken += self._outbox.take()
+        taken = [*([] if status is None else [status]), *self._outbox.take()]
         if self._copying is not None:
             self._copying.look()
         if self._taking is not None:
