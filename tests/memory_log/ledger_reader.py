@@ -15,7 +15,7 @@ from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
-from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, message_id_of, position_of
+from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, message_id_of, place_of, position_of
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity, State
 from topicpolicies_server.logs.pulsar.reading.questions import Questions
 
@@ -113,6 +113,7 @@ class LedgerReader:
         take: Callable[[Position], Sequence[Placed]],
         on_the_way: Callable[[], bool],
         not_handed_over: set[MessageId],
+        stood: Position = "",
     ) -> None:
         """Reads nothing yet.
 
@@ -123,8 +124,9 @@ class LedgerReader:
             take: the next entries of the broker's behind a position.
             on_the_way: whether something will still come of what is there.
             not_handed_over: what this process was not given when it opened the log before.
+            stood: up to where everything was read before; "" is the beginning.
         """
-        self.continuity = Continuity(opening, not_handed_over)
+        self.continuity = Continuity(opening, not_handed_over, place_of(stood))
         self._partition = partition
         self._asking = asking
         self._counts = asking.counts
@@ -134,17 +136,17 @@ class LedgerReader:
         self._beginning = opening.horizon or NOWHERE
         self._goal = asking.ledgers.last
         self._fresh = asking.ledgers.fresh
-        horizon = opening.horizon if opening.ledger != -1 else None
+        horizon = opening.horizon if opening.ledger != -1 and not stood else None
         self._recalled = deque((place, placed) for place, placed in asking.ledgers.upto(horizon)) if horizon else deque()
         self._come = asyncio.Event()
         self._upto: Position = ""
         """Up to where what there is has come."""
-        self._given: Position = ""
+        self._given: Position = stood
         """Up to where it was taken."""
         self._begun = False
         """Whether all has come that was there at the opening."""
         self._caught_up = False
-        self._last = NOWHERE
+        self._last = place_of(stood)
         self._expected = NOWHERE
         """The furthest end that was told of."""
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.logs import memory
-from topicpolicies_server.logs.change_log import LogError, LogSink, Start
+from topicpolicies_server.logs.change_log import LogError, LogSink, Start, anchor_of
 from topicpolicies_server.logs.memory.line import Line
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
-from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows
+from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, place_of
 
 from .ledger_reader import AT_ONCE, Asking, LedgerReader
 from .ledgers import LedgeredNamespace, LedgeredStorage
@@ -25,13 +25,17 @@ _KEEP_UP_SECONDS = 1.5
 class LedgeredNamespaceLog(MemoryNamespaceLog):
     """One namespace's log in ledgers, as one process has it open."""
 
-    def __init__(self, owner: LedgeredLog, stored: LedgeredNamespace, sink: LogSink, openings: Sequence[Compaction]) -> None:
+    def __init__(
+        self, owner: LedgeredLog, stored: LedgeredNamespace, sink: LogSink, openings: Sequence[Compaction], start: Start | None = None
+    ) -> None:
         """``openings``: by partition, what was told of its compaction just before."""
         self._readers: list[LedgerReader] = []
         super().__init__(owner, stored, sink)
         for line in self.reads:
             line.drop()
-        self._readers = [self._reader(owner, stored, partition, opening) for partition, opening in enumerate(openings)]
+        self.resumed = start is not None and goes_on_from(start, stored, openings)
+        stood = start.positions if start is not None and self.resumed else [""] * stored.partitions
+        self._readers = [self._reader(owner, stored, partition, opening, stood[partition]) for partition, opening in enumerate(openings)]
         self.reads = [Line(self._loop, reader.come) for reader in self._readers]
         for line, entries in zip(self.reads, stored.entries, strict=True):
             for placed in entries:
@@ -55,7 +59,7 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
         if self._readers:
             super().show(placed)
 
-    def _reader(self, owner: LedgeredLog, stored: LedgeredNamespace, partition: int, opening: Compaction) -> LedgerReader:
+    def _reader(self, owner: LedgeredLog, stored: LedgeredNamespace, partition: int, opening: Compaction, stood: Position) -> LedgerReader:
         return LedgerReader(
             partition,
             owner.asking(stored, partition),
@@ -63,6 +67,7 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
             lambda after: stored.next(partition, after, AT_ONCE),
             lambda: bool(self.reads[partition].waiting),
             owner.not_handed_over.setdefault((stored.name, partition), set()),
+            stood,
         )
 
     def _tell_end_late(self, partition: int, delay: float, answer: asyncio.Future[Position]) -> None:
@@ -130,6 +135,24 @@ class LedgeredLog(MemoryLog):
         return await super().open(namespace, sink, start)
 
     def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
-        del start
         assert isinstance(stored, LedgeredNamespace)
-        return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name))
+        return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name), start)
+
+
+def goes_on_from(start: Start, stored: LedgeredNamespace, openings: Sequence[Compaction]) -> bool:
+    """Whether a log is read from a place on, as ``logs/pulsar/reading/beginning`` says."""
+    if start.identity != stored.identity or len(start.positions) != stored.partitions or start.in_place:
+        return False
+    try:
+        places = [place_of(position) for position in start.positions]
+    except ValueError:
+        return False
+    known = all(
+        opening.horizon is not None and (opening.ledger == -1 or opening.horizon <= place)
+        for opening, place in zip(openings, places, strict=True)
+    )
+    ends = all(position <= end for position, end in zip(start.positions, stored.ends, strict=True))
+    there = [{placed.position: placed for placed in entries} for entries in stored.entries]
+    stood = zip(start.positions, start.anchors, there, strict=True)
+    same = all(at not in entries or anchor in ("", anchor_of(entries[at])) for at, anchor, entries in stood)
+    return known and ends and same

@@ -18,6 +18,8 @@ class Profile:
     sole_writer: bool = True
     forgets_deletions: bool = True
     """Whether compaction forgets deleted keys at once, as brokers do. The embedded log keeps them for a day, longer than any run."""
+    checkpoints: bool = False
+    """Whether sidecars start from their checkpoints."""
     ledgers: bool = False
     """Whether the log stands in ledgers, from which readers take what is due, and which are compacted and trimmed meanwhile."""
     chained_brokers: int = 0
@@ -248,6 +250,35 @@ PROFILES: dict[str, Profile] = {
             late=0.15,
             unanswered=0.15,
             not_handed_over=0.01,
+        ),
+        Profile(
+            name="kept",
+            about="one sidecar that starts from its checkpoints, killed and stopped again and again",
+            checkpoints=True,
+            forgets_deletions=False,
+            topics=5,
+            crash=4.0,
+            restart=2.0,
+            steps=8,
+            deletes=0.15,
+        ),
+        Profile(
+            name="kept-compacted",
+            about="two sidecars that start from their checkpoints, on a log in ledgers, which are compacted and trimmed meanwhile",
+            checkpoints=True,
+            ledgers=True,
+            sidecars=2,
+            sole_writer=False,
+            writers=4,
+            deletes=0.25,
+            steps=8,
+            overtake=3.0,
+            crash=4.0,
+            restart=2.0,
+            stall=2.0,
+            gap=1.0,
+            late=0.1,
+            unanswered=0.1,
         ),
         Profile(
             name="idle",

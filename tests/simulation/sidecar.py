@@ -7,7 +7,7 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tests.guard.told import Told
 from tests.memory_log import MemoryStorage
@@ -16,6 +16,7 @@ from tests.memory_log.ledgers import LedgeredStorage
 from tests.validators.documents import Document
 from tests.validators.records import Failure, Key
 from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
@@ -27,6 +28,7 @@ from topicpolicies_server.rpc.watching.stream import Write
 
 from .calls import BROKEN, CallContext, Refused
 from .faults import SimulatedFaults
+from .kept import Disk, SimulatedCheckpoints
 from .process_log import LedgeredProcessLog, LedProcessLog, ProcessLog
 from .traffic import flat
 
@@ -48,6 +50,7 @@ class Sidecar:
         guards: Sequence[str] = (),
         *,
         exclusive: bool = False,
+        checkpoints: bool = False,
         opened: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
@@ -61,6 +64,8 @@ class Sidecar:
         self._counts = counts
         self._guards = guards
         self._exclusive = exclusive
+        self._disk = Disk() if checkpoints else None
+        self._kept: SimulatedCheckpoints | None = None
         self._awake = asyncio.Event()
         self._awake.set()
         self._guard: Guard | None = None
@@ -83,6 +88,9 @@ class Sidecar:
         self.registry = Registry(
             self.log, self._limits, self._context, pause_repairs=paused, seed=self._chance.getrandbits(32), now=self._storage.now
         )
+        if self._disk is not None:
+            self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
+            self.registry.keep_checkpoints(cast("Checkpoints", self._kept))
         self._servicer = Servicer(self.registry, self._limits, service_pb2.GetServerInfoResponse)
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
@@ -171,6 +179,7 @@ class Sidecar:
         if due:
             self._counts["crashes with repairs due"] += 1
         self.log.crash()
+        self._end_checkpoints()
         self._down.set_result(None)
         for call in list(self._calls):
             call.cancel()
@@ -192,6 +201,11 @@ class Sidecar:
         await self._let_go()
         await self.registry.close()
         await self.log.close()
+        self._end_checkpoints()
+
+    def _end_checkpoints(self) -> None:
+        if self._kept is not None:
+            self._kept.end()
 
     def _count(self) -> None:
         self._counts["logs opened again in one life"] += max(0, self.log.openings - 1)

@@ -136,6 +136,8 @@ OVERTAKEN = (
     *(f"reading: {state.name}" for state in State if state is not State.WHOLE),
 )
 """Where ledgers are compacted while they are read: what readers came across, and each state of ``logs/pulsar/reading/continuity``."""
+KEPT = ("checkpoints given up", "checkpoints restored", "checkpoints written")
+"""Where sidecars start from their checkpoints."""
 OF_PROFILE: dict[str, tuple[str, ...]] = {
     "embedded": ("attempts SKIPPED", "unreadable entries", "watches reset EVENTS_GONE", "watches resumed", "watches started over"),
     "compacted": OVERTAKEN,
@@ -151,6 +153,8 @@ OF_PROFILE: dict[str, tuple[str, ...]] = {
     ),
     "partitioned": ("attempts OUTCOME_UNKNOWN", "gaps", "watches resumed", "watches started over"),
     "brokers": ("broker writes behind the log", "watches resumed", "watches started over"),
+    "kept": KEPT,
+    "kept-compacted": KEPT,
     "hot": ("attempts OUTCOME_UNKNOWN", "watches reset EVENTS_GONE", "watches resumed"),
     "idle": ("logs opened again in one life",),
     "forgetful": (

@@ -239,6 +239,7 @@ class World:
             self.counts,
             (NAMESPACE,) if self.profile.guard or delayed else (),  # who is to see everything must have it loaded
             exclusive=self.profile.exclusive,
+            checkpoints=self.profile.checkpoints,
             opened=self.note_opening if delayed else None,
         )
 

@@ -30,6 +30,9 @@ from ..sqlite_file import prepare as _prepare
 APPLICATION_ID = int.from_bytes(b"TPCP", "big")
 FORMAT = 1
 """The format that is written here, and the only one that is read."""
+HEADER_BYTES = 100
+"""What an SQLite file begins with."""
+_MAGIC, _ID_AT = b"SQLite format 3\0", 68
 _AT_A_TIME = 128
 """Rows of one statement, so that the interpreter's lock is let go of, and waited for, once for all of them."""
 
@@ -105,10 +108,9 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     _prepare(connection, path, FORM)
 
 
-def is_ours(connection: sqlite3.Connection) -> bool:
-    """Whether a file says that it has checkpoints, of whatever format."""
-    (found,) = connection.execute("PRAGMA application_id").fetchone()
-    return bool(found == APPLICATION_ID)
+def is_ours(header: bytes) -> bool:
+    """Whether a file that begins so has checkpoints, of whatever format, and however damaged behind that (SQLite's file format, 1.3)."""
+    return header.startswith(_MAGIC) and header[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big")
 
 
 def namespace(connection: sqlite3.Connection, name: str) -> NamespaceRow | None:

@@ -211,17 +211,12 @@ class Store:
         self._file = found.st_dev, found.st_ino
 
     def _is_to_be_replaced(self) -> bool:
-        """Whether what stands there has checkpoints that can't be read, or is a damaged file that nothing tells anything of."""
+        """Whether what stands there says that it has checkpoints, though it can't be read."""
         try:
-            connection = file.connect(self.path, read_only=True)
-        except ERRORS:
+            with self.path.open("rb") as found:
+                return file.is_ours(found.read(file.HEADER_BYTES))
+        except OSError:
             return False
-        try:
-            return file.is_ours(connection)
-        except ERRORS as error:
-            return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT
-        finally:
-            connection.close()
 
     def _check_home(self) -> None:
         """Makes sure that the file stands where it was opened."""

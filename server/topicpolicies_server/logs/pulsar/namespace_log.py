@@ -57,6 +57,8 @@ class PulsarNamespaceLog:
         self._forget = forget
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
         self._reading = Reading(access, self._schemas, layout, self)
+        self.resumed = False
+        """Whether all partitions are read from where their reader had come to before."""
         self._ended: LogError | None = None
         self._over = False
         self._told_caught_up = False
@@ -127,11 +129,6 @@ class PulsarNamespaceLog:
     def complete_after(self, partition: int) -> Position | None:
         """Where the last compaction before the opening ended, or one that went on while the beginning was read (``reading/continuity``)."""
         return self._reading.complete_after(partition)
-
-    @property
-    def resumed(self) -> bool:
-        """Whether all partitions are read from where their reader had come to before."""
-        return self._following is not None and self._following.resumed
 
     @property
     def shared(self) -> bool:
@@ -282,16 +279,14 @@ class PulsarNamespaceLog:
     # Its life
 
     async def start(self, start: Start | None = None, *, exists: bool) -> None:
-        """Begins to follow the log, if it exists: from ``start`` on, if it can be.
-
-        One that has one writer at a time is read whole: somewhere it tells who leads.
+        """Begins to follow the log, if it exists, from ``start`` on if it can be; where one writes at a time all of it is read.
 
         Raises:
             LogError: it can't be followed.
         """
         if exists:
-            told = start is not None and start.in_place == self.in_place and self._leading is None
-            await self._reading.start(start if told else None)
+            of_use = start is not None and start.in_place == self.in_place and self._leading is None
+            self.resumed = await self._reading.start(start if of_use else None)
         else:
             asyncio.get_running_loop().call_soon(lambda: None if self._over else self.caught_up())
 

@@ -118,7 +118,7 @@ class SqliteLog:
             raise already_open(namespace)
         log = SqliteNamespaceLog(f"{life.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
         known = None
-        if start is not None and start.identity == log.identity and len(start.positions) == 1:
+        if start is not None and start.identity == log.identity and len(start.positions) == 1 and not start.in_place:
             known = Known(start.positions[0], start.anchors[0])
         loading = (
             Loading(self.path, self._opened.codecs, stored.space.id, namespace, stored.committed, self._opened.home, known)

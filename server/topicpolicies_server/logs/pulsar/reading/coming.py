@@ -73,8 +73,8 @@ class Reading:
         """Where the last compaction before the opening ended, or one that went on while the beginning was read (``continuity``)."""
         return self.following.complete_after[partition] if self._existed and self.following is not None else ""
 
-    async def start(self, start: Start | None = None) -> None:
-        """Begins to follow the log, which exists, from ``start`` on if it can be.
+    async def start(self, start: Start | None = None) -> bool:
+        """Begins to follow the log, which exists, from ``start`` on if it can be; whether it is.
 
         Raises:
             LogError: it can't be followed.
@@ -82,6 +82,7 @@ class Reading:
         async with self._creating:
             self._existed = True
             await self._follow(self.layout, start)
+            return self.following is not None and self.following.resumed
 
     async def ensure_followed(self, *, create: bool) -> None:
         """Follows the log if it exists; if it does not, creates it or leaves it at that.

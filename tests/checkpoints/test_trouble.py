@@ -1,0 +1,220 @@
+"""Whatever becomes of a checkpoint or its file costs time only: the log is read, and what is served is what it tells."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.checkpoints import about, open_checkpoints
+from topicpolicies_server.checkpoints.store import Store
+from topicpolicies_server.logs.sqlite import Compaction
+
+from .server import NAMESPACE, Server, a_key, loaded_from, ready
+from .test_restarts import shown, view_of
+
+
+async def filled(server: Server, keys: int = 5) -> dict[object, object]:
+    """Some documents, and a checkpoint of them."""
+    async with server.running() as registry:
+        for number in range(keys):
+            await server.set(registry, a_key(number), number + 1)
+        return shown(view_of(registry))
+
+
+async def started(server: Server) -> tuple[str, dict[object, object]]:
+    """From where a start begins, and what it serves."""
+    async with server.running() as registry:
+        await ready(registry)
+        return loaded_from(registry), shown(view_of(registry))
+
+
+def without(file: Path) -> None:
+    """It is deleted."""
+    for beside in file.parent.glob(file.name + "*"):
+        beside.unlink()
+
+
+def copied(folder: Path, name: str, other: Path) -> None:
+    """A file, with all that is beside it, in another folder."""
+    for beside in folder.glob(name + "*"):
+        shutil.copy(beside, other)
+
+
+def cut(file: Path) -> None:
+    """It lost its end."""
+    file.write_bytes(file.read_bytes()[:5_000])
+
+
+def garbage(file: Path) -> None:
+    """It is overwritten in the middle."""
+    data = bytearray(file.read_bytes())
+    data[3_000:9_000] = b"\x5a" * 6_000
+    file.write_bytes(bytes(data))
+
+
+def edited(statement: str) -> Callable[[Path], None]:
+    """A row of it is not what was written."""
+
+    def edit(file: Path) -> None:
+        with sqlite3.connect(file) as connection:
+            assert connection.execute(statement).rowcount > 0
+        connection.close()
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        without,
+        cut,
+        garbage,
+        edited("UPDATE cells SET cell = cell || x'00' WHERE key LIKE '%topic-2'"),
+        edited("UPDATE cells SET kind = kind + 2 WHERE key LIKE '%topic-2'"),
+        edited("UPDATE cells SET key = key || 'x' WHERE key LIKE '%topic-2'"),
+        edited("DELETE FROM cells WHERE key LIKE '%topic-2'"),
+        edited("DELETE FROM requests"),
+        edited("UPDATE requests SET requests = x'5b5d'"),
+        edited("UPDATE namespaces SET about = replace(about, '15', '13')"),
+        edited("UPDATE namespaces SET name = 'acme/others'"),
+        edited("DELETE FROM namespaces"),
+    ],
+)
+async def test_a_damaged_checkpoint_is_not_served(tmp_path: Path, trouble: Callable[[Path], None]) -> None:
+    server = Server(tmp_path)
+    before = await filled(server)
+    assert (await started(server)) == ("checkpoint", before)
+    trouble(server.file)
+    assert (await started(server)) == ("log", before)
+    assert (await started(server)) == ("checkpoint", before), "it is made anew"
+
+
+async def test_another_release_reads_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(tmp_path)
+    before = await filled(server)
+    monkeypatch.setattr("topicpolicies_server.checkpoints.restoring.maker", lambda: about.maker() + " later")
+    assert (await started(server)) == ("log", before)
+
+
+async def test_a_file_of_another_format_is_made_anew(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    before = await filled(server)
+    with sqlite3.connect(server.file) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    assert (await started(server)) == ("log", before)
+    assert (await started(server)) == ("checkpoint", before)
+
+
+async def test_what_is_not_a_file_of_checkpoints_is_left_alone_and_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(tmp_path)
+    with sqlite3.connect(server.file) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    before = await filled(server)
+    assert (await started(server)) == ("log", before)
+    with sqlite3.connect(server.file) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("mine",)]
+    connection.close()
+    assert sum("There are no checkpoints" in record.getMessage() for record in caplog.records) == 2
+
+
+async def test_a_file_that_another_process_has_is_done_without(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    before = await filled(server)
+    other = Store(server.file)
+    other.open()
+    try:
+        assert open_checkpoints(server.file) is None
+        assert (await started(server)) == ("log", before)
+    finally:
+        other.close()
+    assert (await started(server)) == ("checkpoint", before)
+
+
+async def test_a_log_put_back_to_a_backup_with_all_that_is_beside_it_is_read(tmp_path: Path) -> None:
+    """The log, its mark and its identity are older than the checkpoint: nothing but what stands at its place tells."""
+    server = Server(tmp_path)
+    await filled(server)
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    copied(tmp_path, "policies.db", backup)
+    async with server.running() as registry:
+        await server.set(registry, a_key(1), 77)
+        await server.set(registry, a_key(9), 9)
+    without(tmp_path / "policies.db")
+    copied(backup, "policies.db", tmp_path)
+    newer = tmp_path / "newer.db"
+    shutil.copy(server.file, newer)
+    assert (await started(server))[0] == "log", "the checkpoint is ahead of the log"
+    without(server.file)
+    async with server.running() as registry:  # the log goes on, and comes to the same place with other events
+        await server.set(registry, a_key(1), 55)
+        await server.set(registry, a_key(2), 66)
+        before = shown(view_of(registry))
+    without(server.file)
+    shutil.copy(newer, server.file)
+    assert (await started(server)) == ("log", before)
+
+
+async def test_what_was_compacted_away_behind_a_checkpoint_has_the_log_read(tmp_path: Path) -> None:
+    server = Server(tmp_path, compaction=Compaction(retention_ms=0, deletions_ms=-1, minimum=1, interval_seconds=3_600, pause_seconds=0))
+    await filled(server)
+    async with server.running(killed=True) as registry:
+        await server.delete(registry, a_key(1))
+        await server.set(registry, a_key(2), 22)
+        server.now += 1_000
+        await server.log.compact(NAMESPACE)
+    async with server.running(killed=True) as registry:
+        await ready(registry)
+        assert loaded_from(registry) == "log"
+        head = view_of(registry).head(a_key(1))
+        assert head is None or head.document is None, "nothing in the log tells of the deletion any more"
+
+
+async def test_a_history_that_lacks_what_the_checkpoint_has_reads_it_from_the_log(tmp_path: Path) -> None:
+    server = Server(tmp_path, history=True)
+    await filled(server)
+    assert (await started(server))[0] == "checkpoint"
+    without(tmp_path / "history.db")
+    assert (await started(server))[0] == "log"
+    assert (await started(server))[0] == "checkpoint"
+
+
+async def test_a_full_disk_is_told_once_and_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(tmp_path)
+    async with server.running() as registry:
+        assert server.checkpoints is not None
+        await server.set(registry, a_key(1), 1)
+        await server.keep()
+        store = server.checkpoints._store
+        store._writer().execute("PRAGMA max_page_count = 1")
+        for number in range(300):
+            await server.set(registry, a_key(number), number)
+            if number % 100 == 99:
+                await server.keep()
+        told = [record for record in caplog.records if record.levelno >= logging.WARNING and "can't be written" in record.getMessage()]
+        assert len(told) == 1
+        store._writer().execute("PRAGMA max_page_count = 1000000")
+        await server.keep()
+        assert any("are written again" in record.getMessage() for record in caplog.records)
+        before = shown(view_of(registry))
+    assert (await started(server)) == ("checkpoint", before)
+
+
+async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    async with server.running() as registry:
+        await server.set(registry, a_key(1), 1)
+        await server.keep()
+        without(server.file)
+        await server.set(registry, a_key(2), 2)
+        await server.keep()  # finds it gone
+        await server.keep()
+        before = shown(view_of(registry))
+    assert (await started(server)) == ("checkpoint", before)

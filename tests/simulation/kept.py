@@ -1,0 +1,101 @@
+"""Checkpoints on simulated time: the product's keepers and views, and a disk that outlives the process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+from topicpolicies_server.checkpoints import Keeper, Restored
+from topicpolicies_server.checkpoints.about import About
+from topicpolicies_server.checkpoints.cells import held_of
+from topicpolicies_server.checkpoints.file import Row
+from topicpolicies_server.checkpoints.keeper import requests_to_bytes
+from topicpolicies_server.checkpoints.restoring import is_of_use, restore
+from topicpolicies_server.checkpoints.store import Stored
+from topicpolicies_server.core.fold.fold import FoldContext
+
+
+class Disk:
+    """What is written of each namespace: what it holds for, its cells, and its requests."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, tuple[About, dict[str, Row], dict[int, bytes]]] = {}
+
+
+class SimulatedCheckpoints:
+    """The checkpoints of one life of a process (``checkpoints.Checkpoints``)."""
+
+    def __init__(self, disk: Disk, chance: random.Random, counts: Counter[str]) -> None:
+        self._disk = disk
+        self._chance = chance
+        self._counts = counts
+        self._keepers: dict[Keeper, None] = {}
+        self._task = asyncio.get_running_loop().create_task(self._move_on())
+
+    def end(self) -> None:
+        """The process has died: nothing more is written."""
+        self._task.cancel()
+        self._keepers.clear()
+
+    async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:
+        del seconds
+        await asyncio.sleep(self._chance.choice((0.0, 0.01)))
+        found = self._disk.written.get(namespace)
+        if found is None or not is_of_use(found[0], context):
+            return None
+        about, cells, requests = found
+        self._counts["checkpoints restored"] += 1
+        return restore(Stored(about, (held_of(*row) for row in cells.values()), sorted(requests.items())))
+
+    def keeper(self, namespace: str) -> Keeper:
+        return Keeper(namespace)
+
+    def keep(self, keeper: Keeper | None, older: Keeper | None = None) -> None:
+        if older is not None and older is not keeper:
+            self._keepers.pop(older, None)
+        if keeper is not None:
+            self._keepers[keeper] = None
+
+    async def finish(self, keeper: Keeper | None) -> None:
+        if keeper is not None and keeper in self._keepers:
+            del self._keepers[keeper]
+            if not keeper.copying:
+                await self._move(keeper)
+
+    async def _move_on(self) -> None:
+        while True:
+            await asyncio.sleep(self._chance.uniform(0.02, 0.6))
+            for keeper in list(self._keepers):
+                if keeper.has_news and not keeper.copying:
+                    await self._move(keeper)
+
+    async def _move(self, keeper: Keeper) -> None:
+        copy = keeper.begin()
+        if copy is None:
+            return
+        about, cells, requests = self._disk.written.get(keeper.namespace, (None, {}, {}))
+        cells, requests = ({}, {}) if copy.anew else (dict(cells), dict(requests))
+        while some := keeper.next_cells(self._chance.choice((1, 1, 2, 64))):
+            for name, row in some:
+                if row is None:
+                    cells.pop(name, None)
+                else:
+                    cells[name] = row
+            await asyncio.sleep(self._chance.choice((0.0, 0.0, 0.005, 0.05)))
+        requests = {number: some for number, some in requests.items() if number >= copy.dropped_before}
+        if copy.requests:
+            requests[copy.number] = requests_to_bytes(copy.requests)
+        about = copy.about._replace(forgotten=keeper.forgotten())
+        for _ in range(100):
+            kept = keeper.kept
+            if kept is None or not kept.trusted or self._chance.random() < 0.02:
+                break
+            if kept.is_confirmed(about.positions):
+                self._disk.written[keeper.namespace] = about, cells, requests
+                self._counts["checkpoints written"] += 1
+                keeper.done()
+                return
+            await asyncio.sleep(0.02)
+        self._counts["checkpoints given up"] += 1
+        keeper.failed()

@@ -1,0 +1,30 @@
+"""What would break the promises of sidecars that start from their checkpoints is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from topicpolicies_server.checkpoints.keeper import Copy, Keeper
+from topicpolicies_server.logs import rows
+
+from .report import verdict
+from .run import run
+
+pytestmark = pytest.mark.simulation
+
+SEEDS = 60
+"""As many are run at the most."""
+
+
+def test_a_checkpoint_that_claims_an_event_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Keeper.begin
+
+    def began(keeper: Keeper) -> Copy | None:
+        copy = begin(keeper)
+        if copy is None or not copy.about.positions[0]:
+            return copy
+        further = rows.position_of(rows.row_of(copy.about.positions[0]) + 1)
+        return copy._replace(about=copy.about._replace(positions=(further,), anchors=("",)))
+
+    monkeypatch.setattr(Keeper, "begin", began)
+    assert any(verdict(run("kept", seed)) for seed in range(SEEDS))
