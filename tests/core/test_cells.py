@@ -229,10 +229,10 @@ def test_a_hot_key_stays_live() -> None:
 
 def test_what_nobody_has_to_do_with_is_settled_without_further_events() -> None:
     view = View(FoldContext(sole_writer=True))
-    many(view, 300)
-    assert view.live == 300 < WARM
-    view.settle(300)
-    view.settle(300)
+    many(view, 200)
+    assert view.live == 200 < WARM
+    view.settle(200)
+    view.settle(200)
     assert view.live == 0
     head = view.head(A)
     assert head is None and view.live == 0
