@@ -319,10 +319,10 @@ def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
     """W after its first event whoever joined takes what he has seen of a key for all of it, and his guess for the head."""
     original = fold.fold
 
-    def planted(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
+    def planted(state: KeyState, placed: Placed, context: FoldContext, computed_on: Settings | None = None) -> Folded:
         if state.newest is not None and state.sighted(placed.published_at, context.window_ms):
             state.since = ""
-        return original(state, placed, context)
+        return original(state, placed, context, computed_on)
 
     patch.setattr(view, "fold", planted)
 
