@@ -19,7 +19,7 @@ from ..core.chains.sequencer import Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.view import Head
+from ..core.reading.view import Head, View
 from ..core.reading.watch import Mode, Selection, Token, Watcher
 from ..core.reasons import Reason
 from .common import Common
@@ -242,7 +242,7 @@ class Namespace:
     @property
     def documents(self) -> int:
         """Keys that the view knows."""
-        return len(self._life.served.view) if self._life.served is not None else 0
+        return len(self.view) if self.view is not None else 0
 
     @property
     def watchers(self) -> int:
@@ -264,6 +264,11 @@ class Namespace:
     def idle_since(self) -> float:
         """The loop's time of the last use, in seconds."""
         return self._usage.last_used
+
+    @property
+    def view(self) -> View | None:
+        """The view that answers, or answered last; None: none has."""
+        return self._life.served.view if self._life.served is not None else None
 
     # --- its end ----------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from .capacity import Capacity
 from .common import Common
 from .gate import Gate
 from .namespace import Namespace
+from .shrinking import shrink
 
 
 class Registry:
@@ -165,3 +166,4 @@ class Registry:
             for namespace in list(self._namespaces.values()):
                 if not namespace.busy and loop.time() - namespace.idle_since() > idle:
                     self._dismiss(namespace)
+            await shrink([namespace.view for namespace in self.namespaces() if namespace.view is not None])

@@ -16,7 +16,7 @@ FROZEN     a walk over all heads            FROZEN: whoever walks gets a head of
 any        ``remove``                       (none)
 =========  ===============================  ========================================================================================
 
-What is found again while one and the same event is taken was found once.
+What is found for one and the same event, just before it is taken and while it is, was found once.
 
 As long as no more than so many are live, no turn comes by itself. ``settle`` has turns come all the same, for views without events.
 
@@ -42,7 +42,7 @@ from .glances import document_size, glance, has_leftovers, renumbered, trimmed
 from .heads import Cell, Head
 from .lately import Lately
 
-WARM = 512
+WARM = 256
 """As many cells are live before any is frozen, unless told otherwise."""
 _TURNS = 2
 """Turns that come with each event."""
@@ -93,7 +93,7 @@ class Cells:
         """
         self._most = most
         self._taken = 0
-        """Events that were taken, and rounds of ``settle``."""
+        """Counts the events that were taken; a round of turns without one counts as two."""
         self.lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(window_ms))
         """Those that had events lately, by partition; without frozen documents that keep nothing for a while."""
         self._cells: OrderedDict[str, Kept] = OrderedDict()
@@ -241,16 +241,22 @@ class Cells:
         """An event has been taken, and whoever is told of it has been told."""
         self._taken += 1
         if len(self._live) > self._most:
-            self.settle(_TURNS)
+            self._turn(_TURNS)
 
-    def settle(self, turns: int) -> None:
-        """So many turns come, or one of each live cell."""
+    def settle(self, turns: int) -> int:
+        """So many turns come, or one of each live cell. Returns how many came."""
+        turns = min(turns, len(self._live))
+        self._turn(turns)
+        self._taken += 2
+        return turns
+
+    def _turn(self, turns: int) -> None:
         live = self._live
         for _ in range(min(turns, len(live))):
             cell = live.popleft()
             if self._cells.get(cell.name) is not cell:
                 continue
-            if cell.touched != cell.lined_up or not self._freeze(cell):
+            if cell.touched > cell.lined_up + 1 or not self._freeze(cell):
                 self._line_up(cell)
 
     def _line_up(self, cell: Cell) -> None:

@@ -135,9 +135,12 @@ class View(Resumed):
         """The heads with a document, as of now, the oldest change first."""
         return Snapshot(self._cells, scopes)
 
-    def settle(self, cells: int) -> None:
-        """Makes cells small that nobody has to do with, so many at most. Nobody can tell, but for the memory."""
-        self._cells.settle(cells)
+    def settle(self, cells: int) -> int:
+        """Makes cells small that nobody has to do with. Nobody can tell, but for the memory.
+
+        ``cells``: as many are looked at, at most. Returns how many were.
+        """
+        return self._cells.settle(cells)
 
     @property
     def live(self) -> int:
