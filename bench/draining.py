@@ -2,8 +2,8 @@
 
     python -m bench.draining [--topics 100000] [--runs 3] [--kinds broker sidecar]
 
-It starts a broker of its own and writes one event per topic. Then, in turn: a reader of pulsar-client's that takes every message and
-looks at none; the log alone; a namespace, until it answers about one topic; and until everything is folded. Each in a process of its own.
+It starts a broker of its own and writes one event per topic. Then, in turn and each in a process of its own: a reader of pulsar-client's
+that takes every message and looks at none; the log alone; a namespace until it answers about one topic; a namespace until it lists.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from topicpolicies_server.namespaces.registry import Registry
 
 _PENDING = 900
 _QUEUE = 1_000
+_WINDOW_MS = 1_000
+"""W: what is older need not be decoded before the first answer. The default would have each run wait for half a minute."""
 _Took = tuple[float, float]
 
 
@@ -86,7 +88,7 @@ async def read(where: tuple[str, str], namespace: str, topics: int) -> Callable[
 async def answered(where: tuple[str, str], namespace: str, topics: int) -> Callable[[], Awaitable[None]]:
     """A namespace answers about one topic."""
     log = PulsarLog(*where)
-    registry = Registry(log, Limits(join_patience_seconds=0, load_timeout_seconds=600), FoldContext(), read_only=True)
+    registry = Registry(log, Limits(join_patience_seconds=0, load_timeout_seconds=600), FoldContext(window_ms=_WINDOW_MS), read_only=True)
     head = await registry.get(namespace).get(PolicyKey(f"persistent://{namespace}/topic-{topics // 2:06d}", Scope.LOCAL))
     assert head is not None
 
@@ -97,7 +99,22 @@ async def answered(where: tuple[str, str], namespace: str, topics: int) -> Calla
     return close
 
 
-STAGES = {"raw drain": drained, "log": read, "first answer": answered}
+async def listed(where: tuple[str, str], namespace: str, topics: int) -> Callable[[], Awaitable[None]]:
+    """A namespace lists all of its topics, for which all of them have to be folded."""
+    del topics
+    log = PulsarLog(*where)
+    registry = Registry(log, Limits(join_patience_seconds=0, load_timeout_seconds=600), FoldContext(window_ms=_WINDOW_MS), read_only=True)
+    heads, _, _ = await registry.get(namespace).page(frozenset(Scope), None, 100)
+    assert heads
+
+    async def close() -> None:
+        await registry.close()
+        await log.close()
+
+    return close
+
+
+STAGES = {"raw drain": drained, "log": read, "first answer": answered, "first list": listed}
 
 
 def measure(what: str, where: tuple[str, str], namespace: str, topics: int, answers: Any) -> None:
@@ -145,6 +162,7 @@ def main() -> None:
                 namespace = admin.create_namespace("bench")
                 admin.compact_only_on_request(namespace)
             write(broker, namespace, kind, options.topics)
+            time.sleep(2 * _WINDOW_MS / 1000)
             took: dict[str, list[_Took]] = {what: [] for what in STAGES}
             for _ in range(options.runs):
                 for what, times in took.items():

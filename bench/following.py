@@ -29,8 +29,9 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.core.reading.unfolded import Sealed
 from topicpolicies_server.logs.avro import Codec
-from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink
+from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink, UnopenedSink
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import OK
 from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, position_of
@@ -83,6 +84,10 @@ class Message:
     def data(self) -> bytes:
         """Its payload."""
         return self._payload or b""
+
+    def length(self) -> int:
+        """Bytes of its payload."""
+        return len(self._payload or b"")
 
     def has_null_value(self) -> bool:
         """Whether it has none."""
@@ -189,13 +194,24 @@ class _MessageLog:
         entries = Entries(0, cast("Any", _Schemas(Codec())), "standalone")
         continuity = Continuity(Compaction(1, horizon))
         reader = PartitionReader(self.handle, entries, Goal(self._last, sent, 5.0), continuity, Questions(compaction, skipped))
-        self._task = asyncio.create_task(reader.run(self.read, sink.caught_up))
+        self._unopened = sink if isinstance(sink, UnopenedSink) else None
+        unopened = self.read_unopened if self._unopened is not None else None
+        self._task = asyncio.create_task(reader.run(self.read, sink.caught_up, unopened))
         return self
 
     def read(self, events: Sequence[Placed]) -> None:
         """Counts what is delivered, and hands it on."""
         assert self.sink is not None
         self.sink.read(events)
+        self._count(events)
+
+    def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
+        """The same, as it came."""
+        assert self._unopened is not None
+        self._unopened.read_unopened(entries)
+        self._count(entries)
+
+    def _count(self, events: Sequence[Placed | Sealed]) -> None:
         self.delivered += len(events)
         if self.delivered >= self.awaited:
             self.came.set()
@@ -328,19 +344,26 @@ def loaded(kind: str, options: argparse.Namespace) -> float:
     return asyncio.run(_followed(messages(kind, options.events, options.events), ()))
 
 
+def listed(kind: str, options: argparse.Namespace) -> float:
+    """The same until it lists, for which everything has to be folded."""
+    return asyncio.run(_followed(messages(kind, options.events, options.events), (), lists=True))
+
+
 def followed(kind: str, options: argparse.Namespace) -> float:
     """A namespace that is served takes events."""
     keys = options.keys
     return asyncio.run(_followed(messages(kind, keys, keys), messages(kind, options.events, keys, keys)))
 
 
-async def _followed(before: Sequence[Message], after: Sequence[Message]) -> float:
+async def _followed(before: Sequence[Message], after: Sequence[Message], *, lists: bool = False) -> float:
     log = _MessageLog(before)
     registry = Registry(cast("Any", log), Limits(join_patience_seconds=0), FoldContext(), read_only=True)
     log.awaited = len(before)
     began = time.process_time()
     namespace = registry.get(NAMESPACE)
     await namespace.ready()
+    if after or lists:
+        await namespace.page(frozenset(Scope), None, 100)
     if after:
         await asyncio.sleep(0.05)
         log.awaited += len(after)
@@ -357,7 +380,8 @@ STAGES: dict[str, Callable[[str, argparse.Namespace], float]] = {
     "taken from the library": taken,
     "decoded": decoded,
     "read": read,
-    "loaded": loaded,
+    "loaded, to the first answer": loaded,
+    "loaded, to the first list": listed,
     "followed": followed,
 }
 

@@ -23,11 +23,12 @@ whose failure ended its term: that follows ``led``, so that nobody repeats it he
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed, Position
+from ..core.reading.unfolded import Sealed
 from ..core.reasons import Reason
 
 
@@ -136,6 +137,14 @@ class LogSink(Protocol):
 
     def led(self) -> None:
         """Who may append may have changed (``NamespaceLog.leadership``)."""
+
+
+@runtime_checkable
+class UnopenedSink(LogSink, Protocol):
+    """A sink that may be told what was there at the opening before it is decoded; a log may do so."""
+
+    def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
+        """In place of ``read``, before ``caught_up``: entries of the log, in order within each partition, decoded or not."""
 
 
 class NamespaceLog(Protocol):

@@ -67,6 +67,10 @@ class Capacity:
         """Whether more is kept than may be."""
         return self.keys > self._most_keys or self.bytes > self._most_bytes
 
+    def has_room_for(self, keys: int, size: int) -> bool:
+        """Whether so much more may be kept, as it is."""
+        return self.keys + keys <= self._most_keys and self.bytes + size <= self._most_bytes
+
     def add(self, keys: int, size: int) -> None:
         """So much more is kept; less, where it is negative."""
         self.keys += keys

@@ -11,23 +11,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..checkpoints import Keeper, Restored
 from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
 from ..core.policies import documents
+from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
+from ..core.reading.unfolded import Sealed
 from ..core.reading.view import Head, View
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity
 from .listeners import Owner, Recorder, Taken
+from .unfolding import Keeping, Step, Unfolding
 
 _LOG = logging.getLogger(__name__)
 
 
-class Follower:
+class Follower(Keeping):
     """A ``LogSink`` that keeps a view."""
 
     def __init__(
@@ -71,7 +75,7 @@ class Follower:
         self._context = context
         self._namespace = namespace
         self._readback: ReadBack | None = None
-        self._early: list[tuple[str, Sequence[Placed]]] = []
+        self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
         self._caught_up = False
         self._capacity = capacity
         self._first = older is None
@@ -108,18 +112,17 @@ class Follower:
             self._begin_with(self._restored, log)
         else:
             self._restored = None
-            self.view = View(self._context, complete)
+            if self._first and self._context.joined_at is not None and self.keeper is None:  # a checkpoint is of what is folded
+                self._unfolding = Unfolding(self._context, complete, self._fold, self._tell_late, records=self._recorder is not None)
+            self.view = View(self._context, complete) if self._unfolding is None else self._unfolding.view
             self._readback = ReadBack(log.partitions, log.follows)
         if self.keeper is not None:
             self.keeper.keep(self)
         self._report(self._count)
         self._record(lambda recorder: recorder.opened(log))
         early, self._early = self._early, []
-        for what, events in early:
-            if what == "read":
-                self.read(events)
-            else:
-                self.appended(events)
+        for take, events in early:
+            take(events)
         if self._caught_up:
             self.caught_up()
 
@@ -149,17 +152,29 @@ class Follower:
     def read(self, events: Sequence[Placed]) -> None:
         """Events that the log's reader delivered."""
         if self._readback is None:
-            self._early.append(("read", events))
+            self._early.append((self.read, events))
         else:
             readback = self._readback
             if self.log is not None and not (self._caught_up or self.continues or self._restored is not None):
                 self.view.complete_behind(_complete(self.log))
             self._report(lambda owner: self._take(owner, readback.read(events)))
 
+    def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
+        """The same, as it came."""
+        readback, log = self._readback, self.log
+        if readback is None or log is None:
+            self._early.append((self.read_unopened, entries))
+        elif self._unfolding is None or not readback.undisputed:
+            self.read([entry.opened() if isinstance(entry, Sealed) else entry for entry in entries])
+        else:
+            unfolding = self._unfolding
+            self.view.complete_behind(_complete(log))
+            self._report(lambda owner: self._take_unopened(owner, unfolding, readback.skim(entries)))
+
     def appended(self, events: Sequence[Placed]) -> None:
         """Events of ours that the log acknowledged."""
         if self._readback is None:
-            self._early.append(("appended", events))
+            self._early.append((self.appended, events))
         else:
             readback = self._readback
             self._report(lambda owner: self._take(owner, readback.acknowledged(events)))
@@ -200,7 +215,7 @@ class Follower:
 
     def may_be_continued(self, identity: str, complete: Sequence[Position | None]) -> bool:
         """Whether a new opening of the log may go on with this one's view: nothing that it has not seen was compacted away."""
-        if not (self.trusted and identity == self.identity and len(complete) == len(self.positions)):
+        if not (self.trusted and not self.unfolds and identity == self.identity and len(complete) == len(self.positions)):
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
@@ -217,33 +232,25 @@ class Follower:
         assert log is not None, "open"
         self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
         self.view.loaded()
-        self._record(lambda recorder: recorder.caught_up())
+        if self._unfolding is None:
+            self._record(lambda recorder: recorder.caught_up())
+        else:
+            self._unfold(owner, self._unfolding.in_doubt())
         owner.loaded(self)
 
     def _take(self, owner: Owner, events: Sequence[Placed]) -> None:
         if not events:
             return
-        head, take, taken, keeper = self.view.head, self.view.take, owner.taken, self.keeper
+        fold, taken, keeper = self._fold, owner.taken, self.keeper
         if keeper is not None and keeper.to_copy:
             keeper.before(events)
         ours = self._caught_up and self._context.sole_writer  # what is waited for may be among these, and nobody else's
         try:
             for entry in events:
-                placed, event, before, computed_on = entry, entry.event, None, None
-                if event is not None:
-                    before = head(event.key)
-                    computed_on = owner.computed_on(event) if ours else None
-                try:
-                    folded, change = take(placed, computed_on)
-                except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
-                    placed, folded, change = self._passed_over(entry, error), None, None
-                if placed.problem:
-                    self.unreadable += 1
-                    _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
+                computed_on = owner.computed_on(entry.event) if ours and entry.event is not None else None
+                placed, before, folded, change = fold(entry, computed_on)
                 if self._recorder is not None:
                     self._folded.append((placed, before, folded, change if change is not None else before))
-                if change is not None:
-                    self.size += _size(change) - _size(before)
                 taken(self, placed, folded, change, before)
         finally:
             self._note()
@@ -267,10 +274,21 @@ class Follower:
             self._capacity.add(keys - self._counted[0], size - self._counted[1])
             self._counted = keys, size
 
-    def _passed_over(self, placed: Placed, error: Exception) -> Placed:
-        """What becomes of an entry that can't be folded: it is as one that can't be read."""
-        _LOG.error("%s: the entry at %s can't be folded", self._namespace, placed.position, exc_info=error)
-        return placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})")
+    def _fold(self, placed: Placed, computed_on: Settings | None = None) -> Step:
+        """Folds an entry, and counts it; one that can't be folded is as one that can't be read."""
+        before = self.view.head(placed.event.key) if placed.event is not None else None
+        folded = change = None
+        try:
+            folded, change = self.view.take(placed, computed_on)
+        except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
+            _LOG.exception("%s: the entry at %s can't be folded", self._namespace, placed.position)
+            placed = placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})")
+        if placed.problem:
+            self.unreadable += 1
+            _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
+        if change is not None:
+            self.size += _size(change) - _size(before)
+        return placed, before, folded, change
 
     def _report(self, report: Callable[[Owner], None]) -> None:
         """Reports to the owner, if it listens. If that fails, the log is lost, and nothing of this view is gone on with."""
@@ -293,7 +311,7 @@ class Follower:
     def _note(self) -> None:
         """Has written down what was folded."""
         folded, self._folded = self._folded, []
-        if folded:
+        if folded and not (self._unfolding is not None and self._unfolding.queue(folded)):
             self._record(lambda recorder: recorder.noted(folded))
 
     def _record(self, note: Callable[[Recorder], None]) -> None:

@@ -24,6 +24,9 @@ class Owner(Protocol):
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded into the follower's view, and changed the head ``before`` to ``change`` (None: not)."""
 
+    def folded_late(self, follower: Follower, topic: str, unreadable: int) -> None:
+        """What was kept of a topic is folded; so many of its entries could not be read."""
+
     def moved(self, follower: Follower) -> None:
         """The view has come further; called after the ``taken`` of one report."""
 

@@ -23,6 +23,7 @@ from .follower import Follower, unavailable
 from .life import Closed, Failed, Life, Loading, Serving
 from .listeners import Owner, Recorder
 from .retrying import Pauses
+from .unfolding import Unfolder
 
 _LOG = logging.getLogger(__name__)
 _LOSSES = 5
@@ -78,6 +79,8 @@ class Loader:
         """How often in a row it was lost as soon as it served."""
         self.opened_at = 0
         """When the last opening began, in milliseconds since 1970."""
+        self.unfolder = Unfolder(name)
+        """Folds what was read behind the first answers."""
         self._whole = False
         """Whether the next opening begins at the log's beginning: the last one began with a checkpoint, and did not come to serve."""
         self._closings = Owned(name)
@@ -96,6 +99,7 @@ class Loader:
     async def stop(self) -> None:
         """Ends what is under way; returns when no opening is left but the one that serves."""
         await self._task.stop()
+        await self.unfolder.close()
         await self._closings.close(cancel=False)
 
     def may_serve(self, follower: Follower) -> bool:

@@ -156,7 +156,7 @@ class Namespace:
             At most ``most`` heads after ``after``, whether there are more, and where the view stands. The page ends with the document that
             makes it ``most_bytes`` large.
         """
-        serving = await self._ready()
+        serving = await self._loader.unfolder.folded(self._ready)
         changes, more = serving.follower.view.page(scopes, after, most, most_bytes)
         return changes, more, serving.hub.token
 
@@ -171,7 +171,7 @@ class Namespace:
             PolicyError: the log can't be read.
             OutOfRange: the token can't be resumed from.
         """
-        watcher = (await self._ready()).hub.subscribe(selection, mode, token, wake)
+        watcher = (await self._loader.unfolder.folded(self._ready)).hub.subscribe(selection, mode, token, wake)
         self.observe(watcher)
         return watcher
 
@@ -258,7 +258,7 @@ class Namespace:
     @property
     def busy(self) -> bool:
         """Whether it is loading, anything is in flight, or to be repaired, or anybody holds it, waits or watches."""
-        unsettled = isinstance(self._life.state, Loading) or self._restating.due > 0
+        unsettled = isinstance(self._life.state, Loading) or self._restating.due > 0 or self._loader.unfolder.busy
         return self._usage.any or unsettled or self._updates.under_way
 
     def idle_since(self) -> float:

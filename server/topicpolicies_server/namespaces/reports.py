@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.errors import Kind
 from ..core.fold.fold import Folded
+from ..core.names import PolicyKey, Scope
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed
 from ..core.reading.view import Before, Head
@@ -72,6 +73,18 @@ class Reports:
         self._updates.folded(event, folded, old)
         self._restating.consider(event.key, follower.view.state(event.key), placed)
 
+    def folded_late(self, follower: Follower, topic: str, unreadable: int) -> None:
+        """What was kept of a topic is folded."""
+        self._common.activity.unreadable += unreadable
+        if follower is self._life.served:
+            for scope in Scope:
+                key = PolicyKey(topic, scope)
+                self._restating.consider(key, follower.view.state(key))
+
+    def _all_folded(self) -> None:
+        if self._life.hub is not None:
+            self._life.hub.in_order()
+
     def moved(self, follower: Follower) -> None:
         """The view has come further."""
         served = follower is self._life.served
@@ -102,6 +115,7 @@ class Reports:
         self.grown(follower)
         if self._common.checkpoints is not None:
             self._common.checkpoints.keep(follower.keeper, older.keeper if older is not None else None)
+        self._loader.unfolder.serve(follower, self._all_folded)
         if anew:
             self._common.activity.let_go()
         self._common.activity.loaded()

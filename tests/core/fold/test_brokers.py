@@ -6,6 +6,7 @@ import pytest
 
 from tests.core.fold.script import RATE, SIZE, SUB_A, SUB_B, TTL, Script
 from topicpolicies_server.core.fold.fold import FoldContext, Status
+from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action
 
 
@@ -264,17 +265,20 @@ def test_an_insert_adds_to_a_present_document_although_brokers_keep_theirs() -> 
     assert script.shown() == script.document and not script.due()
 
 
-def test_none_changes_nothing_but_what_compaction_would_leave_is_repaired() -> None:
+@pytest.mark.parametrize("document", [{RATE: b"2"}, None])
+def test_none_changes_nothing_but_what_compaction_would_leave_is_repaired(document: Settings | None) -> None:
+    """Without a document it is as the codec reads an event of another kind."""
     script = Script()
     script.update({TTL: b"1"})
-    folded = script.write({RATE: b"2"}, action=Action.NONE)
+    folded = script.write(document, action=Action.NONE)
     assert folded.status is Status.IGNORED and not folded.changed
     assert script.document == script.shown() == {TTL: b"1"} and script.version == "000001" and script.due()
     script.restate()
     assert not script.due()
 
 
-def test_none_where_nothing_is_needs_no_repair() -> None:
+@pytest.mark.parametrize("document", [{RATE: b"2"}, None])
+def test_none_where_nothing_is_needs_no_repair(document: Settings | None) -> None:
     script = Script()
-    script.write({RATE: b"2"}, action=Action.NONE)
+    script.write(document, action=Action.NONE)
     assert script.gone() and not script.due()

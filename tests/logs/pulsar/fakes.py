@@ -52,6 +52,9 @@ class FakeMessage:
     def data(self) -> bytes:
         return self._payload or b""
 
+    def length(self) -> int:
+        return len(self._payload or b"")
+
     def has_null_value(self) -> bool:
         return self._payload is None
 

@@ -229,11 +229,11 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
 def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldContext, first: bool) -> Folded:
     """An event of a broker: the document that it came to, from which what it meant is told."""
     document = event.document
-    if document is None or event.action is Action.DELETE:
-        return _gone(state, placed, context)
     if event.action is Action.NONE:
         state.due = state.document is not None or state.live is not None
         return Folded(Status.IGNORED, state.version, state.version)
+    if document is None or event.action is Action.DELETE:
+        return _gone(state, placed, context)
     if first:
         follow(state, Noted(placed, certain=False), context.window_ms)
         folded = move(state, placed, document)._replace(previous="")

@@ -9,6 +9,7 @@ when the log was opened, as far as they were not compacted away, and in all that
 from __future__ import annotations
 
 from collections import OrderedDict
+from heapq import heappop, heappush
 from itertools import islice
 
 from ..names import PolicyKey
@@ -29,19 +30,34 @@ class RecentRequests:
         """How many are kept."""
         self.noted = 0
         """How many there have been."""
+        self.number = 0
+        """Of an entry that was kept and is folded now: it counts those (``core/reading/unfolded``). 0: of one that came now."""
+        self._late: dict[tuple[PolicyKey, str], Remembered] = {}
+        """Requests of entries that were kept: all are older than the others."""
+        self._late_ones: list[tuple[int, tuple[PolicyKey, str]]] = []
+        """A heap of the same, by the numbers of their entries."""
         self._requests: OrderedDict[tuple[PolicyKey, str], Remembered] = OrderedDict()  # a dict is slow to find its first entry
 
     def __len__(self) -> int:
-        return len(self._requests)
+        return len(self._requests) + len(self._late)
 
     def add(self, key: PolicyKey, request: Remembered) -> None:
         """A request was applied. If it is known already, the first answer stays."""
-        requests = self._requests
+        requests, late = self._requests, self._late
+        name = key, request.request_id
         before = len(requests)
-        requests.setdefault((key, request.request_id), request)
+        if self.number:
+            if name not in late:
+                late[name] = request
+                heappush(self._late_ones, (self.number, name))
+        elif not late or name not in late:
+            requests.setdefault(name, request)
         self.noted += len(requests) - before
-        if before >= self.most and len(requests) > self.most:
-            requests.popitem(last=False)
+        if len(requests) + len(late) > self.most:
+            if late:
+                del late[heappop(self._late_ones)[1]]
+            else:
+                requests.popitem(last=False)
 
     def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
         """An event of ours was folded into a key's state; its request is kept if it is certain to have been applied.
@@ -58,7 +74,7 @@ class RecentRequests:
 
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
         """What became of a request; None if it was not applied, or not lately."""
-        return self._requests.get((key, request_id))
+        return self._requests.get((key, request_id)) or self._late.get((key, request_id))
 
     def newest(self, count: int) -> list[tuple[PolicyKey, Remembered]]:
         """The last ``count`` requests with their keys, the oldest first; fewer if no more are kept."""

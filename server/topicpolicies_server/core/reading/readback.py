@@ -11,12 +11,28 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from ..policies.events import Placed, Position
 
 
 class Disagreement(Exception):
     """The reader delivered something where a proof had said that there was nothing, or something else."""
+
+
+class Located(Protocol):
+    """What stands in a log."""
+
+    @property
+    def partition(self) -> int:
+        """Where."""
+
+    @property
+    def position(self) -> Position:
+        """Where in that."""
+
+
+L = TypeVar("L", bound=Located)
 
 
 class ReadBack:
@@ -100,6 +116,28 @@ class ReadBack:
             taken.append(placed)
             if self._waiting[partition]:
                 self._drain(partition, taken)
+        return taken
+
+    @property
+    def undisputed(self) -> bool:
+        """Whether nothing is proven that was not read, and nothing waits to be: what is read is not compared with anything then."""
+        return not (any(self._proven) or any(self._waiting))
+
+    def skim(self, entries: Iterable[L]) -> list[L]:
+        """The same as ``read`` where that is ``undisputed``, for entries whose event nobody has looked at.
+
+        Raises:
+            Disagreement: the reader delivered what should have come before what was taken.
+        """
+        taken: list[L] = []
+        for entry in entries:
+            partition, position = entry.partition, entry.position
+            if position > self._read[partition]:
+                self._read[partition] = position
+                if position <= self._taken[partition]:
+                    raise Disagreement(f"partition {partition}, position {position}: read behind {self._taken[partition]}")
+                self._taken[partition] = position
+                taken.append(entry)
         return taken
 
     def _take_proven(self, placed: Placed, taken: list[Placed]) -> None:

@@ -229,6 +229,9 @@ class View(Resumed):
         unsighted = [state.joined for state in self._cells.joined() if state.joined is not None and not sight(state, now, window)]
         return max((joined.first_at + window for joined in unsighted), default=None)
 
+    def open_all(self) -> None:
+        """Folds what is kept as it came: nothing (but see ``unfolded``)."""
+
     def complete_behind(self, positions: Sequence[Position | None]) -> None:
         """Behind which position of each partition nothing was compacted away, as is known by now; for while the log is read."""
         self._complete = positions
@@ -246,6 +249,7 @@ class View(Resumed):
         Returns:
             What changed in between, in this view's order.
         """
+        older.open_all()
         mine, theirs = self._cells, older._cells
         fresh = [
             (name, head)

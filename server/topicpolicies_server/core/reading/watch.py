@@ -78,6 +78,10 @@ class WatchHub:
         """The view has come to this place, whether or not that changed a head."""
         self._token = token
 
+    def in_order(self) -> None:
+        """From here on the view's changes come in the order of the log."""
+        self._began = self._token, self.view.number
+
     def publish(self, change: Head) -> None:
         """A head has changed. Tells the watchers whom it concerns; never blocks, and runs none of their code but ``wake``.
 

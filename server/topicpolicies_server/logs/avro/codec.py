@@ -90,6 +90,7 @@ class Codec:
 
     Attributes:
         definition: the schema's text, or JSON, as it was given.
+        topic: gives the topic that a message's key names, or None if it is none.
         known: the families that the schema knows, its own foreign ones among them; None if they are exactly ours.
 
     Raises:
@@ -113,6 +114,7 @@ class Codec:
         self.known = None if self._document.families == OUR_FAMILIES else self._document.families
         self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
         self._headers = Headers(self._envelope)
+        self.topic = self._headers.topic
         self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
 
     def encode(self, event: Event, *, carried: bool = True) -> Encoded:

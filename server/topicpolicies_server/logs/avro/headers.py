@@ -63,11 +63,27 @@ class Headers:
         self.of = lru_cache(CACHED_KEYS)(self._header)
         """The header of a message's key. Raises ``Unreadable`` if that is no topic."""
 
+    def topic(self, key: str) -> str | None:
+        """The topic that a message's key names; None if it is none."""
+        at = key.rfind("/") + 1
+        namespace = self._namespace(key[:at])
+        if namespace is not None and self._is_plain(key, key[at:]):
+            return key[namespace.cut :] if namespace.cut else key
+        try:
+            return self.of(key).key.topic
+        except Unreadable:
+            return None
+
+    @staticmethod
+    def _is_plain(key: str, local: str) -> bool:
+        """Whether a key is its topic's full name, as it stands, if it begins with a namespace."""
+        return len(key) <= MAX_NAME_LENGTH and _PARTITION not in local and _PLAIN.fullmatch(local) is not None
+
     def _header(self, key: str) -> Header:
         at = key.rfind("/") + 1
         local = key[at:]
         namespace = self._namespace(key[:at])
-        if namespace is None or len(key) > MAX_NAME_LENGTH or _PARTITION in local or _PLAIN.fullmatch(local) is None:
+        if namespace is None or not self._is_plain(key, local):
             is_global = key.startswith(GLOBAL_PREFIX)
             try:
                 name = parse_topic(key[len(GLOBAL_PREFIX) :] if is_global else key)

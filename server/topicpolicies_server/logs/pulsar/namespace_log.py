@@ -19,13 +19,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ..avro import Dialect
-from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
+from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UnopenedSink, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
 from .access import Access
 from .admin.facts import ClusterFacts
@@ -54,6 +55,8 @@ class PulsarNamespaceLog:
         """
         self._access = access
         self._sink = sink
+        self.read: Callable[[Sequence[Placed]], None] = partial(self._hand_on, sink.read)
+        self.unopened = partial(self._hand_on, sink.read_unopened) if isinstance(sink, UnopenedSink) else None
         self._forget = forget
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
         self._reading = Reading(access, self._schemas, layout, self)
@@ -77,16 +80,8 @@ class PulsarNamespaceLog:
                 cluster=access.facts.name,
                 address=access.advertised(),
             )
-        self._writers = [
-            PartitionWriter(
-                partition,
-                self._open_producer,
-                self._rehearse,
-                self,
-                patience_seconds=access.limits.send_seconds,
-            )
-            for partition in range(self.partitions)
-        ]
+        ways, patience = (self._open_producer, self._rehearse, self), access.limits.send_seconds
+        self._writers = [PartitionWriter(partition, *ways, patience_seconds=patience) for partition in range(self.partitions)]
 
     # What a change log is asked (``change_log.NamespaceLog``)
 
@@ -218,15 +213,13 @@ class PulsarNamespaceLog:
 
     # What readers and writers report (``following.Listener``, ``writer.Outcomes``)
 
-    def read(self, events: Sequence[Placed]) -> None:
-        """Hands on what was read."""
-        self._sink.read(events)
+    def _hand_on(self, take: Callable[[Sequence[Any]], None], events: Sequence[Any]) -> None:
+        take(events)
         if self._leading is not None:
             self._leading.read(events)
-        elif self._following is not None:
-            newest = self._following.newest_schema
+        elif (following := self._following) is not None:
             for writer in self._writers:
-                writer.outdate(newest)
+                writer.outdate(following.newest_schema)
 
     def caught_up(self) -> None:
         """Says so, once."""

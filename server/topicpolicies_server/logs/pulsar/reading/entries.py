@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ....core.names import Scope
-from ....core.policies.events import Event, Placed
+from ....core.policies.events import Event, Placed, Position
+from ....core.reading.unfolded import Sealed
 from ....core.reasons import Reason
 from ...avro import Codec
 from ...change_log import LogError, anchor_of
@@ -80,6 +82,17 @@ class Entries:
             return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not hand it over")
         return self._decoded(place, message, *self._at_hand)
 
+    def sealed(self, place: MessageId, message: Any) -> Placed | Sealed | None:
+        """The same, not decoded if that can wait: the topic is all that is known of it."""
+        codec, version = self._at_hand
+        topic = None if message is None or codec is None else codec.topic(message.partition_key())
+        if topic is None or codec is None or place <= self.last:
+            return self.entry(place, message)
+        self.last = place
+        self.newest_schema = max(self.newest_schema, version)
+        self._published = message.publish_timestamp()
+        return SealedMessage(self._partition, position_of(place), topic, self._published, message, self._read, codec)
+
     def ready(self, message: Any) -> bool:
         """Whether the schema is at hand that a message was written with; if not, it is to be waited for (``prepare``)."""
         version = message.int_schema_version() if message is not None else self._at_hand[1]
@@ -117,19 +130,60 @@ class Entries:
 
     def _decoded(self, place: MessageId, message: Any, codec: Codec | None, version: int) -> Placed:
         self.last = place
+        self._published = message.publish_timestamp()
+        if codec is None:
+            self.problems += 1
+            problem = f"its schema, version {version}, is none of policy events"
+            return Placed(self._partition, position_of(place), None, self._published, message.producer_name(), problem)
+        self.newest_schema = max(self.newest_schema, version)
+        return self._read(position_of(place), self._published, message, codec)
+
+    def _read(self, position: Position, published: int, message: Any, codec: Codec) -> Placed:
+        """A message decoded."""
         producer = message.producer_name()
         event: Event | None = None
-        if codec is None:
-            problem = f"its schema, version {version}, is none of policy events"
-        elif ANNOUNCEMENT in (properties := message.properties()):
-            problem = ""
-        else:
+        problem = ""
+        if ANNOUNCEMENT not in (properties := message.properties()):
             payload = None if message.has_null_value() else message.data()
             event, problem = codec.read(message.partition_key(), payload, properties)
-            self.newest_schema = max(self.newest_schema, version)
-        self._published = message.publish_timestamp()
         if event is not None and event.key.scope is Scope.GLOBAL and origin_of(producer) not in ("", self._cluster):
             event = event._replace(replicated=True)
         if problem:
             self.problems += 1
-        return Placed(self._partition, position_of(place), event, self._published, producer, problem)
+        return Placed(self._partition, position, event, published, producer, problem)
+
+
+class SealedMessage(Sealed):
+    """A message of the library's that is an entry of the log, as it came."""
+
+    __slots__ = ("_codec", "_message", "_read")
+
+    def __init__(
+        self,
+        partition: int,
+        position: Position,
+        topic: str,
+        published_at: int,
+        message: Any,
+        read: Callable[[Position, int, Any, Codec], Placed],
+        codec: Codec,
+    ) -> None:
+        """``read`` decodes the message by ``codec``."""
+        super().__init__(partition, position, topic, published_at)
+        self._message = message
+        self._read = read
+        self._codec = codec
+
+    @property
+    def producer(self) -> str:
+        """Who wrote it."""
+        return str(self._message.producer_name())
+
+    @property
+    def size(self) -> int:
+        """Bytes of its event."""
+        return int(self._message.length())
+
+    def opened(self) -> Placed:
+        """The entry decoded."""
+        return self._read(self.position, self.published_at, self._message, self._codec)

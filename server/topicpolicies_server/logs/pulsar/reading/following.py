@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ....core.policies.events import Placed, Position
+from ....core.reading.unfolded import Sealed
 from ....core.reasons import Reason
 from ...change_log import LogError, Start
 from ..access import Access
@@ -31,6 +32,10 @@ _log = logging.getLogger(__name__)
 
 class Listener(Protocol):
     """Who follows a log."""
+
+    @property
+    def unopened(self) -> Callable[[Sequence[Placed | Sealed]], None] | None:
+        """Takes what is there at the beginning, decoded or not; None: ``read`` does, decoded."""
 
     def read(self, events: Sequence[Placed]) -> None:
         """Events of one partition, in order."""
@@ -180,7 +185,7 @@ class Following:
                 listener.caught_up()
 
         try:
-            await reader.run(listener.read, caught_up)
+            await reader.run(listener.read, caught_up, listener.unopened)
         except LogError as error:
             listener.lost(error)
         except Exception as error:  # noqa: BLE001 (the log must not look alive when it is not)

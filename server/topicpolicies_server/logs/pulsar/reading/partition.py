@@ -27,6 +27,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ....core.policies.events import Placed, Position
+from ....core.reading.unfolded import Sealed
 from ....core.reasons import Reason
 from ...change_log import LogError
 from ..client import OK, Inbox
@@ -58,6 +59,21 @@ class Goal(NamedTuple):
     """How long nothing may come before the reader gives up."""
     fresh_ledger: int | None = None
     """If nothing was ever written: the ledger that the first entry goes to."""
+
+
+class _Delivery:
+    """Who takes what is read."""
+
+    __slots__ = ("decoded", "unopened")
+
+    def __init__(self, decoded: Callable[[Sequence[Placed]], None], unopened: Callable[[Sequence[Placed | Sealed]], None] | None) -> None:
+        self.decoded = decoded
+        self.unopened = unopened
+        """For as long as the beginning is read; None: the same as the other one."""
+
+    def __call__(self, entries: Sequence[Any]) -> None:
+        """Hands entries over."""
+        (self.unopened or self.decoded)(entries)
 
 
 class PartitionReader:
@@ -112,16 +128,25 @@ class PartitionReader:
         """Whether there is a connection to the broker now. The library restores lost ones by itself."""
         return bool(self.handle.is_connected())
 
-    async def run(self, deliver: Callable[[Sequence[Placed]], None], caught_up: Callable[[], None]) -> None:
+    async def run(
+        self,
+        deliver: Callable[[Sequence[Placed]], None],
+        caught_up: Callable[[], None],
+        unopened: Callable[[Sequence[Placed | Sealed]], None] | None = None,
+    ) -> None:
         """Reads until it is cancelled.
 
         Args:
             deliver: takes events, in order; it must not raise.
             caught_up: called once.
+            unopened: takes what comes before that, decoded or not; None: ``deliver`` does, decoded.
 
         Raises:
             LogError: reading can't go on.
         """
+        await self._run(_Delivery(deliver, unopened), caught_up)
+
+    async def _run(self, deliver: _Delivery, caught_up: Callable[[], None]) -> None:
         goal = self._goal
         self._quiet.ended(time.monotonic())
         while True:
@@ -167,7 +192,7 @@ class PartitionReader:
     def _is_behind(self) -> bool:
         return self._expected > self.continuity.whole
 
-    async def _ask_what_is_missing(self, deliver: Callable[[Sequence[Placed]], None]) -> None:
+    async def _ask_what_is_missing(self, deliver: _Delivery) -> None:
         """Nothing comes, though the partition was said to go on: makes sure of what stands there, once it can't be on its way any more."""
         expected = self._expected
         try:
@@ -192,7 +217,7 @@ class PartitionReader:
         if self._caught_up:
             await self._questions.keep_up(self.continuity)
 
-    async def _begin(self, target: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> None:
+    async def _begin(self, target: MessageId, deliver: _Delivery) -> None:
         """The beginning is over; from here on, what was compacted away is missed."""
         end = max(self.entries.last, target)
         if end is not NOWHERE:
@@ -201,6 +226,7 @@ class PartitionReader:
         elif self._goal.fresh_ledger is not None:
             self.continuity.fresh(self._goal.fresh_ledger)
         self._caught_up = True
+        deliver.unopened = None
 
     async def _is_at_end(self) -> bool:
         """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
@@ -263,17 +289,12 @@ class PartitionReader:
             merged.append(received)
         return merged
 
-    async def _hand_over(self, batch: Iterable[Received], deliver: Callable[[Sequence[Placed]], None], *, sure: bool = False) -> None:
+    async def _hand_over(self, batch: Iterable[Received], deliver: _Delivery, *, sure: bool = False) -> None:
         """Hands messages over, and before each what is missing there; ``sure``: nothing is."""
-        placed: list[Placed] = []
+        placed: list[Any] = []
         continuity, entries = self.continuity, self.entries
-        goes_on, delivered, ready, entry_of, clock = (
-            continuity.goes_on,
-            continuity.delivered,
-            entries.ready,
-            entries.entry,
-            time.perf_counter,
-        )
+        goes_on, delivered, ready, clock = continuity.goes_on, continuity.delivered, entries.ready, time.perf_counter
+        entry_of = entries.entry if deliver.unopened is None else entries.sealed
         until = clock() + _SLICE_SECONDS
         for place, message in batch:
             if not sure and not goes_on(place):
@@ -298,7 +319,7 @@ class PartitionReader:
             deliver(placed)
         await asyncio.sleep(0)
 
-    async def _make_sure(self, deliver: Callable[[Sequence[Placed]], None]) -> None:
+    async def _make_sure(self, deliver: _Delivery) -> None:
         """Finds out whether something was missed, and hands over what was not handed over where it stands.
 
         Raises:

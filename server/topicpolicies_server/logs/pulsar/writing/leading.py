@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from ....core.policies.events import Placed, Position
+from ....core.reading.unfolded import Sealed
 from ....core.reasons import Reason
 from ...avro import Encoded
 from ...change_log import Leadership, LogError
@@ -84,7 +85,7 @@ class Leading:
         """Looks whether the producers have their connections."""
         self._candidate.check_connection()
 
-    def read(self, events: Sequence[Placed]) -> None:
+    def read(self, events: Sequence[Placed | Sealed]) -> None:
         """Heeds what the log tells of its leaders."""
         for placed in events:
             if placed.partition == 0:

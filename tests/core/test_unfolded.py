@@ -1,0 +1,253 @@
+"""A view that keeps what it reads, and folds it when somebody looks, answers at any moment as one that folds everything as it comes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topicpolicies_server.core.fold.fold import FoldContext, KeyState, repair_due
+from topicpolicies_server.core.fold.keystate import ALONE
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.core.reading.unfolded import Sealed, Unfolded
+from topicpolicies_server.core.reading.view import Head, View
+
+W = 30_000
+JOINED_AT = 1_000_000
+CONTEXT = FoldContext(window_ms=W, joining=True, joined_at=JOINED_AT)
+KEYS = [PolicyKey(f"persistent://a/b/topic-{number}", scope) for number in range(3) for scope in Scope]
+DOCUMENTS: list[dict[str, bytes]] = [{}, {"x": b"1"}, {"x": b"2"}, {"y": b"1"}, {"x": b"1", "y": b"1"}]
+
+
+class Entry(Sealed):
+    """A placed event that counts how often it is opened."""
+
+    def __init__(self, placed: Placed, topic: str, *, broken: bool = False) -> None:
+        super().__init__(placed.partition, placed.position, topic, placed.published_at)
+        self.placed = placed
+        self.broken = broken
+        self.times = 0
+
+    @property
+    def producer(self) -> str:
+        return self.placed.producer
+
+    @property
+    def size(self) -> int:
+        return 100
+
+    def opened(self) -> Placed:
+        if self.broken:
+            raise OSError("it can't be opened")
+        self.times += 1
+        return self.placed
+
+
+def position(number: int) -> str:
+    return f"a{number:04d}"
+
+
+class Step(NamedTuple):
+    """The next event, and what is done before it."""
+
+    key: int
+    kind: str
+    document: int
+    request: int
+    base: int
+    ago: int
+    keeps: bool
+    looks: list[int]
+    unfolds: int
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        key=st.integers(0, len(KEYS) - 1),
+        kind=st.sampled_from(
+            ["update", "update", "broker", "broker", "insert", "none", "gone", "delete", "repair", "tombstone", "unreadable"]
+        ),
+        document=st.integers(0, len(DOCUMENTS) - 1),
+        request=st.integers(0, 6),
+        base=st.integers(0, 4),
+        ago=st.integers(0, W),
+        keeps=st.booleans(),
+        looks=st.lists(st.integers(0, len(KEYS) - 1), max_size=2),
+        unfolds=st.integers(0, 1),
+    ),
+    max_size=24,
+)
+
+
+def event_of(step: Step, number: int) -> Event | None:
+    key = KEYS[step.key]
+    document = DOCUMENTS[step.document]
+    base = position(max(number - step.base, 1)) if step.base else ""
+    if step.kind == "unreadable":
+        return None
+    if step.kind in ("broker", "insert", "none"):
+        action = {"broker": Action.UPDATE, "insert": Action.INSERT, "none": Action.NONE}[step.kind]
+        return Event(key, action, document if step.kind != "none" else None)
+    if step.kind == "gone":
+        return Event(key, Action.DELETE, None)
+    kind = StampKind(step.kind)
+    remembered = tuple(Remembered(f"request-{each}", "d", position(max(number - 2, 1)), ABSENT) for each in range(step.request // 2))
+    stamp = Stamp(
+        f"event-{number}",
+        kind,
+        request_id=f"request-{step.request}" if kind in (StampKind.UPDATE, StampKind.DELETE) else "",
+        mask=("*",) if step.ago % 2 else (),
+        base=base,
+        etag=base if step.ago % 5 == 0 and base else None,
+        remembered=remembered,
+        head_version=base,
+        seen=Seen(position(1), base) if step.ago % 3 == 0 and base else None,
+    )
+    gone = kind in (StampKind.DELETE, StampKind.TOMBSTONE)
+    return Event(key, Action.DELETE if kind is StampKind.TOMBSTONE else Action.UPDATE, None if gone else document, stamp)
+
+
+def told(head: Head | None) -> Any:
+    return None if head is None else (head.key, head.document, head.version, head.previous, head.placed, head.partition)
+
+
+def inside(state: KeyState | None) -> Any:
+    if state is None:
+        return None
+    parts = {name: getattr(state, name) for name in KeyState.__slots__}
+    known = state.joined
+    parts["joined"] = known if known is None or known is ALONE else [getattr(known, name) for name in type(known).__slots__]
+    return parts
+
+
+def same(lazy: Unfolded, eager: View, key: PolicyKey) -> None:
+    assert told(lazy.head(key)) == told(eager.head(key))
+    assert inside(lazy.state(key)) == inside(eager.state(key))
+    assert lazy.version(key) == eager.version(key)
+    state = eager.state(key)
+    assert lazy.restatement(key, "repair") == eager.restatement(key, "repair")
+    assert state is None or repair_due(state) == (eager.restatement(key, "repair") is not None)
+    for request in range(7):
+        assert lazy.recent.find(key, f"request-{request}") == eager.recent.find(key, f"request-{request}")
+
+
+@settings(max_examples=150)
+@given(STEPS, STEPS, st.integers(0, 30), st.booleans())
+def test_it_answers_at_any_moment_as_one_that_folds_everything_as_it_comes(
+    before: list[Step], after: list[Step], complete: int, moves_on: bool
+) -> None:
+    eager, lazy = View(CONTEXT, (position(complete),)), Unfolded(CONTEXT, (position(complete),))
+    entries: list[Entry] = []
+    for number, step in enumerate([*before, *after], 1):
+        for look in step.looks:
+            same(lazy, eager, KEYS[look])
+        if step.unfolds:
+            lazy.unfold(1)
+        if number == len(before) + 1:
+            for view in (eager, lazy):
+                view.loaded()
+                assert view.sight(JOINED_AT + 1) is None
+        if moves_on and number == len(before) // 2 + 1:
+            for view in (eager, lazy):
+                view.complete_behind((position(complete + 3),))
+        at = JOINED_AT - W - step.ago if number <= len(before) else JOINED_AT + number
+        event = event_of(step, number)
+        placed = Placed(0, position(number), event, at, "producer", "damaged" if event is None else "")
+        eager.take(placed)
+        if step.keeps and number <= len(before):
+            entries.append(Entry(placed, KEYS[step.key].topic))
+            lazy.keep(entries[-1])
+        else:
+            lazy.take(placed)
+    for key in KEYS:
+        same(lazy, eager, key)
+    assert not lazy.unfolded
+    assert all(entry.times == 1 for entry in entries)
+    assert len(lazy) == len(eager)
+    assert sorted((head.key, head.version) for head in lazy.heads()) == sorted((head.key, head.version) for head in eager.heads())
+    scopes = frozenset(Scope)
+    assert [told(head) for head in lazy.page(scopes, None, 10)[0]] == [told(head) for head in eager.page(scopes, None, 10)[0]]
+
+
+def filled(count: int = 5) -> tuple[Unfolded, list[Entry]]:
+    """A view that keeps an entry of each of some topics."""
+    view = Unfolded(CONTEXT, ("",))
+    entries = []
+    for number in range(count):
+        key = PolicyKey(f"persistent://a/b/topic-{number}", Scope.LOCAL)
+        placed = Placed(0, position(number + 1), Event(key, Action.UPDATE, {"x": b"1"}), JOINED_AT - 2 * W)
+        entries.append(Entry(placed, key.topic))
+        view.keep(entries[-1])
+    return view, entries
+
+
+def test_only_the_topic_that_somebody_looks_at_is_folded() -> None:
+    view, entries = filled()
+    assert (view.unfolded, len(view), list(view.states())) == (5, 5, [])
+    assert view.version(KEYS[2]) == position(2)
+    assert [entry.times for entry in entries] == [0, 1, 0, 0, 0]
+    assert (view.unfolded, len(view)) == (4, 5)
+    assert view.head(KEYS[3]) is None  # the other scope of that topic
+    assert [key.topic for key, _ in view.states()] == [entries[1].topic]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda view: list(view.heads()),
+        lambda view: list(view.newest_first()),
+        lambda view: view.page(frozenset(Scope), None, 2),
+        lambda view: view.succeed(View(CONTEXT), (position(9),)),
+        lambda view: View(CONTEXT).succeed(view, (position(9),)),
+    ],
+)
+def test_whoever_looks_at_all_keys_finds_all_folded(look: Any) -> None:
+    view, entries = filled()
+    look(view)
+    assert [entry.times for entry in entries] == [1] * 5
+    assert not view.unfolded
+
+
+def test_some_are_folded_at_a_time_the_first_that_came_first() -> None:
+    view, entries = filled()
+    assert view.unfold(2)
+    assert [entry.times for entry in entries] == [1, 1, 0, 0, 0]
+    assert not view.unfold(3)
+    assert not view.unfold(3)
+
+
+def test_an_entry_that_cannot_be_opened_is_told_to_whoever_looks_and_nothing_of_its_topic_is_folded() -> None:
+    view, entries = filled()
+    topic = entries[1].topic
+    second = entries[1].placed._replace(position=position(8))
+    view.keep(Entry(second, topic, broken=True))
+    for _ in range(2):
+        with pytest.raises(OSError, match="opened"):
+            view.head(KEYS[2])
+    assert view.unfolded == 5
+    assert list(view.states()) == []
+    assert view.version(KEYS[4]) == position(3)
+
+
+def test_of_requests_that_were_kept_the_newest_are_remembered_whatever_is_looked_at_first_and_new_ones_before_them() -> None:
+    def update(number: int) -> Placed:
+        key = PolicyKey(f"persistent://a/b/topic-{number}", Scope.LOCAL)
+        stamp = Stamp(f"event-{number}", StampKind.UPDATE, request_id=f"request-{number}", mask=("*",))
+        return Placed(0, position(number), Event(key, Action.UPDATE, {"x": b"1"}, stamp), JOINED_AT - 2 * W)
+
+    view = Unfolded(FoldContext(window_ms=W), ("",))
+    view.recent.most = 5
+    for number in range(1, 9):
+        view.keep(Entry(update(number), f"persistent://a/b/topic-{number}"))
+    key = PolicyKey("persistent://a/b/topic-", Scope.LOCAL)
+    for number in (8, 1, 4):
+        view.head(key._replace(topic=f"{key.topic}{number}"))
+    view.take(update(9))
+    view.open_all()
+    assert len(view.recent) == 5
+    found = [view.recent.find(key._replace(topic=f"{key.topic}{number}"), f"request-{number}") for number in range(1, 10)]
+    assert [each is not None for each in found] == [False] * 4 + [True] * 5
