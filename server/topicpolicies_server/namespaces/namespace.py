@@ -150,11 +150,9 @@ class Namespace:
     async def page(
         self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None
     ) -> tuple[list[Head], bool, Token]:
-        """Documents in the order of their keys.
+        """Documents in the order of their keys: at most ``most`` after ``after``, whether there are more, and where the view stands.
 
-        Returns:
-            At most ``most`` heads after ``after``, whether there are more, and where the view stands. The page ends with the document that
-            makes it ``most_bytes`` large.
+        The page ends with the document that makes it ``most_bytes`` large.
         """
         serving = await self._loader.unfolder.folded(self._ready)
         changes, more = serving.follower.view.page(scopes, after, most, most_bytes)

@@ -35,11 +35,11 @@ from weakref import WeakValueDictionary
 from ..fold.fold import KeyState, repair_due
 from ..fold.keystate import ALONE
 from ..names import PolicyKey, Scope
-from ..policies.events import Placed, Position
+from ..policies.events import Position
 from . import glances
 from .frozen import freeze, thaw, thaw_head
 from .glances import document_size, glance, has_leftovers, renumbered, trimmed
-from .heads import Cell, Head
+from .heads import Cell, Head, told_of
 from .lately import Lately
 
 WARM = 256
@@ -270,7 +270,7 @@ class Cells:
         head = cell.head
         if head is not None and head.before is not None:
             if head.placed is not None:
-                head.placed = _told_of(head.placed)
+                head.placed = told_of(head.placed)
             self._shared[cell.name] = head
         self._cells[cell.name] = data
         if document_size(data) is not None and not has_leftovers(data):
@@ -344,11 +344,3 @@ def is_same(kept: Kept | None, other: Kept | None) -> bool:
 def partition_of(kept: Kept) -> int:
     """In which partition the last event of a key stands."""
     return glances.partition_of(kept) if isinstance(kept, bytes) else kept.partition
-
-
-def _told_of(placed: Placed) -> Placed:
-    """An event without what only folding it needed: whoever keeps its head keeps that for long."""
-    event = placed.event
-    if event is None or event.stamp is None or not event.stamp.remembered:
-        return placed
-    return placed._replace(event=event._replace(stamp=event.stamp._replace(remembered=())))

@@ -132,3 +132,11 @@ class Cell:
     def document(self) -> Settings | None:
         """The head's document; None if there is none."""
         return self.head.document if self.head is not None else None
+
+
+def told_of(placed: Placed) -> Placed:
+    """An event without what only folding it needed: whoever keeps its head keeps that for long."""
+    event = placed.event
+    if event is None or event.stamp is None or not event.stamp.remembered:
+        return placed
+    return placed._replace(event=event._replace(stamp=event.stamp._replace(remembered=())))
