@@ -187,8 +187,9 @@ class LedgerReader:
                 recalled, self._recalled = self._recalled, deque()
                 await self._hand_over(recalled, deliver)
                 await self._begin(target, deliver)
-                self._caught_up = True
-                caught_up()
+                if self.continuity.begun:
+                    self._caught_up = True
+                    caught_up()
                 continue
             behind = self._caught_up and self._expected > self.continuity.whole
             try:

@@ -11,7 +11,7 @@ import pytest
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
-from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, message_id_of
+from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, message_id_of
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity, State
 
 _AT_ONCE = 3
@@ -264,6 +264,19 @@ def test_how_far_the_topic_is_compacted_is_asked_once_behind_the_openings_horizo
     assert states(continuity, lambda: continuity.compacted(opening)) == [State.COMPACTION, State.WHOLE]
     continuity.delivered(MessageId(7, 5))
     assert continuity.goes_on(MessageId(7, 6))
+
+
+def test_a_beginning_whose_end_a_compaction_moved_is_not_over_before_it_was_read_to_there() -> None:
+    continuity, later = Continuity(Compaction(20, MessageId(7, 4))), Compaction(30, MessageId(9, 2))
+    continuity.delivered(MessageId(7, 4))
+    continuity.ended(MessageId(7, 4))
+    answers = (lambda: continuity.compacted(later), lambda: continuity.compacted(later), continuity.not_recalled)
+    assert states(continuity, *answers) == [State.COMPACTION, State.SETTLING, State.ERASED, State.WHOLE]
+    assert continuity.complete_after == border_of(MessageId(9, 2)) and not continuity.begun
+    continuity.ended(MessageId(9, 2))
+    assert states(continuity, lambda: continuity.compacted(later)) == [State.COMPACTION, State.GAP]
+    with pytest.raises(LogError, match="opened anew"):
+        continuity.not_recalled()
 
 
 def test_a_compaction_behind_the_openings_horizon_once_it_was_passed_takes_nothing_from_what_was_read() -> None:

@@ -552,6 +552,32 @@ async def test_a_compaction_while_the_beginning_is_read_starts_it_anew_if_what_i
     assert reading.caught_up_after == []
 
 
+@pytest.mark.parametrize("comes", [updates(), [a_message(2, an_update(KEY, event_id="next ledger"), ledger=9)]])
+async def test_a_beginning_whose_end_a_compaction_moved_is_not_over_before_what_can_not_be_had(comes: list[FakeMessage]) -> None:
+    handle = FakeReader(*updates(0, 1))
+    reading = Reading(handle, MessageId(7, 1), opening=Compaction(19, MessageId(7, 1)))
+    reading.compactions = [Compaction(20, MessageId(9, 2))]  # since the opening, and the ledger 7 was trimmed
+    for message in comes:
+        handle.feed(message)
+    assert await lost(reading) == "LOG_COMPACTED"
+    assert reading.caught_up_after == [] and reading.ids == ["0", "1"]
+
+
+async def test_a_beginning_whose_end_a_compaction_moved_is_over_there_once_all_of_it_was_had() -> None:
+    stands = [(MessageId(9, entry), a_message(entry, an_update(KEY, event_id=f"9:{entry}"), ledger=9)) for entry in range(3)]
+    answers: list[Sequence[Received] | None] = [None, stands, []]  # at first it can't be had
+
+    async def recall(after: MessageId, before: MessageId) -> Sequence[Received] | None:
+        assert reading.caught_up_after == [], "it is not over yet"
+        return answers.pop(0)
+
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 1), opening=Compaction(19, MessageId(7, 1)), recall=recall)
+    reading.compactions = [Compaction(20, MessageId(9, 2))]
+    await reading.until(lambda: bool(reading.caught_up_after), seconds=20)
+    assert reading.caught_up_after == [5] and reading.continuity.complete_after == position_of(MessageId(9, 2))
+    await reading.stop()
+
+
 @pytest.mark.parametrize("compaction", [Compaction(20, MessageId(7, 2)), Compaction(19, MessageId(7, 2))])
 async def test_a_compaction_while_the_beginning_is_read_that_erased_nothing_behind_it_starts_nothing_anew(compaction: Compaction) -> None:
     handle = FakeReader(*updates(0, 1))

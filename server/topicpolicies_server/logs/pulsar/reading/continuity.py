@@ -142,6 +142,11 @@ class Continuity:
         return Stretch(self.whole, _behind(self._erased_upto) if self.state is State.ERASED else self._before)
 
     @property
+    def begun(self) -> bool:
+        """Whether the beginning is whole, also where it moved on: what a compaction took there and nobody can have may yet be missing."""
+        return self.whole >= self.moved_to
+
+    @property
     def wants_news(self) -> bool:
         """Whether there may have been a compaction of which it is good to know; not if there is nothing to compact."""
         return self._known.horizon is None or self._known.horizon < self.whole

@@ -170,8 +170,8 @@ class PartitionReader:
             if self.entries.last >= target or (not await self._receiver.wait(_QUIET_SECONDS) and await self._is_at_end()):
                 recalled, self._recalled = self._recalled, deque()
                 await self._hand_over(recalled, deliver)
-                await self._begin(target, deliver)
-                caught_up()
+                if await self._begin(target, deliver):
+                    caught_up()
             elif self._quiet.too_long(time.monotonic()) and not self._receiver.has_some:
                 raise LogError(
                     Reason.LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}."
@@ -217,16 +217,18 @@ class PartitionReader:
         if self._caught_up:
             await self._questions.keep_up(self.continuity)
 
-    async def _begin(self, target: MessageId, deliver: _Delivery) -> None:
-        """The beginning is over; from here on, what was compacted away is missed."""
+    async def _begin(self, target: MessageId, deliver: _Delivery) -> bool:
+        """Whether the beginning is over, and no compaction has moved its end; from then on, what was compacted away is missed."""
         end = max(self.entries.last, target)
         if end is not NOWHERE:
             self.continuity.ended(end)
             await self._make_sure(deliver)
         elif self._goal.fresh_ledger is not None:
             self.continuity.fresh(self._goal.fresh_ledger)
-        self._caught_up = True
-        deliver.unopened = None
+        self._caught_up = self.continuity.begun
+        if self._caught_up:
+            deliver.unopened = None
+        return self._caught_up
 
     async def _is_at_end(self) -> bool:
         """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
