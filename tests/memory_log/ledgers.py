@@ -8,7 +8,7 @@ compaction counts is told at once, how far it went a moment later. Until they ar
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from topicpolicies_server.core.names import PolicyKey
@@ -87,15 +87,21 @@ class Ledgers:
         horizon = self._compaction.horizon
         return max(self.first, horizon.ledger if horizon is not None else 0)
 
-    def divides_what_overlaps(self) -> bool:
-        """Whether an event stands behind the ledgers that are wholly compacted whose writer had not seen all that they have of its key."""
+    def divides_what_overlaps(self, first: int, told: Collection[Position] | None = None) -> bool:
+        """Whether an event stands from the ledger ``first`` on whose writer had not seen all that is before it of its key.
+
+        Args:
+            first: the number of the ledger.
+            told: of what is before it, that which still counts; None: all of it.
+        """
         last: dict[PolicyKey, Position] = {}
         for place, placed in self._entries:
             event = placed.event if placed is not None else None
             if placed is None or event is None:
                 continue
-            if place.ledger < self.next_first:
-                last[event.key] = placed.position
+            if place.ledger < first:
+                if told is None or placed.position in told:
+                    last[event.key] = placed.position
             elif event.key in last:
                 seen = event.stamp.seen if event.stamp is not None else None
                 if seen is None or seen.upto < last[event.key]:
@@ -169,7 +175,15 @@ class LedgeredNamespace(StoredNamespace):
 
     def divides_what_overlaps(self) -> bool:
         """Whether ``trim`` would drop an event, and leave one of the same key whose writer had not seen it."""
-        return any(ledgers.divides_what_overlaps() for ledgers in self.ledgers)
+        return any(ledgers.divides_what_overlaps(ledgers.next_first) for ledgers in self.ledgers)
+
+    def tells_what_was_divided(self) -> bool:
+        """Whether compaction's own ledger alone has an event, and the topic's have one of the same key whose writer had not seen it.
+
+        Another compaction takes it from there: who starts then is given what stands in the topic's ledgers, and knows of it no more.
+        """
+        told = [{placed.position for placed in entries} for entries in self.entries]
+        return any(ledgers.divides_what_overlaps(ledgers.first, left) for ledgers, left in zip(self.ledgers, told, strict=True))
 
     def next(self, partition: int, after: Position, most: int) -> Sequence[Placed]:
         """What a reader gets behind a position, by now: what compaction left over, and behind its horizon everything."""

@@ -34,7 +34,7 @@ class Compaction:
         keep = None if wholly else self._chance.choice(_KEPT)
         untimely = self._world.journal.repair_due
         bad = self._nobody_would_know() if self._world.profile.delayed else self._nobody_could_repair(keep, untimely=untimely)
-        if not (bad or self._repeats_to_come() or self._comes_again()):
+        if not (bad or self._divides() or self._repeats_to_come() or self._comes_again()):
             self._compact(keep)
             if untimely:
                 self._world.counts["untimely compactions"] += 1
@@ -78,6 +78,16 @@ class Compaction:
         settled = {(update.key, update.request_id) for update in world.history.updates if isinstance(update.answer, Answer)}
         made = {(head.key, head.request_id) for head in world.journal.heads if head.request_id and head.key in silent}
         return not made <= settled | world.once
+
+    def _divides(self) -> bool:
+        """Whether it would erase what a trimmed ledger had, though an event of the same key was written without having seen it.
+
+        The ledger may have been trimmed before that event was there: what is left of it divides them no less (``_tell_and_trim``).
+        """
+        stored = self._world.stored
+        divides = isinstance(stored, LedgeredNamespace) and stored.tells_what_was_divided()
+        self._world.counts["compactions put off because something overlaps"] += divides
+        return divides
 
     def _comes_again(self) -> bool:
         """Whether an event that is in the log already is on its way once more, because its acknowledgement was lost.

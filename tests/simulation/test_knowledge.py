@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from tests.memory_log import StoredNamespace
+from tests.memory_log.ledgers import LedgeredNamespace
 from tests.validators.documents import Document
 from tests.validators.records import Failure, Head, History, Key, Read
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, Seen, Stamp, StampKind
 
 from .knowledge import Divided, Forgotten, acknowledged_is_there, all_agree, leave_out_orphans, repaired_late
 from .world import WINDOW_MS
@@ -53,6 +54,22 @@ def test_a_late_repair_behind_a_stale_event_that_compaction_left_is_told(
     stored = _log((1_000, STALE), (1_000 + late_ms, REPAIR), compacted=compacted)
     misleading = {(0, stored.entries[0][0].position)} if misleads else set()
     assert repaired_late(stored, misleading, WINDOW_MS) == expected
+
+
+@pytest.mark.parametrize(("seen", "divided"), [("", True), ("a7a0", False)], ids=["stale", "seen"])
+def test_what_a_trimmed_ledger_had_is_kept_from_being_erased_once_somebody_writes_without_having_seen_it(seen: str, divided: bool) -> None:
+    stored = LedgeredNamespace("acme/orders", 1, "log")
+    change = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("0", StampKind.UPDATE)), 0, "somebody")
+    stored.skip(0, 2)
+    other = stored.store(0, Event(PolicyKey("persistent://acme/orders/topic-1", Scope.LOCAL), Action.UPDATE, {}), 0, "broker")
+    stored.compact(None)
+    assert not stored.divides_what_overlaps() and stored.trim() == 1, "nobody has written without having seen it yet"
+    assert not stored.tells_what_was_divided()
+    stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("1", StampKind.UPDATE, seen=Seen("", seen))), 0, "somebody else")
+    last = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("2", StampKind.UPDATE, seen=Seen("", change.position))), 0, "somebody")
+    assert stored.tells_what_was_divided() == divided
+    stored.compact(None)
+    assert stored.entries[0] == [other, last] and not stored.tells_what_was_divided(), "it is told no more"
 
 
 def test_a_restatement_that_misleads_itself_is_no_repair() -> None:
