@@ -279,6 +279,36 @@ def test_a_beginning_whose_end_a_compaction_moved_is_not_over_before_it_was_read
         continuity.not_recalled()
 
 
+def test_how_far_the_openings_compaction_went_is_asked_again_before_what_it_may_have_erased_is_given_up() -> None:
+    opening = Compaction(30, MessageId(7, 4))  # it counts, but this is how far the one before went
+    continuity = Continuity(opening)
+    continuity.delivered(MessageId(7, 4))
+    continuity.come_to(MessageId(8, 5))
+    answers = (lambda: continuity.compacted(opening), continuity.not_recalled)
+    assert states(continuity, *answers) == [State.COMPACTION, State.GAP, State.SETTLING]
+    answers = (lambda: continuity.compacted(Compaction(30, MessageId(8, 7))), continuity.not_recalled)
+    assert states(continuity, *answers) == [State.SETTLING, State.ERASED, State.GAP]
+    assert continuity.complete_after == border_of(MessageId(8, 7))
+    with pytest.raises(LogError, match="opened anew"):
+        continuity.not_recalled()
+
+
+def test_where_the_openings_compaction_went_no_further_a_gap_is_looked_into_as_ever() -> None:
+    opening = Compaction(30, MessageId(7, 4))
+    continuity = Continuity(opening)
+    continuity.delivered(MessageId(7, 4))
+    continuity.come_to(MessageId(8, 0))
+    answers = (
+        lambda: continuity.compacted(opening),
+        continuity.not_recalled,
+        lambda: continuity.compacted(opening),
+        continuity.not_recalled,
+    )
+    assert states(continuity, *answers) == [State.COMPACTION, State.GAP, State.SETTLING, State.GAP, State.MESSAGES]
+    assert states(continuity, lambda: continuity.messages(()), lambda: continuity.compacted(opening))[-1] is State.WHOLE
+    assert continuity.complete_after == border_of(MessageId(7, 4))
+
+
 def test_a_compaction_behind_the_openings_horizon_once_it_was_passed_takes_nothing_from_what_was_read() -> None:
     continuity = Continuity(Compaction(20, MessageId(7, 4)))
     continuity.come_to(MessageId(7, 5))

@@ -23,6 +23,7 @@ ERASED      the entries up to the  some                                         
 GAP         the entries in it      some                                                   deliver them; GAP; none left: WHOLE
                                    none                                                   WHOLE
                                    they can't be had, and the horizon was not delivered   lost: ``LOG_COMPACTED``
+                                   they can't be had, and only the opening told of it     SETTLING
                                    they can't be had                                      MESSAGES
 MESSAGES    for messages in it     any, or none                                           CONFIRMING
 CONFIRMING  how far the topic is   another ledger                                         SETTLING
@@ -113,6 +114,8 @@ class Continuity:
         """The same, at hand: each entry that is delivered is looked for."""
         self._passed = opening.ledger == -1 or opening.horizon is None or stood != NOWHERE
         """Whether reading has come behind the opening's horizon. Before the first compaction nothing stands up to there."""
+        self._unsettled = opening.ledger != -1
+        """Whether the compaction that counted at the opening may go further than was told then."""
         self._before = NOWHERE
         """Before which entry it is made sure."""
         self._end: MessageId | None = None
@@ -228,6 +231,8 @@ class Continuity:
             self._look_into_gap()
         elif self.whole < self._erased_upto:
             raise _missed(self._erased_upto)
+        elif self._unsettled:
+            self._told, self.state = self._known, State.SETTLING
         else:
             self.state = State.MESSAGES
 
@@ -249,8 +254,8 @@ class Continuity:
         horizon = compaction.horizon
         if horizon is None:
             raise _missed(self._before)
-        self._known = compaction
-        if not self._passed:
+        self._known, self._unsettled = compaction, False
+        if not self._passed or self.whole == self._opening.horizon:  # nothing behind that was delivered yet
             self._passed = True
             self.moved_to = horizon
         if horizon > self.whole:
