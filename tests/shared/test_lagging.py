@@ -9,7 +9,8 @@ import asyncio
 import statistics
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import cast
 
 import pytest
 
@@ -24,10 +25,26 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import join
 from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.core.reading.readback import ReadBack
 from topicpolicies_server.logs.pulsar import PulsarLog
 from topicpolicies_server.namespaces.registry import Registry
 
 FIELD = "max_producer_per_topic"
+
+
+class Holding:
+    """A proof of reading (``ReadBack``) that is told of everything but of what is read."""
+
+    def __init__(self, readback: ReadBack) -> None:
+        self.readback = readback
+        self.held: list[Sequence[Placed]] = []
+
+    def read(self, events: Sequence[Placed]) -> list[Placed]:
+        self.held.append(events)
+        return []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.readback, name)
 
 
 class Sidecar:
@@ -37,8 +54,7 @@ class Sidecar:
         self.log = PulsarLog(broker.service_url, broker.admin_url)
         self.registry = Registry(self.log, Limits(join_patience_seconds=0.0), FoldContext())
         self.namespace = namespace
-        self._held: list[Sequence[Placed]] = []
-        self._deliver: Callable[[Sequence[Placed]], None] | None = None
+        self._holding: Holding | None = None
 
     async def ready(self) -> None:
         await self.registry.get(self.namespace).ready()
@@ -58,19 +74,18 @@ class Sidecar:
     def hold(self) -> None:
         """What is read from now on is held back."""
         follower = self.registry.get(self.namespace)._life.served
-        assert follower is not None
-        self._deliver = follower.read
-        follower.read = self._held.append  # type: ignore[method-assign, assignment]
+        assert follower is not None and follower._readback is not None
+        self._holding = Holding(follower._readback)
+        follower._readback = cast("ReadBack", self._holding)
 
     def release(self) -> int:
         """Ends ``hold``. Returns how many events were held back."""
-        held, self._held = self._held, []
-        follower = self.registry.get(self.namespace)._life.served
-        assert follower is not None and self._deliver is not None
-        follower.read = self._deliver  # type: ignore[method-assign, assignment]
-        for events in held:
+        holding, follower = self._holding, self.registry.get(self.namespace)._life.served
+        assert follower is not None and holding is not None
+        follower._readback, self._holding = holding.readback, None
+        for events in holding.held:
             follower.read(events)
-        return sum(map(len, held))
+        return sum(map(len, holding.held))
 
     async def close(self) -> None:
         await self.registry.close()
