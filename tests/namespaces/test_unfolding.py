@@ -98,6 +98,23 @@ def test_a_watch_that_is_resumed_has_what_came_since_its_token_though_older_chan
     shared(scenario)
 
 
+def test_a_watch_that_is_resumed_just_as_all_is_folded_has_what_came_since_its_token() -> None:
+    async def scenario(bench: Bench) -> None:
+        await filled(bench)
+        await bench.value(key_of(1))
+        life = bench.namespace._life
+        token = life.hub.token  # type: ignore[union-attr]
+        write(bench, 7, 99)
+        while life.served.unfolds:  # type: ignore[union-attr]  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0)
+        assert bench.namespace._loader.unfolder.busy, "the hub has not been told"
+        watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, token, lambda: None)
+        assert [(change.key, change.version) for change in watcher.take(10).changes] == [(key_of(7), bench.namespace.version(key_of(7)))]
+        bench.namespace.unwatch(watcher)
+
+    shared(scenario)
+
+
 def test_a_change_that_comes_before_its_topic_is_folded_is_folded_behind_what_was_kept() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)

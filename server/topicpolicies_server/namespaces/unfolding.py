@@ -259,13 +259,13 @@ class Unfolder:
             self._tasks.begin(self._run(follower, done), "folding what was read")
 
     async def folded(self, ready: Callable[[], Awaitable[S]]) -> S:
-        """The view that answers, once all is folded.
+        """The view that answers, once all is folded and whoever is to know that has been told.
 
         Raises:
             PolicyError: as ``ready`` does.
         """
         serving = await ready()
-        if serving.follower.unfolds:
+        if serving.follower.unfolds or self.busy:  # what is due at the end may be yet to be done
             await self._over.wait()
             serving = await ready()
         return serving
