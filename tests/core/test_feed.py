@@ -212,6 +212,24 @@ def test_a_feed_keeps_no_more_than_the_ring_for_whoever_does_not_read() -> None:
     assert versions(drained(stuck).changes) == [("a", "1999"), ("b", "2000")]
 
 
+@pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
+def test_a_feed_keeps_few_runs_wherever_those_that_read_it_stand(mode: Mode) -> None:
+    bench = Bench(ring=100)
+    keys = [PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL) for number in range(50)]
+    stuck, *readers = [bench.watch(mode=mode) for _ in range(len(keys) + 1)]
+    for watcher in (stuck, *readers):
+        drained(watcher)
+    for key, reader in zip(keys, readers, strict=True):
+        bench.change(key)
+        drained(reader)  # each has read up to another place
+    (feed,) = bench.hub._feeds.values()
+    for number, reader in enumerate(readers, 1):
+        assert [change.key for change in drained(reader).changes] == keys[number:]
+        assert len(feed._runs) <= KEPT
+    assert feed.kept == len(keys)
+    assert [change.key for change in drained(stuck).changes] == keys
+
+
 def test_a_feed_without_watchers_is_gone() -> None:
     bench = Bench()
     watchers = [bench.watch(), bench.watch(Selection(None, frozenset({Scope.LOCAL})))]

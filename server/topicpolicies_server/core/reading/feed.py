@@ -24,7 +24,7 @@ from typing import Protocol
 from ..names import Scope
 from .heads import Head
 from .places import Token
-from .runs import Run
+from .runs import KEPT, Run
 from .view import View
 
 _TRIM_EVERY = 64
@@ -58,7 +58,7 @@ class Feed:
         self._first = 0
         """The place of the first of them."""
         self._runs: dict[tuple[int, int, bool], Run] = {}
-        """Taken since the last change."""
+        """Taken since the last change, no more than ``KEPT``: readers that stand in different places take different ones."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -142,6 +142,8 @@ class Feed:
         found = self._runs.get(wanted)
         if found is None:
             found = self._runs[wanted] = self._cut(at, most, newest_in)
+            if len(self._runs) > KEPT:
+                del self._runs[next(iter(self._runs))]
         return found
 
     def _cut(self, at: int, most: int, newest_in: View | None) -> Run:

@@ -1,8 +1,8 @@
 """Changes that several watchers take alike: what is made of them is made once.
 
 A *run* is consecutive changes; whoever tells of them keeps in it what it made of them. A *lot* is what a snapshot has: those that begin
-while nothing changes share one, and so its runs. Only the last ``KEPT`` runs of a lot are kept: those that begin together go through it
-at about the same pace, and one that is never read must not hold a copy of the namespace.
+while nothing changes share one, and so its runs. Only the last ``KEPT`` runs of a lot, or of a feed, are kept: those that begin together go
+through it at about the same pace, and one that is never read must not hold a copy of the namespace, nor of what was told to each other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .heads import Head
 from .places import Token
 
 KEPT = 16
-"""Runs of a lot that are kept."""
+"""Runs of a lot, or of a feed, that are kept."""
 
 
 class Run:
