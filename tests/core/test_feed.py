@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
+from topicpolicies_server.core.reading import cells, frozen
 from topicpolicies_server.core.reading.cells import name_of
 from topicpolicies_server.core.reading.feed import Feed
+from topicpolicies_server.core.reading.heads import Head
 from topicpolicies_server.core.reading.runs import KEPT
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, Replaced, Selection, Token, Watcher, WatchHub
@@ -250,6 +252,31 @@ def test_whoever_begins_while_nothing_changes_shares_the_snapshot_and_what_was_m
     third = bench.watch()
     assert first.take(10).run is not third.take(10).run
     assert [change.number for change in third.take(10).changes] == [change.number for change in second.take(10).changes]
+
+
+def test_of_a_snapshot_no_more_is_thawed_than_what_is_taken_and_that_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    thawed: list[PolicyKey] = []
+
+    def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
+        thawed.append(key)
+        return frozen.thaw_head(key, data)
+
+    monkeypatch.setattr(cells, "thaw_head", thaw_head)
+    bench = Bench()
+    bench.view = bench.hub.view = View(bench.context, warm=0)
+    keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(100)]
+    bench.change(*keys)
+    for _ in range(4):
+        bench.view.settle(len(keys))
+    assert bench.view.live == 0
+    watcher = bench.watch()
+    assert not thawed
+    first = watcher.take(10)
+    assert thawed == keys[:10]
+    bench.change(*keys)
+    assert [(change.key, change.number) for change in [*first.changes, *watcher.take(90).changes]] == list(
+        zip(keys, range(1, 101), strict=True)
+    )
 
 
 def test_a_snapshot_that_nobody_reads_any_more_is_not_kept_and_of_one_that_is_read_few_runs() -> None:

@@ -6,9 +6,9 @@ by the ring (EVERY), and delays nobody. What a change costs depends on who wants
 of a whole namespace that have everything it is one entry of their ``feed``, and the runs that they take from it are made once. So are
 those of a snapshot, for all that begin while nothing changes.
 
-A watcher begins with a snapshot (references to immutable heads, so it is consistent and cheap), is told once that it is synced, and
-then gets the changes. One that resumes skips the snapshot: LATEST from the view, whose heads stand in the order of their last change,
-EVERY from the ring of the recent changes (``ring``).
+A watcher begins with a snapshot (references to what is immutable, so it is consistent and cheap; what is frozen is thawed as it is taken),
+is told once that it is synced, and then gets the changes. One that resumes skips the snapshot: LATEST from the view, whose heads stand in
+the order of their last change, EVERY from the ring of the recent changes (``ring``).
 """
 
 from __future__ import annotations
@@ -174,8 +174,7 @@ class WatchHub:
         """All documents of these scopes, as of now: the same lot for all that ask before anything changes."""
         lot = self._lots.get(scopes)
         if lot is None or lot.number != self.view.number:
-            heads = [head for head in self.view.heads() if head.document is not None and head.key.scope in scopes]
-            lot = self._lots[scopes] = Lot(heads, self.view.number)
+            lot = self._lots[scopes] = Lot(self.view.documents(scopes), self.view.number)
         return lot
 
     def enter(self, watcher: Watcher) -> Feed | None:
