@@ -98,21 +98,15 @@ class Updates:
             return
         try:
             waits = self._life.admit() is not None
-            leadership = self._leadership
         except PolicyError as error:
             for request in requests:
                 self._settle(request, error)
-            return
-        except Exception:  # noqa: BLE001 (as below)
-            _LOG.exception("%s: updates failed", self._name)
-            for request in requests:
-                self._withdraw(request)
-                self._settle(request, outcome_not_known(request))
             return
         if waits:
             self._arrivals.update(dict.fromkeys(requests))
             self._deadlines.add(requests)
             return
+        leadership = self._leadership
         for request in requests:
             try:
                 self._admit(request, leadership)
