@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -206,6 +207,54 @@ def test_it_makes_no_difference_how_many_events_are_told_at_a_time(
         return noted, gaps, streams, known.overrun, known.refused
 
     assert told(sizes) == told([1] * len(events))
+
+
+class Uncertain(Log):
+    """Cannot say of one row whether it follows the one before."""
+
+    failing = position(9)
+
+    def follows(self, earlier: str, later: str) -> bool:
+        if later == self.failing:
+            raise RuntimeError("planted")
+        return super().follows(earlier, later)
+
+
+class Refusing(Book):
+    """Fails when it is to take something."""
+
+    def note(self, noted: Sequence[Noted]) -> int:
+        raise RuntimeError("planted")
+
+
+def test_what_was_told_before_a_failure_is_recorded_and_the_next_opening_records_the_rest() -> None:
+    book, known, log = Book(), marks(5), Uncertain(complete=position(12))
+    woken: list[None] = []
+    opening = Reader(Scribe(book, NAMESPACE, known, lambda: NOW, lambda: [lambda: woken.append(None)]), log)
+    with pytest.raises(RuntimeError, match="planted"):
+        opening.scribe.noted([opening.taken(update(row, row)) for row in range(6, 15)])
+    assert (book.rows, len(woken)) == ([6, 7, 8], 1)
+    log.failing = ""
+    read(book, known, log, *range(1, 15))
+    assert (book.rows, book.gaps) == (list(range(6, 15)), [])
+
+
+@pytest.mark.parametrize("recorded", [0, 5])
+def test_what_could_not_be_handed_over_is_recorded_by_the_next_opening(recorded: int) -> None:
+    known, log = marks(recorded) if recorded else nothing(), Log(complete="", partitions=2)
+    before = {where: (stream.position, stream.at) for where, stream in known.streams.items()}
+    opening = reader(Refusing(), known, log)
+    events = [update(row, row, name=f"orders-{partition}", partition=partition) for row in range(1, 9) for partition in (0, 1)]
+    with pytest.raises(RuntimeError, match="planted"):
+        opening.scribe.noted([opening.taken(placed) for placed in events])
+    assert {where: (stream.position, stream.at) for where, stream in known.streams.items()} == before
+    book = Book()
+    again = reader(book, known, log)
+    again.scribe.noted([again.taken(placed) for placed in events])
+    again.scribe.caught_up()
+    assert [row for row, each in zip(book.rows, book.noted, strict=True) if each.stream.partition == 0] == list(range(recorded + 1, 9))
+    assert [row for row, each in zip(book.rows, book.noted, strict=True) if each.stream.partition == 1] == list(range(1, 9))
+    assert book.gaps == []
 
 
 def test_whoever_follows_the_history_is_woken_once_for_all_that_is_told_at_a_time() -> None:

@@ -136,38 +136,40 @@ class Scribe:
         """Events were folded, one after the other. Costs little for each, because the loop waits for it."""
         now = self._now()
         partition, stream = -1, None
-        began: dict[Stream, int] = {}
+        began: dict[Stream, tuple[Position, int]] = {}
         noted: list[Noted] = []
-        for placed, before, folded, after in events:
-            if stream is None or placed.partition != partition:
-                partition = placed.partition
-                stream = self._stream(partition)
-                set_back(self._book, stream, now)
-                began.setdefault(stream, stream.at)
-            position = placed.position
-            if position <= stream.position:
-                continue
-            at = max(stream.at, min(placed.published_at, now))
-            if self._passages:
-                self._pass(partition, position, at)
-            if folded is None and not placed.problem:
-                continue  # none of ours
-            stream.position, stream.at = position, at
-            noted.append(
-                Noted(
-                    stream,
-                    placed,
-                    at,
-                    folded,
-                    None if before is None else before.document,
-                    None if after is None else after.document,
-                    ABSENT if after is None else after.version,
+        try:
+            for placed, before, folded, after in events:
+                if stream is None or placed.partition != partition:
+                    partition = placed.partition
+                    stream = self._stream(partition)
+                    set_back(self._book, stream, now)
+                    began.setdefault(stream, (stream.position, stream.at))
+                position = placed.position
+                if position <= stream.position:
+                    continue
+                at = max(stream.at, min(placed.published_at, now))
+                if self._passages:
+                    self._pass(partition, position, at)
+                if folded is None and not placed.problem:
+                    continue  # none of ours
+                noted.append(
+                    Noted(
+                        stream,
+                        placed,
+                        at,
+                        folded,
+                        None if before is None else before.document,
+                        None if after is None else after.document,
+                        ABSENT if after is None else after.version,
+                    )
                 )
-            )
-        if noted:
-            self._hand_over(noted, began)
-            for wake in self._listeners():
-                wake()
+                stream.position, stream.at = position, at
+        finally:  # what stands before a failure is recorded: its streams have come as far
+            if noted:
+                self._hand_over(noted, began)
+                for wake in self._listeners():
+                    wake()
 
     def _pass(self, partition: int, position: Position, at: int) -> None:
         """An event is read of a partition in which some may be missing."""
@@ -175,20 +177,25 @@ class Scribe:
         if passage is not None and passage.reads(position):
             self._leave(partition, at)
 
-    def _hand_over(self, noted: list[Noted], began: Mapping[Stream, int]) -> None:
-        """Has events written down. ``began``: the time of the last entry of their streams before them."""
+    def _hand_over(self, noted: list[Noted], began: Mapping[Stream, tuple[Position, int]]) -> None:
+        """Has events written down. ``began``: the last entry of their streams before them, and its time. Who fails has written nothing."""
         marks = self._marks
+        try:
+            taken = self._book.note(noted)
+        except BaseException:
+            for stream, (position, at) in began.items():
+                stream.position, stream.at = position, at
+            raise
         for stream in began:
             if stream.position:
                 marks.streams.setdefault((stream.log, stream.partition), stream)
-        taken = self._book.note(noted)
         if taken and marks.overrun is not None:
             self._tell_overrun(noted[0].at)
         if taken == len(noted):
             return
         first = noted[taken]
         if marks.overrun is None:
-            last = next((each.at for each in reversed(noted[:taken]) if each.stream is first.stream), began[first.stream])
+            last = next((each.at for each in reversed(noted[:taken]) if each.stream is first.stream), began[first.stream][1])
             marks.overrun = last or first.at
         for each in noted[taken:]:
             marks.refused[each.placed.partition] = each.stream, each.placed.position
