@@ -16,6 +16,7 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError
+from topicpolicies_server.namespaces.life import Life
 from topicpolicies_server.namespaces.updates import Updates
 
 from .bench import KEY, OTHER, Bench, simulate
@@ -158,3 +159,27 @@ def test_who_fails_in_a_way_that_nobody_foresaw_fails_alone(monkeypatch: pytest.
 
     simulate(scenario)
     assert told == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]
+
+
+@pytest.mark.parametrize("failing", ["life", "leadership"])
+def test_what_fails_for_all_that_came_together_in_a_way_that_nobody_foresaw_is_told_to_each(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        with monkeypatch.context() as planted:
+            if failing == "life":
+                planted.setattr(Life, "admit", fails)
+            else:
+                planted.setattr(Updates, "_leadership", property(fails))
+            bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: told.append(in_words(answer)[0]))
+        assert told == ["OUTCOME_UNKNOWN"] * 3
+        assert not bench.namespace.busy
+        assert (await bench.set(7)).outcome.name == "APPLIED"
+
+    simulate(scenario)

@@ -23,6 +23,7 @@ from topicpolicies.v1.service_pb2 import (
     UpdatePolicyRequest,
 )
 from topicpolicies_server.config import Limits
+from topicpolicies_server.namespaces.deadlines import Deadlines
 from topicpolicies_server.rpc import servicer as servicer_module
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.servicer import SERVICE, Servicer
@@ -286,6 +287,29 @@ async def test_a_change_of_a_stream_that_fails_unforeseen_has_its_result_and_the
     assert broken.error.code == grpc.StatusCode.INTERNAL.value[0] and first.HasField("updated") and last.HasField("updated")
     await updates.call.done_writing()
     assert await updates.call.read() is grpc.aio.EOF
+
+
+async def test_changes_of_a_stream_whose_submission_fails_unforeseen_have_their_results_and_the_stream_goes_on(
+    server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise UnforeseenError("submission")
+
+    await server.registry.get("public/default").ready()
+    updates = Updates(channel)
+    topics = [TOPIC, f"{TOPIC}-2", TOPIC]
+    with monkeypatch.context() as planted:
+        planted.setattr(Deadlines, "add", fail)
+        changes = [change(number, topic) for number, topic in enumerate(topics, 1)]
+        await updates.call.write(UpdatePoliciesRequest(changes=changes).SerializeToString())
+        broken = await updates.results(3)
+    assert {result.error.code for result in broken} == {grpc.StatusCode.INTERNAL.value[0]}
+    changes = [change(number, topic) for number, topic in enumerate(topics, 4)]
+    await updates.call.write(UpdatePoliciesRequest(changes=changes).SerializeToString())
+    assert all(result.HasField("updated") for result in await updates.results(3))
+    await updates.call.done_writing()
+    assert await updates.call.read() is grpc.aio.EOF
+    assert not server.registry.get("public/default").busy
 
 
 def test_every_method_is_tried(server: Server) -> None:

@@ -98,26 +98,34 @@ class Updates:
             return
         try:
             waits = self._life.admit() is not None
+            leadership = self._leadership
         except PolicyError as error:
             for request in requests:
                 self._settle(request, error)
+            return
+        except Exception:  # noqa: BLE001 (told)
+            self._fail(requests)
             return
         if waits:
             self._arrivals.update(dict.fromkeys(requests))
             self._deadlines.add(requests)
             return
-        leadership = self._leadership
         for request in requests:
             try:
                 self._admit(request, leadership)
             except PolicyError as error:
                 self._settle(request, error)
-            except Exception:  # noqa: BLE001 (whoever asked has to be told; whether it is in the log, nobody knows)
-                _LOG.exception("%s: an update failed", self._name)
-                self._withdraw(request)
-                self._settle(request, outcome_not_known(request))
+            except Exception:  # noqa: BLE001 (told)
+                self._fail([request])
         if left := [request for request in requests if not request.answered]:
             self._deadlines.add(left)
+
+    def _fail(self, requests: Sequence[Request]) -> None:
+        """Something failed in a way that nobody foresaw: whoever asked has to be told; whether it is in the log, nobody knows."""
+        _LOG.exception("%s: an update failed", self._name)
+        for request in requests:
+            self._withdraw(request)
+            self._settle(request, outcome_not_known(request))
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Tells the answer, once."""

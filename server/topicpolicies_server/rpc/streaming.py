@@ -221,7 +221,21 @@ class UpdateStream:
                 self._tell(request.sequence, request, refusal)
             return
         self._open.update(dict.fromkeys(together, served))
-        served.submit(together, self._settled)
+        try:
+            served.submit(together, self._settled)
+        except Exception as error:  # noqa: BLE001 (told)
+            for request in together:
+                if request in self._open:
+                    self._let_go(request, error)
+
+    def _let_go(self, request: Request, error: Exception) -> None:
+        """A change failed while it was submitted: it has its result now, whatever becomes of it."""
+        namespace = self._open.pop(request)
+        self._tell_failure(request.sequence, request, error)
+        try:
+            namespace.give_up(request)
+        except Exception as failure:  # noqa: BLE001 (those behind it have to be told too)
+            self._failures.tell("Giving up a change of UpdatePolicies", failure)
 
     def _settled(self, request: Request, answer: Result | PolicyError) -> None:
         """A change that was submitted has its result."""
