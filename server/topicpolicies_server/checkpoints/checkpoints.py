@@ -10,6 +10,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -114,9 +115,12 @@ class Checkpoints:
         if self._closed:
             return
         self._closed = True
-        await self._moving.stop()
+        until = self._loop.time() + self._pace.last_seconds
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self._moving.stop()
         closing = asyncio.wrap_future(self._writer.submit(self._store.close))
-        _, late = await asyncio.wait([closing], timeout=self._pace.last_seconds)
+        _, late = await asyncio.wait([closing], timeout=max(until - self._loop.time(), 0))
         if late:
             _log.warning("the checkpoints %s were still being written after %g s", self._store.path, self._pace.last_seconds)
         self._writer.shutdown(wait=False)
@@ -153,7 +157,7 @@ class Checkpoints:
                 await self._mend(error)
             except BaseException:
                 keeper.failed()
-                await self._on_writer(self._store.give_up)
+                self._give_up()
                 raise
             else:
                 keeper.done()
@@ -195,7 +199,7 @@ class Checkpoints:
 
     async def _mend(self, error: BaseException) -> None:
         """The file is as it was; one that can't be, or that does not stand where it was opened, is made anew."""
-        await self._on_writer(self._store.give_up)
+        self._give_up()
         if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
             return
         for keeper in self._keepers:
@@ -209,8 +213,17 @@ class Checkpoints:
         self._store.remove()
         self._store.reopen()
 
+    def _give_up(self) -> None:
+        """Has what was begun given up, behind the step that is under way. Nobody waits for that: a disk may keep the step for ever."""
+        with suppress(RuntimeError):  # the file is closed, or about to be
+            self._writer.submit(self._store.give_up).add_done_callback(self._tell_giving_up)
+
+    def _tell_giving_up(self, given_up: Future[None]) -> None:
+        if (error := given_up.exception()) is not None:
+            _log.error("a checkpoint in %s could not be given up: %s", self._store.path, error, exc_info=error)
+
     async def _on_writer(self, step: Callable[[], _T]) -> _T:
-        """Does something on the writer's thread. Whoever is cancelled meanwhile waits for it all the same: the next step is behind it."""
+        """Does something on the writer's thread, behind what was begun before. Whoever is cancelled meanwhile does not wait for it."""
         return await self._loop.run_in_executor(self._writer, step)
 
     def _restore(self, namespace: str, context: FoldContext) -> Restored | None:

@@ -1,0 +1,71 @@
+"""A disk that keeps the writer waiting keeps nobody else waiting, and failures in a row end nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topicpolicies_server.checkpoints import Pace
+
+from .server import NEVER, Server, a_key, ready
+from .test_restarts import shown, view_of
+from .test_trouble import started
+
+SOON = NEVER._replace(last_seconds=0.2)
+
+
+@contextmanager
+def stuck(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Cells are not written before the block ends; the event says that some are to be."""
+    assert server.checkpoints is not None
+    store = server.checkpoints._store
+    add, came, gate = store.add, threading.Event(), threading.Event()
+
+    def add_later(*args: Any) -> None:
+        came.set()
+        gate.wait()
+        add(*args)
+
+    monkeypatch.setattr(store, "add", add_later)
+    try:
+        yield came
+    finally:
+        gate.set()
+
+
+async def test_a_namespace_closes_in_time_though_its_last_checkpoint_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(tmp_path, SOON)
+    async with server.running() as registry:
+        await server.set(registry, a_key(1), 1)
+        assert server.checkpoints is not None
+        (keeper,) = server.checkpoints._keepers
+        with stuck(server, monkeypatch) as came:
+            async with asyncio.timeout(20):
+                await server.checkpoints.finish(keeper)
+            assert came.is_set()
+        server.checkpoints.keep(keeper)
+        await server.keep()
+        assert not keeper.has_news, "what was stuck was given up, and the next one was written behind it"
+        before = shown(view_of(registry))
+    assert (await started(server)) == ("checkpoint", before)
+
+
+async def test_the_file_is_closed_in_time_though_a_checkpoint_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(tmp_path, Pace(seconds=0.0, looks_seconds=0.01, last_seconds=0.2))
+    async with server.running() as registry:
+        await server.set(registry, a_key(1), 1)
+        assert server.checkpoints is not None
+        with stuck(server, monkeypatch) as came:
+            await server.set(registry, a_key(2), 2)
+            assert await asyncio.to_thread(came.wait, 20)
+            async with asyncio.timeout(20):
+                await server.checkpoints.close()
+    async with server.running() as registry:
+        await ready(registry)
+        assert len(shown(view_of(registry))) == 2
