@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,3 +70,20 @@ async def test_the_file_is_closed_in_time_though_a_checkpoint_is_stuck(tmp_path:
     async with server.running() as registry:
         await ready(registry)
         assert len(shown(view_of(registry))) == 2
+
+
+async def test_very_many_failures_in_a_row_do_not_end_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a pause after each round; it has its bound after any number of them."""
+    server = Server(tmp_path, Pace(seconds=1e-9, looks_seconds=0.0, longest_pause_seconds=1e-6))
+
+    def full(*_: Any, **__: Any) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async with server.running() as registry:
+        assert server.checkpoints is not None
+        monkeypatch.setattr(server.checkpoints._store, "begin", full)
+        await server.set(registry, a_key(1), 1)
+        async with asyncio.timeout(20):
+            while server.checkpoints._failures < 1_100 and not server.checkpoints._moving.failures:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert server.checkpoints._moving.failures == 0, server.checkpoints._moving.problem

@@ -30,6 +30,8 @@ _T = TypeVar("_T")
 
 READERS = 2
 """Checkpoints that are restored at the same time; the others wait."""
+_DOUBLINGS = 10
+"""So often the pause after failures in a row is doubled; it has a bound of its own besides (``Pace``)."""
 
 
 class Pace(NamedTuple):
@@ -129,16 +131,19 @@ class Checkpoints:
     # --- moving them on -------------------------------------------------------------------------------------------
 
     async def _move_on(self) -> None:
-        pace = self._pace
+        pace, failed_rounds = self._pace, 0
         while True:
             await asyncio.sleep(pace.looks_seconds)
+            before = self._failures
             for keeper, due in list(self._keepers.items()):
                 if keeper in self._keepers and keeper.has_news and (self._loop.time() >= due or self._is_too_much(keeper)):
                     await self._move(keeper)
                     if keeper in self._keepers:
                         self._keepers[keeper] = self._loop.time() + pace.seconds
+            if self._failures > before or not self._failures:
+                failed_rounds = min(failed_rounds + 1, _DOUBLINGS) if self._failures else 0
             if self._failures:
-                await asyncio.sleep(min(pace.seconds * 2**self._failures, pace.longest_pause_seconds))
+                await asyncio.sleep(min(pace.seconds * 2**failed_rounds, pace.longest_pause_seconds))
 
     def _is_too_much(self, keeper: Keeper) -> bool:
         return keeper.events >= self._pace.events
