@@ -218,3 +218,49 @@ async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(tmp_path: Pa
         await server.keep()
         before = shown(view_of(registry))
     assert (await started(server)) == ("checkpoint", before)
+
+
+async def test_a_file_that_could_not_be_made_anew_is_made_as_soon_as_it_can_be(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    async with server.running() as registry:
+        await server.set(registry, a_key(1), 1)
+        await server.keep()
+        without(server.file)
+        server.file.mkdir()
+        for number in (2, 3):
+            await server.set(registry, a_key(2), number)
+            await server.keep()  # no file can be made there
+        server.file.rmdir()
+        await server.set(registry, a_key(3), 3)
+        await server.keep()  # makes it
+        await server.keep()
+        assert server.file.exists()
+        before = shown(view_of(registry))
+    assert (await started(server)) == ("checkpoint", before)
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+async def test_what_takes_the_place_of_the_file_while_it_is_used_is_left_alone(tmp_path: Path, is_text: bool) -> None:
+    server = Server(tmp_path)
+    other = tmp_path / "other.db"
+    if is_text:
+        other.write_text("notes")
+    else:
+        with sqlite3.connect(other) as connection:
+            connection.execute("CREATE TABLE mine (a)")
+        connection.close()
+    found = other.read_bytes()
+    async with server.running() as registry:
+        await server.set(registry, a_key(1), 1)
+        await server.keep()
+        other.rename(server.file)
+        await server.set(registry, a_key(2), 2)
+        for _ in range(3):
+            await server.keep()
+            assert server.file.read_bytes() == found
+        before = shown(view_of(registry))
+    assert server.file.read_bytes() == found
+    assert not server.file.with_name(server.file.name + "-wal").exists(), "whoever opens the other file would take it for its own"
+    without(server.file)
+    assert (await started(server)) == ("log", before)
+    assert (await started(server)) == ("checkpoint", before)

@@ -203,20 +203,18 @@ class Checkpoints:
         _log.log(level, "the checkpoint of %s can't be written, so a restart reads its log: %s", namespace, error)
 
     async def _mend(self, error: BaseException) -> None:
-        """The file is as it was; one that can't be, or that does not stand where it was opened, is made anew."""
+        """The file is as it was; one that can't be, that does not stand where it was opened, or that is not open, is made anew."""
         self._give_up()
-        if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
+        store = self._store
+        was_open = store.is_open
+        if was_open and (isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError)):
             return
         for keeper in self._keepers:
             keeper.start_over()
         try:
-            await self._on_writer(self._make_anew)
+            await self._on_writer(store.make_anew)
         except (*ERRORS, FileError) as failure:
-            _log.warning("the checkpoints can't be made anew: %s", failure)
-
-    def _make_anew(self) -> None:
-        self._store.remove()
-        self._store.reopen()
+            _log.log(logging.WARNING if was_open else logging.DEBUG, "the checkpoints can't be made anew: %s", failure)
 
     def _give_up(self) -> None:
         """Has what was begun given up, behind the step that is under way. Nobody waits for that: a disk may keep the step for ever."""

@@ -5,7 +5,7 @@ what is found in its place                                 what follows
 =========================================================  =========================================================================
 nothing                                                    it is made
 a file of checkpoints in good order                        it is used
-one of another format, or one that is damaged              it is removed, and made anew
+one of another format, or one that is damaged              it is removed, and made anew, also while it is used (``make_anew``)
 something else                                             it is left alone: ``FileError``
 a file that another process has                            it is left alone: ``FileError``
 one that can't be written                                  ``FileError``
@@ -55,7 +55,8 @@ class Store:
         self._kind = kind
         self._lock = FileLock(path)
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._opened: dict[str, tuple[int, int]] = {}
+        """Which files they were as they were opened, by the endings of their names."""
         self._row: NamespaceRow | None = None
         """Of what is being written."""
         self._name = ""
@@ -75,34 +76,55 @@ class Store:
                 if not self._is_to_be_replaced():
                     raise
                 _log.warning("%s It is made anew.", error)
-                self.remove()
+                self._let_go()
+                self._remove(_BESIDE)
                 self._open()
         except BaseException:
             self._let_go()
             self._lock.release()
             raise
 
-    def reopen(self) -> None:
-        """Opens what stands there by now; a file that was damaged is made anew.
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a file to write to."""
+        return self._connection is not None
+
+    def make_anew(self) -> None:
+        """Removes the file that was opened, or what says that it has checkpoints, and makes a new one. Something else is left alone.
 
         Raises:
-            FileError: it can't be used.
+            FileError: it can't be made; nothing is open.
         """
+        there = self._there() if self.is_open else {}  # while they are open no others have their numbers
+        opened = [ending for ending, found in there.items() if self._opened.get(ending) == found]
         self.close()
-        self.open()
-
-    def remove(self) -> None:
-        """Removes the file.
-
-        Raises:
-            FileError: it can't be removed.
-        """
-        self._let_go()
+        self._lock.acquire()  # another process may have taken it
         try:
-            for ending in reversed(_BESIDE):
-                self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+            self._remove(_BESIDE if self._is_to_be_replaced() else opened)
+            self.open()
+        except BaseException:
+            self._let_go()
+            self._lock.release()
+            raise
+
+    def _remove(self, endings: Sequence[str]) -> None:
+        try:
+            for ending in sorted(endings, reverse=True):  # the file itself goes last
+                self._beside(ending).unlink(missing_ok=True)
         except OSError as error:
             raise FileError(Problem.UNUSABLE, f"{self.path} can't be removed: {error.strerror}.") from error
+
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
+
+    def _there(self) -> dict[str, tuple[int, int]]:
+        """Which files stand there now, by the endings of their names."""
+        there = {}
+        for ending in _BESIDE:
+            with suppress(OSError):
+                found = self._beside(ending).stat()
+                there[ending] = found.st_dev, found.st_ino
+        return there
 
     def close(self) -> None:
         """Closes it, and gives up its lock."""
@@ -201,14 +223,15 @@ class Store:
 
     def _open(self) -> None:
         create_private(self.path)
+        if self._is_something_else():  # what was left beside it by the file that stood there is not written into it
+            raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is no file of checkpoints: name another file.")
         try:
             self._connection = file.connect(self.path, self._kind)
             file.prepare(self._connection, self.path)
             file.names(self._connection)
-            found = self.path.stat()
         except (*ERRORS, OSError) as error:
             raise FileError(Problem.UNUSABLE, f"{self.path} can't be read: {error}.") from error
-        self._file = found.st_dev, found.st_ino
+        self._opened = self._there()
 
     def _is_to_be_replaced(self) -> bool:
         """Whether what stands there says that it has checkpoints, though it can't be read."""
@@ -218,13 +241,18 @@ class Store:
         except OSError:
             return False
 
+    def _is_something_else(self) -> bool:
+        try:
+            with self.path.open("rb") as found:
+                header = found.read(file.HEADER_BYTES)
+        except OSError as error:
+            raise FileError(Problem.UNUSABLE, f"{self.path} can't be read: {error.strerror}.") from error
+        return bool(header) and not file.is_ours(header)
+
     def _check_home(self) -> None:
         """Makes sure that the file stands where it was opened."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._file:
+        found = self._there().get("")
+        if found is None or found != self._opened.get(""):
             raise Damaged(f"{self.path} was moved, deleted or replaced")
 
     def _writer(self) -> sqlite3.Connection:
