@@ -101,6 +101,22 @@ async def test_another_release_reads_the_log(tmp_path: Path, monkeypatch: pytest
     assert (await started(server)) == ("log", before)
 
 
+async def test_what_makes_checkpoints_is_what_was_there_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade puts other sources beneath a server that runs, and folds as it did."""
+    about.maker.cache_clear()
+    before = about.maker()
+    about.maker.cache_clear()
+    checkpoints = open_checkpoints(tmp_path / "policies.checkpoints.db")
+    assert checkpoints is not None
+    try:
+        with monkeypatch.context() as later:
+            later.setattr(about, "_MAKERS", ("checkpoints",))
+            assert about.maker() == before
+    finally:
+        about.maker.cache_clear()
+        await checkpoints.close()
+
+
 async def test_a_file_of_another_format_is_made_anew(tmp_path: Path) -> None:
     server = Server(tmp_path)
     before = await filled(server)

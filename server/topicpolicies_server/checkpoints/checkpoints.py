@@ -20,7 +20,7 @@ from ..core.fold.fold import FoldContext
 from ..sqlite_file import ERRORS, FileError
 from ..tasks import Kept as KeptTask
 from ..threads import DaemonThreads
-from .about import About
+from .about import About, maker
 from .keeper import Copy, Keeper, requests_to_bytes
 from .restoring import Restored, is_of_use, restore
 from .store import Store
@@ -240,8 +240,9 @@ def open_checkpoints(path: Path, pace: Pace | None = None) -> Checkpoints | None
     """Opens the file of checkpoints, or makes it; None: it can't be used, which is told, and everything goes on without."""
     store = Store(path)
     try:
+        maker()  # before anything is folded: the sources on the disk may be those of a later release by the time of the first checkpoint
         store.open()
-    except FileError as error:
+    except (FileError, OSError, ImportError) as error:
         _log.warning("There are no checkpoints, so each start reads the logs from their beginning: %s", error)
         return None
     return Checkpoints(store, pace)
