@@ -39,6 +39,10 @@ _ROWS = 4_096
 """Rows of requests that are kept at the most; the oldest go sooner when as many requests as a view keeps are in those behind them."""
 
 
+_NAMES = 1_000
+"""So many names of keys that have changed are kept however few keys there are."""
+
+
 class Kept(Protocol):
     """An opening of a log, and the view that follows it (``namespaces/follower``)."""
 
@@ -136,7 +140,7 @@ class Keeper:
     def keep(self, kept: Kept) -> None:
         """Keeps a view from now on, or goes on with the same one, which another opening of the log has continued."""
         self._kept = kept
-        if kept.view.gone is None:
+        if kept.view.gone is None and not self._all:
             kept.view.gone = {}
 
     def restored(self, about: About, rows: Sequence[tuple[int, int]], noted: int) -> None:
@@ -172,12 +176,16 @@ class Keeper:
                 told[placed.partition] = placed.position
             if changed is not None and placed.event is not None:
                 changed[name_of(placed.event.key)] = None
+        if changed and self._copy is None:
+            self._bound()
 
     def start_over(self) -> None:
         """Nothing that was written can be gone on with."""
         self._all = True
         self._changed, self.to_copy, self._copied, self._copy = {}, {}, [], None
         self._rows.clear()
+        if self._kept is not None:
+            self._kept.view.gone = None
 
     # --- the next checkpoint ---------------------------------------------------------------------------------------
 
@@ -255,6 +263,12 @@ class Keeper:
         self._noted = copy.noted
         if self._rows and self._rows[-1][0] == copy.number:
             self._rows.pop()
+        self._bound()
+
+    def _bound(self) -> None:
+        """More names than twice the view's are of keys that have gone: copying every key that there is costs less than keeping them."""
+        if self._kept is not None and len(self._changed) > max(2 * len(self._kept.view), _NAMES):
+            self.start_over()
 
     def _take(self, name: str) -> None:
         assert self._kept is not None, "kept"

@@ -1,0 +1,59 @@
+"""The names of keys that have changed are kept no longer than they are of use."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topicpolicies_server.checkpoints import Keeper
+from topicpolicies_server.checkpoints import keeper as keeping
+
+from .server import Server, a_key
+
+
+def gone(keeper: Keeper) -> dict[str, None] | None:
+    """The names of forgotten keys that the view keeps for its keeper."""
+    assert keeper.kept is not None
+    return keeper.kept.view.gone
+
+
+async def test_of_keys_that_go_before_the_first_checkpoint_nothing_is_kept(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    async with server.running(killed=True) as registry:
+        await server.set(registry, a_key(1), 1)
+        assert server.checkpoints is not None
+        (keeper,) = server.checkpoints._keepers
+        assert gone(keeper) is None, "every key is copied anyway"
+        await server.keep()
+        assert gone(keeper) == {}
+        keeper.start_over()
+        assert gone(keeper) is None
+
+
+async def test_names_of_keys_that_have_changed_have_a_bound_while_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "_NAMES", 10, raising=False)
+    server = Server(tmp_path)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async with server.running(killed=True) as registry:
+        await server.set(registry, a_key(0), 1)
+        await server.keep()
+        assert server.checkpoints is not None
+        (keeper,) = server.checkpoints._keepers
+        assert keeper.kept is not None
+        keeper.kept.view._absences = 3
+        monkeypatch.setattr(server.checkpoints._store, "begin", full)
+        for number in range(1, 101):
+            await server.set(registry, a_key(number), 1)
+            await server.delete(registry, a_key(number))
+            server.now += 10_000_000
+            if number % 20 == 0:
+                await server.keep()
+        assert len(keeper._changed) <= max(2 * len(keeper.kept.view), 10)
