@@ -35,10 +35,6 @@ from .about import About, maker
 from .cells import row_of
 from .file import Row
 
-_ROWS = 4_096
-"""Rows of requests that are kept at the most; the oldest go sooner when as many requests as a view keeps are in those behind them."""
-
-
 _NAMES = 1_000
 """So many names of keys that have changed are kept however few keys there are."""
 
@@ -225,10 +221,10 @@ class Keeper:
         return self._copy
 
     def _first_row(self, most: int) -> int:
-        """The first row of requests that is still kept; the rows before are let go of."""
+        """The first row of requests that is still kept; of those before, a view would not remember any. No row is empty."""
         rows = self._rows
         count = sum(count for _, count in rows)
-        while len(rows) > 1 and (len(rows) > _ROWS or count - rows[0][1] >= most):
+        while len(rows) > 1 and count - rows[0][1] >= most:
             count -= rows.popleft()[1]
         return rows[0][0] if rows else self._next_row
 
