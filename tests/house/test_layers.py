@@ -17,7 +17,7 @@ SERVER = (
     ("core", "garbage", "sqlite_file", "threads"),
     ("config", "file_lock", "tasks"),
     ("logs",),
-    ("history", "checkpoints", "cluster"),
+    ("history", "checkpoints", "cluster", "access"),
     ("namespaces",),
     ("signals", "metrics"),
     ("process",),

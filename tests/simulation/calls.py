@@ -10,6 +10,8 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status as RpcStatus
 
 from tests.validators.records import Failure
+from topicpolicies_server.access import NOBODY
+from topicpolicies_server.core.errors import PolicyError
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
 """What a client is told whose connection broke, or found nobody."""
@@ -27,6 +29,9 @@ class Refused(Exception):
 
 class CallContext:
     """What the service sees of a call."""
+
+    caller = NOBODY
+    error: PolicyError | None = None
 
     def __init__(self, actor: str) -> None:
         self._actor = actor

@@ -23,6 +23,7 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
+from topicpolicies_server.rpc.calls import Calls
 from topicpolicies_server.rpc.servicer import Servicer
 from topicpolicies_server.rpc.watching.stream import Write
 
@@ -91,7 +92,7 @@ class Sidecar:
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
             self.registry.keep_checkpoints(cast("Checkpoints", self._kept))
-        self._servicer = Servicer(self.registry, self._limits, service_pb2.GetServerInfoResponse)
+        self._servicer = Servicer(self.registry, self._limits, service_pb2.GetServerInfoResponse, Calls(self._limits.max_concurrent_calls))
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
             self._guard.start()

@@ -1,4 +1,4 @@
-"""The calls in progress, and how each ends when the server stops.
+"""The calls: who makes each, how it goes on, and how it ends, also when the server stops.
 
 ========  ============================================  ======================================  ===========================
 state     the call                                      while the server stops                  when its time is over
@@ -19,8 +19,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
 
+import grpc
+
+from ..access import NOBODY, Caller
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
 
@@ -47,17 +51,49 @@ class State(enum.Enum):
 
 
 class Call:
-    """One call in progress."""
+    """One call, as the service sees it (``errors.Context``)."""
 
-    __slots__ = ("_loop", "_task", "since", "state")
+    __slots__ = ("_context", "_loop", "_task", "began", "caller", "error", "given_up", "method", "since", "state")
 
-    def __init__(self, task: asyncio.Task[None] | None, loop: asyncio.AbstractEventLoop) -> None:
-        """``task``: in which it runs, and which nobody awaits but gRPC."""
+    def __init__(self, method: str, context: Any) -> None:
+        """It has come; its task is the present one, which nobody awaits but gRPC.
+
+        Args:
+            method: its name, such as ``UpdatePolicy``; for other services with theirs, such as ``grpc.health.v1.Health/Check``.
+            context: gRPC's (``grpc.aio.ServicerContext``).
+        """
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self.method = method
+        self.caller: Caller = NOBODY
+        """Who makes it, once a door has found that out."""
+        self.error: PolicyError | None = None
+        """What it was told at its end; None: nothing went wrong, or it has not ended."""
+        self.given_up = False
+        """Whether its caller went away, or did not read, before its end."""
         self.state = State.WORKING
-        self.since = loop.time()
-        """The loop's time at which its state began."""
-        self._task = task
-        self._loop = loop
+        self.began = self.since = self._loop.time()
+        """The loop's times at which it came, and at which its state began."""
+
+    @property
+    def context(self) -> Any:
+        """As gRPC has it."""
+        return self._context
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far."""
+        return self._loop.time() - self.began
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
+        """What it says besides its request."""
+        metadata: Iterable[tuple[str, str | bytes]] | None = self._context.invocation_metadata()
+        return metadata
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
+        """Ends it with an error (``errors.abort``)."""
+        return await self._context.abort(code, details, trailing_metadata)
 
     def goes_to(self, state: State) -> None:
         """Its state is another one from now on."""
@@ -79,12 +115,36 @@ class Call:
         return stopping() if self.state is State.TOLD and self._task.uncancel() == 0 else None
 
 
+class Observer(Protocol):
+    """Whoever is told of each call: what it does takes next to no time, and fails in no way."""
+
+    def began(self, call: Call) -> None:
+        """A call has come."""
+
+    def ended(self, call: Call) -> None:
+        """It has ended: ``error`` and ``given_up`` say how. Nothing may have been asked at the doors."""
+
+
+Door: TypeAlias = Callable[[Call], "Awaitable[None] | None"]
+"""What every call passes before its request is decoded; None: it has. Raises ``PolicyError``: it is refused."""
+
+
 class Calls:
     """The calls in progress. It belongs to one event loop."""
 
-    def __init__(self, most: int) -> None:
-        """``most``: how many there may be."""
+    def __init__(self, most: int, doors: Sequence[Door] = (), observers: Sequence[Observer] = ()) -> None:
+        """No calls yet.
+
+        Args:
+            most: how many there may be.
+            doors: what each passes, in this order.
+            observers: told of each.
+        """
         self._most = most
+        self.doors = tuple(doors)
+        """What each call passes, in this order."""
+        self.observers = tuple(observers)
+        """Who is told of each."""
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
         self._endless = 0
@@ -97,8 +157,20 @@ class Calls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def begin(self, *, endless: bool = False) -> Call:
-        """A call begins, and is in progress in this task until its ``end``; ``endless``: when the server stops nobody waits for that.
+    def came(self, method: str, context: Any) -> Call:
+        """A call has come (see ``Call``). Whoever says so says ``over`` at its end."""
+        call = Call(method, context)
+        for observer in self.observers:
+            observer.began(call)
+        return call
+
+    def over(self, call: Call) -> None:
+        """A call has ended, however."""
+        for observer in self.observers:
+            observer.ended(call)
+
+    def begin(self, call: Call, *, endless: bool = False) -> None:
+        """A call is in progress until its ``end``; ``endless``: when the server stops nobody waits for that.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED, there are as many as there may be; UNAVAILABLE, the server stops.
@@ -112,10 +184,18 @@ class Calls:
                 Reason.TOO_MANY_CALLS,
                 f"{self._most:,} calls are in progress, which is the most: try again later, or raise max_concurrent_calls.",
             )
-        call = Call(asyncio.current_task(), self._loop)
         self._calls[call] = None
         self._endless += endless
-        return call
+
+    async def enter(self, call: Call) -> None:
+        """A call in progress passes the doors.
+
+        Raises:
+            PolicyError: one refuses it.
+        """
+        for door in self.doors:
+            if (passing := door(call)) is not None:
+                await passing
 
     def end(self, call: Call, *, endless: bool = False) -> None:
         """A call that was begun so has ended."""

@@ -11,6 +11,7 @@ from google.protobuf.any_pb2 import Any
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 
+from ..access import Caller
 from ..core.errors import Kind, PolicyError, Violation
 from ..core.reasons import Reason
 
@@ -25,7 +26,14 @@ not ASCII); above 8 KiB of it peers put RESOURCE_EXHAUSTED in place of the error
 
 
 class Context(Protocol):
-    """What is used of ``grpc.aio.ServicerContext``."""
+    """What the service uses of a call (``calls.Call``)."""
+
+    error: PolicyError | None
+    """What it was told at its end."""
+
+    @property
+    def caller(self) -> Caller:
+        """Who makes it."""
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
         """The call's metadata."""
@@ -36,6 +44,7 @@ class Context(Protocol):
 
 async def abort(context: Context, error: PolicyError) -> NoReturn:
     """Ends a call with an error."""
+    context.error = error
     await context.abort(code(error), error.message, trailing_metadata(error))
     raise AssertionError("abort does not return")
 

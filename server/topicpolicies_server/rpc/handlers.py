@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import grpc
 
@@ -21,35 +21,32 @@ from .errors import abort
 from .servicer import SERVICE, Servicer
 from .watching.stream import Write
 
-_T = TypeVar("_T")
-
 
 def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
     """The service, for a gRPC server; a request has at most ``most`` bytes."""
     methods = _Methods(servicer.calls, most, endless=False)
+    unary: dict[str, tuple[Callable[..., Awaitable[bytes]], Parse[Any]]] = {
+        "UpdatePolicy": (servicer.update_policy, service_pb2.UpdatePolicyRequest.FromString),
+        "DeletePolicy": (servicer.delete_policy, service_pb2.DeletePolicyRequest.FromString),
+        "GetPolicy": (servicer.get_policy, service_pb2.GetPolicyRequest.FromString),
+        "GetEffectivePolicy": (servicer.get_effective_policy, service_pb2.GetEffectivePolicyRequest.FromString),
+        "GetServerInfo": (servicer.get_server_info, service_pb2.GetServerInfoRequest.FromString),
+        "ListHistory": (servicer.list_history, service_pb2.ListHistoryRequest.FromString),
+        "ListPolicies": (servicer.list_policies, service_pb2.ListPoliciesRequest.FromString),
+    }
 
-    def unary(method: Callable[..., Awaitable[bytes]], parse: Parse[_T]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        return grpc.unary_unary_rpc_method_handler(methods.unary_unary(method, parse))
+    def update_policies(stream: AsyncIterable[bytes], call: Call) -> AsyncGenerator[bytes, None]:
+        return servicer.update_policies(batches(stream, most), call)
 
-    def update_policies(stream: AsyncIterable[bytes], context: Any) -> AsyncGenerator[bytes, None]:
-        return servicer.update_policies(batches(stream, most), context)
-
-    return grpc.method_handlers_generic_handler(
-        SERVICE,
-        {
-            "UpdatePolicy": unary(servicer.update_policy, service_pb2.UpdatePolicyRequest.FromString),
-            "UpdatePolicies": grpc.stream_stream_rpc_method_handler(methods.written(update_policies)),
-            "DeletePolicy": unary(servicer.delete_policy, service_pb2.DeletePolicyRequest.FromString),
-            "GetPolicy": unary(servicer.get_policy, service_pb2.GetPolicyRequest.FromString),
-            "GetEffectivePolicy": unary(servicer.get_effective_policy, service_pb2.GetEffectivePolicyRequest.FromString),
-            "GetServerInfo": unary(servicer.get_server_info, service_pb2.GetServerInfoRequest.FromString),
-            "ListHistory": unary(servicer.list_history, service_pb2.ListHistoryRequest.FromString),
-            "ListPolicies": unary(servicer.list_policies, service_pb2.ListPoliciesRequest.FromString),
-            "WatchPolicies": grpc.unary_stream_rpc_method_handler(
-                methods.writing(servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString)
-            ),
-        },
-    )
+    watch = methods.writing("WatchPolicies", servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString)
+    streams = {
+        "UpdatePolicies": grpc.stream_stream_rpc_method_handler(methods.written("UpdatePolicies", update_policies)),
+        "WatchPolicies": grpc.unary_stream_rpc_method_handler(watch),
+    }
+    answered = {
+        name: grpc.unary_unary_rpc_method_handler(methods.unary_unary(name, method, parse)) for name, (method, parse) in unary.items()
+    }
+    return grpc.method_handlers_generic_handler(SERVICE, answered | streams)
 
 
 class Others:
@@ -66,21 +63,21 @@ class Others:
 
     def add_registered_method_handlers(self, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
         """Adds the methods of a service."""
-        ours = {name: self._method(handler) for name, handler in methods.items()}
+        ours = {name: self._method(f"{service}/{name}", handler) for name, handler in methods.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, ours),))
 
-    def _method(self, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    def _method(self, name: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         parse, serialize, most = handler.request_deserializer, handler.response_serializer, self._most
         assert parse is not None, "generated code says it"
-        if handler.unary_unary is not None:
-            unary = self._methods.unary_unary(handler.unary_unary, parse)
+        if (one := handler.unary_unary) is not None:
+            unary = self._methods.unary_unary(name, lambda request, call: one(request, call.context), parse)
             return grpc.unary_unary_rpc_method_handler(unary, response_serializer=serialize)
-        if handler.unary_stream is not None:
-            stream = self._methods.unary_stream(handler.unary_stream, parse)
+        if (several := handler.unary_stream) is not None:
+            stream = self._methods.unary_stream(name, lambda request, call: several(request, call.context), parse)
             return grpc.unary_stream_rpc_method_handler(stream, response_serializer=serialize)
         method: Any = handler.stream_stream
         assert method is not None, "no service has a stream of requests with one answer"
-        both = self._methods.written(lambda stream, context: method(decoded(parse, stream, most), context))
+        both = self._methods.written(name, lambda stream, call: method(decoded(parse, stream, most), call.context))
         return grpc.stream_stream_rpc_method_handler(both, response_serializer=serialize)
 
 
@@ -93,82 +90,96 @@ class _Methods:
         self._most = most
         self._endless = endless
 
-    def unary_unary(self, method: Callable[[Any, Any], Awaitable[Any]], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[Any]]:
+    def unary_unary(
+        self, name: str, method: Callable[[Any, Call], Awaitable[Any]], parse: Parse[Any]
+    ) -> Callable[[bytes, Any], Awaitable[Any]]:
         """A method with one answer."""
         calls, most = self._calls, self._most
 
         async def unary_unary(raw: bytes, context: Any) -> Any:
+            call = calls.came(name, context)
             try:
-                call = calls.begin()
+                calls.begin(call)
                 try:
-                    return await method(decode(parse, raw, most), context)
+                    await calls.enter(call)
+                    return await method(decode(parse, raw, most), call)
                 except asyncio.CancelledError:
-                    return await _tell_end(call, context)
+                    return await _tell_end(call)
                 finally:
                     calls.end(call)
             except PolicyError as error:
-                return await abort(context, error)
+                return await abort(call, error)
+            finally:
+                calls.over(call)
 
         return unary_unary
 
-    def unary_stream(self, method: Callable[[Any, Any], Any], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[None]]:
+    def unary_stream(self, name: str, method: Callable[[Any, Call], Any], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[None]]:
         """A method with a stream of answers."""
-        return self.written(lambda raw, context: method(decode(parse, raw, self._most), context))
+        return self.written(name, lambda raw, call: method(decode(parse, raw, self._most), call))
 
-    def written(self, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Awaitable[None]]:
+    def written(self, name: str, method: Callable[[Any, Call], Any]) -> Callable[[Any, Any], Awaitable[None]]:
         """A method that makes a stream of answers, or writes it itself."""
 
         async def written(request: Any, context: Any) -> None:
-            await self._run(lambda call: _write(method(request, context), call, context), context)
+            await self._run(name, context, lambda call: _write(method(request, call), call))
 
         return written
 
-    def writing(self, method: Callable[[Any, Any, Write], Awaitable[None]], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[None]]:
+    def writing(
+        self, name: str, method: Callable[[Any, Call, Write], Awaitable[None]], parse: Parse[Any]
+    ) -> Callable[[bytes, Any], Awaitable[None]]:
         """A method with a stream of answers, which it writes with what it is given for that."""
 
         async def writing(raw: bytes, context: Any) -> None:
-            await self._run(lambda call: method(decode(parse, raw, self._most), context, _writer(call, context)), context)
+            await self._run(name, context, lambda call: method(decode(parse, raw, self._most), call, _writer(call)))
 
         return writing
 
-    async def _run(self, method: Callable[[Call], Awaitable[None]], context: Any) -> None:
+    async def _run(self, name: str, context: Any, method: Callable[[Call], Awaitable[None]]) -> None:
+        calls, endless = self._calls, self._endless
+        call = calls.came(name, context)
         try:
-            call = self._calls.begin(endless=self._endless)
+            calls.begin(call, endless=endless)
             try:
+                await calls.enter(call)
                 await method(call)
             except asyncio.CancelledError:
-                await _tell_end(call, context)
+                await _tell_end(call)
             finally:
-                self._calls.end(call, endless=self._endless)
+                calls.end(call, endless=endless)
         except PolicyError as error:
-            await abort(context, error)
+            await abort(call, error)
+        finally:
+            calls.over(call)
 
 
-async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Call, context: Any) -> None:
+async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Call) -> None:
     """Writes what a method answers; some methods write it themselves."""
     if not isinstance(answers, AsyncGenerator):
         await answers
         return
-    write = _writer(call, context)
+    write = _writer(call)
     async with contextlib.aclosing(answers) as each:
         async for answer in each:
             await write(answer)
 
 
-def _writer(call: Call, context: Any) -> Write:
+def _writer(call: Call) -> Write:
     """Writes the answers of a call."""
 
     async def write(answer: Any) -> None:
         call.goes_to(State.WRITING)
-        await context.write(answer)
+        await call.context.write(answer)
         call.goes_to(State.WORKING)
 
     return write
 
 
-async def _tell_end(call: Call, context: Any) -> NoReturn:
+async def _tell_end(call: Call) -> NoReturn:
     """A call was cancelled: it is told why, if it can be."""
     why = call.why_cancelled()
     if why is None:
+        call.given_up = True
         raise asyncio.CancelledError
-    await abort(context, why)
+    await abort(call, why)

@@ -25,7 +25,7 @@ from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
-from .calls import LAST_SECONDS
+from .calls import LAST_SECONDS, Calls
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
 from .info import info
@@ -66,6 +66,12 @@ class Server:
         assert self._registry is not None, "started"
         return self._registry
 
+    @property
+    def calls(self) -> Calls:
+        """The calls in progress."""
+        assert self._servicer is not None, "started"
+        return self._servicer.calls
+
     async def start(self) -> None:
         """Opens the log and listens.
 
@@ -104,6 +110,7 @@ class Server:
             self._registry,
             config.limits,
             lambda: info(config, admission),
+            Calls(config.limits.max_concurrent_calls),
             admission=admission,
             show_secrets=config.show_secrets,
         )

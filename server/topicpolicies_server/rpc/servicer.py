@@ -64,6 +64,7 @@ class Servicer:
         registry: Registry,
         limits: Limits,
         info: Callable[[], service_pb2.GetServerInfoResponse],
+        calls: Calls,
         *,
         admission: Admission | None = None,
         show_secrets: bool = False,
@@ -74,6 +75,7 @@ class Servicer:
             registry: the namespaces.
             limits: every bound.
             info: tells what this server is.
+            calls: the calls in progress.
             admission: gathers what is known of the cluster; None: nothing is.
             show_secrets: whether answers have the secrets of object storages.
         """
@@ -92,7 +94,7 @@ class Servicer:
         """Those of calls with one change that were handed on, and have no result."""
         self._streams: set[UpdateStream] = set()
         self._failures = Failures()
-        self.calls = Calls(limits.max_concurrent_calls)
+        self.calls = calls
         """The calls in progress."""
         self._gathering = Gathering(asyncio.get_running_loop())
 

@@ -1,0 +1,15 @@
+"""The rows of the table of options, a module for each section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..option import Option
+from . import change_log, checkpoints, history, limits, network, repairs, telling
+
+
+def declared() -> Iterator[Option]:
+    """All of them, in the order in which they are shown."""
+    for section in (change_log, network, history, checkpoints, repairs, telling):
+        yield from section.OPTIONS
+    yield from limits.limits()

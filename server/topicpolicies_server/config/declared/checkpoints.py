@@ -1,0 +1,28 @@
+"""Checkpoints: where they are kept."""
+
+from __future__ import annotations
+
+from ..option import Kind, Option, ReadBy
+
+_SECTION = "Checkpoints"
+
+OPTIONS = (
+    Option(
+        name="checkpoints",
+        kind=Kind.FILE,
+        help="What a start begins with, to read only what came since: one SQLite file, which is made if there is none. It is a cache.",
+        section=_SECTION,
+        default_text="beside ``data``; none with ``pulsar``",
+        example='"checkpoints.db"',
+        metavar="FILE.db",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="no_checkpoints",
+        kind=Kind.SWITCH,
+        help="Keep none: each start reads the logs from their beginning.",
+        section=_SECTION,
+        default=False,
+        read_by=ReadBy.SERVE,
+    ),
+)

@@ -1,0 +1,50 @@
+"""The history: where it is kept, and how much of it."""
+
+from __future__ import annotations
+
+from ..option import Kind, Option, ReadBy
+
+_SECTION = "History"
+
+OPTIONS = (
+    Option(
+        name="history",
+        kind=Kind.FILE,
+        help="The server's record of all changes: one SQLite file, which is made if there is none.",
+        section=_SECTION,
+        default_text="beside ``data``; none with ``pulsar``",
+        example='"history.db"',
+        metavar="FILE.db",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="no_history",
+        kind=Kind.SWITCH,
+        help="Keep no record.",
+        section=_SECTION,
+        default=False,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="history_days",
+        kind=Kind.WHOLE,
+        help="What is older is dropped.",
+        section=_SECTION,
+        default=366,
+        metavar="N",
+        least=1,
+        most=36_600,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="history_megabytes",
+        kind=Kind.WHOLE,
+        help="Beyond so many MiB the oldest is dropped.",
+        section=_SECTION,
+        default=1024,
+        metavar="N",
+        least=1,
+        most=1 << 24,
+        read_by=ReadBy.SERVE,
+    ),
+)

@@ -1,0 +1,77 @@
+"""The network: where is listened, and with which certificates."""
+
+from __future__ import annotations
+
+from ..address import DEFAULT_LISTEN, parse_address
+from ..option import Kind, Option, ReadBy
+
+_SECTION = "Network"
+
+OPTIONS = (
+    Option(
+        name="listen",
+        kind=Kind.ADDRESS,
+        help="Where to listen; port 0 lets the system choose.",
+        section=_SECTION,
+        default=parse_address(DEFAULT_LISTEN),
+        metavar="HOST:PORT",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="insecure_listen",
+        kind=Kind.SWITCH,
+        help="Let other machines connect without TLS.",
+        section=_SECTION,
+        default=False,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="tls_certificate",
+        kind=Kind.FILE,
+        help="The server's certificate, PEM; with it, it serves with TLS.",
+        section=_SECTION,
+        example='"server.pem"',
+        metavar="FILE",
+        read_by=ReadBy.SERVE,
+        given_globally=True,
+    ),
+    Option(
+        name="tls_key",
+        kind=Kind.FILE,
+        help="The certificate's private key, PEM.",
+        section=_SECTION,
+        example='"key.pem"',
+        metavar="FILE",
+        read_by=ReadBy.SERVE,
+        given_globally=True,
+    ),
+    Option(
+        name="tls_client_ca",
+        kind=Kind.FILE,
+        help="Let in only clients with a certificate of this authority, PEM.",
+        section=_SECTION,
+        example='"clients.pem"',
+        metavar="FILE",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="advertise",
+        kind=Kind.TEXT,
+        help="Where clients reach this server, for the other sidecars of an exclusive log to tell.",
+        section=_SECTION,
+        default="",
+        default_text="where it listens",
+        example='"sidecar-1:6680"',
+        metavar="HOST:PORT",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="metrics_listen",
+        kind=Kind.ADDRESS,
+        help="Where to show metrics (Prometheus), over HTTP without TLS.",
+        section=_SECTION,
+        default_text="nowhere",
+        example='"127.0.0.1:9464"',
+        metavar="HOST:PORT",
+    ),
+)

@@ -1,0 +1,114 @@
+"""What every call passes before its request is looked at, and who is told of its end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.stubs import AsyncStub
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, GetServerInfoRequest, WatchPoliciesRequest
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, refused
+
+ALICE = Caller("alice", Way.TOKEN)
+SHUT = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def log_path() -> None:
+    """In memory: what is tested here is above the log."""
+    return
+
+
+class Porter:
+    """Knows everybody after a moment; lets nobody in while ``shut``; notes what it is told."""
+
+    def __init__(self) -> None:
+        self.shut = False
+        self.came: list[str] = []
+        self.ended: list[tuple[str, str, Reason | None, bool]] = []
+        self.over = asyncio.Event()
+
+    async def ask(self, call: Call) -> None:
+        """A door."""
+        await asyncio.sleep(0)
+        call.caller = ALICE
+
+    def let_in(self, call: Call) -> None:
+        """A door that decides at once."""
+        assert call.caller is ALICE, "doors are passed in their order"
+        if self.shut:
+            raise SHUT
+
+    def began(self, call: Call) -> None:
+        """A call has come."""
+        self.came.append(call.method)
+
+    def ended_(self, call: Call) -> None:
+        """It has ended."""
+        assert call.seconds >= 0
+        self.ended.append((call.method, call.caller.principal, call.error.reason if call.error else None, call.given_up))
+        self.over.set()
+
+
+class Telling:
+    """Tells the porter."""
+
+    def __init__(self, porter: Porter) -> None:
+        self.began = porter.began
+        self.ended = porter.ended_
+
+
+@pytest.fixture
+def porter(server: Server) -> Porter:
+    """Stands at the doors."""
+    porter = Porter()
+    server.calls.doors = (porter.ask, porter.let_in)
+    server.calls.observers = (Telling(porter),)
+    return porter
+
+
+async def test_calls_pass_the_doors_in_order_and_their_ends_are_told(stub: AsyncStub, porter: Porter) -> None:
+    await stub.GetServerInfo(GetServerInfoRequest())
+    await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
+    assert porter.came == ["GetServerInfo", "GetPolicy"]
+    assert porter.ended[0] == ("GetServerInfo", "alice", None, False)
+    method, who, reason, given_up = porter.ended[1]
+    assert (method, who, given_up) == ("GetPolicy", "alice", False)
+    assert reason is not None
+
+
+async def test_a_shut_door_refuses_calls_of_every_service_before_their_requests_are_looked_at(
+    server: Server, stub: AsyncStub, porter: Porter
+) -> None:
+    porter.shut = True
+    unary = await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
+    with pytest.raises(grpc.aio.AioRpcError) as watching:
+        await stub.WatchPolicies(WatchPoliciesRequest()).read()
+    assert unary.code is watching.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+    assert [each[0] for each in porter.ended] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
+    assert all(each[2] is Reason.READ_ONLY for each in porter.ended)
+
+
+async def test_a_call_whose_caller_went_away_is_told_as_given_up(server: Server, stub: AsyncStub, porter: Porter) -> None:
+    await stub.GetServerInfo(GetServerInfoRequest())
+    porter.over.clear()
+    watch = stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC]))
+    assert await watch.read()
+    watch.cancel()
+    async with asyncio.timeout(PATIENCE):
+        await porter.over.wait()
+    assert porter.ended[-1] == ("WatchPolicies", "alice", None, True)
+    assert len(server.calls) == 0
