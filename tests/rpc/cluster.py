@@ -15,6 +15,9 @@ class FakeCluster:
         self._servers: list[asyncio.Server] = []
         self.refuses = False
         """Whether its admin API lets nobody in."""
+        self.hangs = False
+        """Whether that takes questions, and answers nothing until the end."""
+        self._ended = asyncio.Event()
 
     @property
     def service_url(self) -> str:
@@ -34,6 +37,7 @@ class FakeCluster:
 
     async def shut(self) -> None:
         """Listens no more."""
+        self._ended.set()
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()
@@ -44,6 +48,8 @@ class FakeCluster:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
+        if self.hangs:
+            await self._ended.wait()
         status, body = ("401 Unauthorized", b"no") if self.refuses else ("200 OK", b"4.2.4")
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
         writer.close()

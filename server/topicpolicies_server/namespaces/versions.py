@@ -42,9 +42,14 @@ class Versions:
             with self._usage.waiting():
                 await self.waiting.until(partition, position, self._seconds)
         except TimeoutError:
-            raise PolicyError(
-                Kind.DEADLINE_EXCEEDED,
-                Reason.VERSION_NOT_REACHED,
-                f"The log of {self._name} has not been read up to version {position}: try again, or ask without at_least.",
-                metadata={"at_least_version": position},
-            ) from None
+            raise not_reached(self._name, position) from None
+
+
+def not_reached(name: str, position: Position) -> PolicyError:
+    """DEADLINE_EXCEEDED: the view of the namespace ``name`` has not come to a version in time."""
+    return PolicyError(
+        Kind.DEADLINE_EXCEEDED,
+        Reason.VERSION_NOT_REACHED,
+        f"The log of {name} has not been read up to version {position}: try again, or ask without at_least.",
+        metadata={"at_least_version": position},
+    )
