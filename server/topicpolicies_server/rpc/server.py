@@ -15,6 +15,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
+from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
@@ -25,9 +26,10 @@ from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
-from .calls import LAST_SECONDS, Calls
+from .calls import LAST_SECONDS, Calls, Door
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
+from .identifying import Identifying
 from .info import info
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
@@ -56,6 +58,7 @@ class Server:
         self._admission: Admission | None = None
         self._guard: Guard | None = None
         self._guard_admin: Admin | None = None
+        self._opened: Opened | None = None
         self._metrics: Endpoint | None = None
         self._health = HealthServicer()
         self._grpc: grpc.aio.Server | None = None
@@ -77,7 +80,7 @@ class Server:
 
         Raises:
             LogError: the log can't be opened, for example because another process holds the file.
-            PolicyError: the history can't be opened, for such a reason.
+            PolicyError: the history can't be opened, for such a reason, or a key that callers are verified with.
             OSError: the address can't be listened on.
         """
         config = self.config
@@ -101,6 +104,7 @@ class Server:
             self._checkpoints = checkpoints
             self._registry.keep_checkpoints(checkpoints)
         try:
+            doors = self._open_doors()
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics)
         except BaseException:
             await self.stop()
@@ -110,7 +114,7 @@ class Server:
             self._registry,
             config.limits,
             lambda: info(config, admission),
-            Calls(config.limits.max_concurrent_calls),
+            Calls(config.limits.max_concurrent_calls, doors),
             admission=admission,
             show_secrets=config.show_secrets,
         )
@@ -146,7 +150,7 @@ class Server:
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
         async with contextlib.AsyncExitStack() as steps:  # the last one first, and each of them whatever becomes of the others
-            for part in (self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
+            for part in (self._opened, self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
                 if part is not None:
                     steps.push_async_callback(part.close)
             if self._guard is not None:
@@ -165,6 +169,13 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    def _open_doors(self) -> list[Door]:
+        """What every call passes."""
+        if not self.config.authentication.asks:
+            return []
+        self._opened = Opened(self.config.authentication)
+        return [Identifying(self._opened.identification)]
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):
