@@ -25,6 +25,7 @@ from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
+from ..rereading import Rereading
 from .calls import LAST_SECONDS, Calls
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
@@ -48,6 +49,8 @@ class Server:
         self.config = config
         self.address = str(config.listen)
         """Where it listens; with the port that the system chose, once started."""
+        self.rereading = Rereading()
+        """What it reads anew while it runs: whoever depends on a file says so there."""
         self._log: ChangeLog | None = None
         self._registry: Registry | None = None
         self._history: History | None = None
@@ -137,6 +140,7 @@ class Server:
             self._listen(self._grpc)
             await self._grpc.start()
             self._guard_and_show(config, self._registry)
+            self.rereading.start()
         except BaseException:
             await self.stop()
             raise
@@ -149,6 +153,7 @@ class Server:
             for part in (self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
                 if part is not None:
                     steps.push_async_callback(part.close)
+            steps.push_async_callback(self.rereading.close)
             if self._guard is not None:
                 steps.push_async_callback(self._guard.stop)
             if self._metrics is not None:
