@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import grpc
@@ -18,7 +17,7 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, TlsConfig
+from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..history import Bounds, History, open_history
@@ -27,6 +26,7 @@ from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
 from .calls import LAST_SECONDS, Calls
+from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
 from .info import info
@@ -81,7 +81,7 @@ class Server:
         Raises:
             LogError: the log can't be opened, for example because another process holds the file.
             PolicyError: the history can't be opened, for such a reason.
-            OSError: the address can't be listened on.
+            OSError: the address can't be listened on, or a file can't be used.
         """
         config = self.config
         self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
@@ -187,7 +187,9 @@ class Server:
     def _listen(self, server: grpc.aio.Server) -> None:
         config = self.config
         if config.tls is not None:
-            port = server.add_secure_port(str(config.listen), _credentials(config.tls))
+            certificates = Certificates(config.tls)
+            port = server.add_secure_port(str(config.listen), certificates.credentials())
+            certificates.follow(self.rereading)
         else:
             port = server.add_insecure_port(str(config.listen))
         if not config.listen.path:
@@ -233,13 +235,3 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
     )
     await log.start()
     return log
-
-
-def _credentials(tls: TlsConfig) -> grpc.ServerCredentials:
-    pair = (_read(tls.key_file), _read(tls.certificate_file))
-    authority = _read(tls.client_ca_file) if tls.client_ca_file is not None else None
-    return grpc.ssl_server_credentials([pair], root_certificates=authority, require_client_auth=authority is not None)
-
-
-def _read(path: Path) -> bytes:
-    return path.read_bytes()
