@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import grpc
@@ -19,14 +18,16 @@ from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, TlsConfig
+from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
+from ..rereading import Rereading
 from .calls import LAST_SECONDS, Calls, Door
+from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
 from .identifying import Identifying
@@ -50,6 +51,8 @@ class Server:
         self.config = config
         self.address = str(config.listen)
         """Where it listens; with the port that the system chose, once started."""
+        self.rereading = Rereading()
+        """What it reads anew while it runs: whoever depends on a file says so there."""
         self._log: ChangeLog | None = None
         self._registry: Registry | None = None
         self._history: History | None = None
@@ -81,7 +84,7 @@ class Server:
         Raises:
             LogError: the log can't be opened, for example because another process holds the file.
             PolicyError: the history can't be opened, for such a reason, or a key that callers are verified with.
-            OSError: the address can't be listened on.
+            OSError: the address can't be listened on, or a file can't be used.
         """
         config = self.config
         self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
@@ -141,6 +144,7 @@ class Server:
             self._listen(self._grpc)
             await self._grpc.start()
             self._guard_and_show(config, self._registry)
+            self.rereading.start()
         except BaseException:
             await self.stop()
             raise
@@ -153,6 +157,7 @@ class Server:
             for part in (self._opened, self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
                 if part is not None:
                     steps.push_async_callback(part.close)
+            steps.push_async_callback(self.rereading.close)
             if self._guard is not None:
                 steps.push_async_callback(self._guard.stop)
             if self._metrics is not None:
@@ -175,6 +180,8 @@ class Server:
         if not self.config.authentication.asks:
             return []
         self._opened = Opened(self.config.authentication)
+        for source in self._opened.sources:
+            self.rereading.add(*source)
         return [Identifying(self._opened.identification)]
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
@@ -193,7 +200,9 @@ class Server:
     def _listen(self, server: grpc.aio.Server) -> None:
         config = self.config
         if config.tls is not None:
-            port = server.add_secure_port(str(config.listen), _credentials(config.tls))
+            certificates = Certificates(config.tls)
+            port = server.add_secure_port(str(config.listen), certificates.credentials())
+            certificates.follow(self.rereading)
         else:
             port = server.add_insecure_port(str(config.listen))
         if not config.listen.path:
@@ -239,13 +248,3 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
     )
     await log.start()
     return log
-
-
-def _credentials(tls: TlsConfig) -> grpc.ServerCredentials:
-    pair = (_read(tls.key_file), _read(tls.certificate_file))
-    authority = _read(tls.client_ca_file) if tls.client_ca_file is not None else None
-    return grpc.ssl_server_credentials([pair], root_certificates=authority, require_client_auth=authority is not None)
-
-
-def _read(path: Path) -> bytes:
-    return path.read_bytes()
