@@ -191,6 +191,8 @@ class Server:
         if not self.config.authentication.asks:
             return []
         self._opened = Opened(self.config.authentication)
+        for source in self._opened.sources:
+            self.rereading.add(*source)
         return [Identifying(self._opened.identification)]
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
