@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .address import DEFAULT_LISTEN, Address, parse_address
+from .authorization import AuthorizationConfig
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .files import unreadable
@@ -65,8 +66,11 @@ class ServerConfig:
     """None: nothing is recorded."""
     checkpoints: CheckpointsConfig | None = None
     """None: each start reads the logs from their beginning."""
+    authorization: AuthorizationConfig = field(default=AuthorizationConfig())
+    """Who decides what callers may do."""
     show_secrets: bool = False
-    """Whether answers have the secrets of object storages in offload policies; else ``topicpolicies.secrets.REDACTED`` stands for them."""
+    """Whether answers have the secrets of object storages in offload policies, where nobody decides who may see them; else
+    ``topicpolicies.secrets.REDACTED`` stands for them."""
     log_level: LogLevel = LogLevel.INFO
     missing_topics: bool = False
     """Whether policies of topics that do not exist are taken, for topics that are still to come; else updates of them are NOT_FOUND."""
@@ -99,9 +103,15 @@ class ServerConfig:
                 f"{self.listen} can be reached from other machines, and whoever reaches it may change every policy:"
                 " give the server TLS, or say --insecure-listen if something in front of it protects it."
             )
+        problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
         problems += self._checkpoints_problems()
         if problems:
             raise ConfigError(tuple(problems))
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether callers have to show who they are."""
+        return False
 
     def folders_to_make(self) -> list[Path]:
         """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""

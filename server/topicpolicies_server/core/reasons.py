@@ -144,3 +144,5 @@ class Reason(enum.StrEnum):
     MALFORMED_MESSAGE = enum.auto()
     MESSAGE_TOO_LARGE = enum.auto()
     TOO_MANY_CALLS = enum.auto()
+    PERMISSION_DENIED = enum.auto()
+    AUTHORIZATION_UNKNOWN = enum.auto()

@@ -15,6 +15,8 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
+from ..access.authority import ByRoles
+from ..access.opening import open_authority
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
@@ -29,6 +31,7 @@ from .calls import LAST_SECONDS, Calls
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
 from .info import info
+from .permitting import Permitting
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
 
@@ -54,6 +57,7 @@ class Server:
         self._checkpoints: Checkpoints | None = None
         self._servicer: Servicer | None = None
         self._admission: Admission | None = None
+        self._authority: ByRoles | None = None
         self._guard: Guard | None = None
         self._guard_admin: Admin | None = None
         self._metrics: Endpoint | None = None
@@ -102,6 +106,7 @@ class Server:
             self._registry.keep_checkpoints(checkpoints)
         try:
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics)
+            self._authority = await open_authority(config.authorization, config.log)
         except BaseException:
             await self.stop()
             raise
@@ -112,6 +117,7 @@ class Server:
             lambda: info(config, admission),
             Calls(config.limits.max_concurrent_calls),
             admission=admission,
+            permitting=Permitting(self._authority) if self._authority is not None else None,
             show_secrets=config.show_secrets,
         )
         limits = config.limits
@@ -146,7 +152,7 @@ class Server:
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
         async with contextlib.AsyncExitStack() as steps:  # the last one first, and each of them whatever becomes of the others
-            for part in (self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
+            for part in (self._guard_admin, self._authority, self._admission, self._checkpoints, self._history, self._log, self._registry):
                 if part is not None:
                     steps.push_async_callback(part.close)
             if self._guard is not None:

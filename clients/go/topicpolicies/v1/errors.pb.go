@@ -307,6 +307,11 @@ const (
 	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 131
 	// More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
 	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 132
+	// The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
+	// Metadata: permission, namespace.
+	ErrorReason_ERROR_REASON_PERMISSION_DENIED ErrorReason = 140
+	// Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes.
+	ErrorReason_ERROR_REASON_AUTHORIZATION_UNKNOWN ErrorReason = 141
 )
 
 // Enum value maps for ErrorReason.
@@ -445,6 +450,8 @@ var (
 		130: "ERROR_REASON_MALFORMED_MESSAGE",
 		131: "ERROR_REASON_MESSAGE_TOO_LARGE",
 		132: "ERROR_REASON_TOO_MANY_CALLS",
+		140: "ERROR_REASON_PERMISSION_DENIED",
+		141: "ERROR_REASON_AUTHORIZATION_UNKNOWN",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":              0,
@@ -580,6 +587,8 @@ var (
 		"ERROR_REASON_MALFORMED_MESSAGE":        130,
 		"ERROR_REASON_MESSAGE_TOO_LARGE":        131,
 		"ERROR_REASON_TOO_MANY_CALLS":           132,
+		"ERROR_REASON_PERMISSION_DENIED":        140,
+		"ERROR_REASON_AUTHORIZATION_UNKNOWN":    141,
 	}
 )
 
@@ -614,7 +623,7 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xaa#\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xf8#\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
@@ -749,7 +758,9 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\"ERROR_REASON_CLUSTER_FILE_UNUSABLE\x10\x81\x01\x12#\n" +
 	"\x1eERROR_REASON_MALFORMED_MESSAGE\x10\x82\x01\x12#\n" +
 	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x83\x01\x12 \n" +
-	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01Bd\n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01\x12#\n" +
+	"\x1eERROR_REASON_PERMISSION_DENIED\x10\x8c\x01\x12'\n" +
+	"\"ERROR_REASON_AUTHORIZATION_UNKNOWN\x10\x8d\x01Bd\n" +
 	"\x10topicpolicies.v1B\vErrorsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (
