@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from ..access.authority import ByRoles
-from ..access.opening import open_authority
+from ..access.deciding import open_authority
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
@@ -34,6 +34,7 @@ from .info import info
 from .permitting import Permitting
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
+from .watching.warrants import Warrants
 
 if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin
@@ -75,6 +76,12 @@ class Server:
         """The calls in progress."""
         assert self._servicer is not None, "started"
         return self._servicer.calls
+
+    @property
+    def warrants(self) -> Warrants | None:
+        """What open watches need; None: they need nothing."""
+        assert self._servicer is not None, "started"
+        return self._servicer.warrants
 
     async def start(self) -> None:
         """Opens the log and listens.

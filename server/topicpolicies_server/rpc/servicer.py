@@ -87,7 +87,8 @@ class Servicer:
         switchboard = Switchboard(admission) if admission is not None else None
         self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, switchboard)
         self._permitting = permitting
-        self._warrants = Warrants(permitting) if permitting is not None else None
+        self.warrants = Warrants(permitting) if permitting is not None else None
+        """What open watches need; None: they need nothing."""
         self._registry = registry
         self._limits = limits
         self._admission = admission
@@ -256,10 +257,10 @@ class Servicer:
             if self._stopping.is_set():
                 stream.stop()
             try:
-                if self._warrants is None:
+                if self.warrants is None:
                     await stream.tell(write)
                 else:
-                    async with self._warrants.joined(stream.stir, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
+                    async with self.warrants.joined(stream.stir, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
                         await stream.tell(write, warrants)
             finally:
                 self._watching.pop(stream, None)

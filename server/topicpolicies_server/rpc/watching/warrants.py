@@ -62,11 +62,9 @@ class Warrant:
 class Warrants:
     """What all open watches need. It belongs to one event loop."""
 
-    def __init__(self, permitting: Permitting, *, look_seconds: float = LOOK_SECONDS, ask_seconds: float = ASK_SECONDS) -> None:
+    def __init__(self, permitting: Permitting) -> None:
         """``permitting``: asks the authority."""
         self._permitting = permitting
-        self._look_seconds = look_seconds
-        self._ask_seconds = ask_seconds
         self._warrants: dict[_Needs, Warrant] = {}
         self._looking = Kept("the look at the permissions of watches", self._look)
 
@@ -120,7 +118,7 @@ class Warrants:
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(LOOK_SECONDS)
             unknown: list[tuple[_Needs, Warrant]] = []
             for number, (needs, warrant) in enumerate(list(self._warrants.items()), 1):
                 if not self._known(needs, warrant):
@@ -142,12 +140,12 @@ class Warrants:
 
     async def _ask(self, needs: _Needs, warrant: Warrant) -> None:
         try:
-            async with asyncio.timeout(self._ask_seconds):
+            async with asyncio.timeout(ASK_SECONDS):
                 wire = await self._wire(needs)
         except PolicyError as error:
             _judge(warrant, error, warrant.wire)
         except TimeoutError:
-            problem = f"What the caller may do in {needs.namespace} could not be learnt in {self._ask_seconds:g} s: it is asked again."
+            problem = f"What the caller may do in {needs.namespace} could not be learnt in {ASK_SECONDS:g} s: it is asked again."
             _judge(warrant, PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem), warrant.wire)
         else:
             _judge(warrant, None, wire)
