@@ -39,14 +39,13 @@ def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
         return servicer.update_policies(batches(stream, most), call)
 
     watch = methods.writing("WatchPolicies", servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString)
-    streams: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+    methods_by_name: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "UpdatePolicies": grpc.stream_stream_rpc_method_handler(methods.written("UpdatePolicies", update_policies)),
         "WatchPolicies": grpc.unary_stream_rpc_method_handler(watch),
     }
-    answered: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        name: grpc.unary_unary_rpc_method_handler(methods.unary_unary(name, method, parse)) for name, (method, parse) in unary.items()
-    }
-    return grpc.method_handlers_generic_handler(SERVICE, answered | streams)
+    for name, (method, parse) in unary.items():
+        methods_by_name[name] = grpc.unary_unary_rpc_method_handler(methods.unary_unary(name, method, parse))
+    return grpc.method_handlers_generic_handler(SERVICE, methods_by_name)
 
 
 class Others:
