@@ -151,3 +151,5 @@ class Reason(enum.StrEnum):
     NOT_A_PROXY = enum.auto()
     ORIGINAL_PRINCIPAL_INVALID = enum.auto()
     KEY_FILE_UNUSABLE = enum.auto()
+    PERMISSION_DENIED = enum.auto()
+    AUTHORIZATION_UNKNOWN = enum.auto()

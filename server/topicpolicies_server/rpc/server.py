@@ -13,6 +13,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
+from ..access.authority import ByRoles
+from ..access.deciding import open_authority
 from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
@@ -33,8 +35,10 @@ from .handlers import Others, handlers
 from .health import HealthService
 from .identifying import Identifying
 from .info import info
+from .permitting import Permitting
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
+from .watching.warrants import Warrants
 
 if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin
@@ -60,6 +64,7 @@ class Server:
         self._checkpoints: Checkpoints | None = None
         self._servicer: Servicer | None = None
         self._admission: Admission | None = None
+        self._authority: ByRoles | None = None
         self._guard: Guard | None = None
         self._guard_admin: Admin | None = None
         self._opened: Opened | None = None
@@ -85,6 +90,12 @@ class Server:
         """Whether it is ready."""
         assert self._watch is not None, "started"
         return self._watch.readiness
+
+    @property
+    def warrants(self) -> Warrants | None:
+        """What open watches need; None: they need nothing."""
+        assert self._servicer is not None, "started"
+        return self._servicer.warrants
 
     async def start(self) -> None:
         """Opens the log and listens.
@@ -121,6 +132,7 @@ class Server:
             doors = self._open_doors()
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
+            self._authority = await open_authority(config.authorization, config.log)
         except BaseException:
             await self.stop()
             raise
@@ -131,6 +143,7 @@ class Server:
             lambda: info(config, admission),
             Calls(config.limits.max_concurrent_calls, doors),
             admission=admission,
+            permitting=Permitting(self._authority) if self._authority is not None else None,
             show_secrets=config.show_secrets,
         )
         limits = config.limits
@@ -165,7 +178,8 @@ class Server:
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
         async with contextlib.AsyncExitStack() as steps:  # the last one first, and each of them whatever becomes of the others
-            for part in (self._opened, self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
+            log = (self._checkpoints, self._history, self._log, self._registry)
+            for part in (self._opened, self._guard_admin, self._authority, self._admission, *log):
                 if part is not None:
                     steps.push_async_callback(part.close)
             steps.push_async_callback(self.rereading.close)
