@@ -144,5 +144,5 @@ def _history(found: Gathered, values: Mapping[str, Any]) -> HistoryConfig | None
 def _checkpoints(found: Gathered, values: Mapping[str, Any]) -> CheckpointsConfig | None:
     if values["checkpoints"] is None or values["no_checkpoints"]:
         return None
-    make_folder = not (found.settings["checkpoints"].given or found.settings["data"].given)
-    return CheckpointsConfig(path=values["checkpoints"], make_folder=make_folder)
+    given = found.settings["checkpoints"].given
+    return CheckpointsConfig(path=values["checkpoints"], make_folder=not (given or found.settings["data"].given), named_here=not given)

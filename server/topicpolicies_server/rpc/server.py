@@ -91,9 +91,10 @@ class Server:
             pause_repairs=config.pause_repairs,
             history=self._history,
         )
-        if config.checkpoints is not None and (checkpoints := open_checkpoints(config.checkpoints.path)) is not None:
-            self._checkpoints = checkpoints
-            self._registry.keep_checkpoints(checkpoints)
+        if (kept := config.checkpoints) is not None:
+            self._checkpoints = open_checkpoints(kept.path, named_here=kept.named_here)
+        if self._checkpoints is not None:
+            self._registry.keep_checkpoints(self._checkpoints)
         try:
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics)
         except BaseException:
