@@ -8,7 +8,7 @@ from collections import Counter
 
 from topicpolicies_server.checkpoints import Keeper, Restored
 from topicpolicies_server.checkpoints.about import About
-from topicpolicies_server.checkpoints.cells import held_of
+from topicpolicies_server.checkpoints.cells import helds_of
 from topicpolicies_server.checkpoints.file import Row
 from topicpolicies_server.checkpoints.requests import to_bytes
 from topicpolicies_server.checkpoints.restoring import is_of_use, restore
@@ -46,7 +46,9 @@ class SimulatedCheckpoints:
             return None
         about, cells, requests = found
         self._counts["checkpoints restored"] += 1
-        return restore(Stored(about, (held_of(*row) for row in cells.values()), sorted(requests.items())))
+        rows = sorted(cells.values())
+        pages = (rows[at : at + 3] for at in range(0, len(rows), 3))
+        return restore(Stored(about, (helds_of(*zip(*page, strict=True)) for page in pages), sorted(requests.items())))
 
     def keeper(self, namespace: str) -> Keeper:
         return Keeper(namespace)

@@ -23,12 +23,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core.reading.resumed import Held
+from ..core.reading.resumed import Helds
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem, create_private
 from . import file
 from .about import About
-from .cells import held_of
+from .cells import helds_of
 from .file import Counted, NamespaceRow, Row
 from .place import Place, Whose
 
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
     """A namespace's checkpoint, as it is read."""
 
     about: About
-    cells: Iterator[Held]
+    cells: Iterator[Helds]
     """All keys, in the order of their names; ``Damaged`` if they are not those that were written."""
     requests: list[tuple[int, bytes]]
     """Numbers and requests, the oldest first."""
@@ -248,16 +248,19 @@ class Store:
             self._connection = None
 
 
-def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[Held]:
+def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[Helds]:
     rows = total = 0
-    checksum = file.cell_checksum
+    last = ""
     for page in file.cells(connection, row.id, PAGE):
+        names, kinds, cells, sums = zip(*page, strict=True)
+        if tuple(map(file.cell_checksum, names, kinds, cells)) != sums:
+            raise Damaged(f"a cell of {name} is not what was written")
+        if last > names[0] or list(names) != sorted(names):
+            raise Damaged(f"the cells of {name} are out of order")
+        last = names[-1]
         rows += len(page)
-        for key, kind, cell, sure in page:
-            if checksum(key, kind, cell) != sure:
-                raise Damaged(f"the cell of {key} is not what was written")
-            total += sure
-            yield held_of(key, kind, cell)
+        total += sum(sums)
+        yield helds_of(names, kinds, cells)
     if Counted(rows, total) != row.cells:
         raise Damaged(f"of {name} there are {rows} cells, where {row.cells.rows} others were written")
 

@@ -48,6 +48,8 @@ _TURNS = 2
 """Turns that come with each event."""
 _GLOBAL = "\x02"
 """Begins the names of keys of all clusters; no topic begins so."""
+LOCAL_FROM = "\x03"
+"""In the order of names, those of keys of all clusters stand before this, and the others behind it."""
 
 Kept: TypeAlias = "Cell | bytes"
 
@@ -150,12 +152,13 @@ class Cells:
         self._line_up(cell)
         return cell
 
-    def go_on(self, kept: Iterable[tuple[str, Kept]]) -> None:
-        """Takes over cells as they are, the oldest change first, where none is yet; those that are not frozen stand in the line."""
-        self._cells.update(kept)
-        for cell in self._cells.values():
-            if not isinstance(cell, bytes):
-                self._line_up(cell)
+    def go_on(self, some: Iterable[tuple[str, Kept]]) -> None:
+        """Takes over cells as they are, behind those that there are, the oldest change first; those not frozen stand in the line."""
+        before = self._cells
+        for name, kept in some:
+            before[name] = kept
+            if not isinstance(kept, bytes):
+                self._line_up(kept)
 
     def take_over(self, name: str, kept: Kept) -> None:
         """Has a frozen cell, at the end of the order, in place of what there is of its name."""
