@@ -149,6 +149,10 @@ class Unfolding:
             told += self.some()
         return told
 
+    def close(self) -> None:
+        """All is folded, or nobody wants it any more: the view goes on by itself."""
+        self.view.leave()
+
     def take_late(self, entry: Sealed, placed: Placed) -> None:
         """An entry that was kept is to be folded."""
         placed, before, folded, change = self._fold(placed)
@@ -207,6 +211,7 @@ class Keeping(ABC):
             self._record(lambda recorder: recorder.noted(told))
         self._count(owner)
         if self._caught_up and self._unfolding is not None and self._unfolding.over:
+            self._unfolding.close()
             self._unfolding = None
             self._record(lambda recorder: recorder.caught_up())
 

@@ -118,6 +118,10 @@ class Unfolded(View):
         entry.before = self._kept.get(entry.topic)
         self._kept[entry.topic] = entry
 
+    def leave(self) -> None:
+        """Nobody is told of what was kept any more."""
+        self._late = None
+
     def unfold(self, most: int) -> bool:
         """Folds the entries of some topics, the first that were kept. Returns whether there are more."""
         for topic in [topic for topic, _ in zip(self._kept, range(most), strict=False)]:
