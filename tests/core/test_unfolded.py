@@ -199,7 +199,7 @@ def test_only_the_topic_that_somebody_looks_at_is_folded() -> None:
     "look",
     [
         lambda view: list(view.heads()),
-        lambda view: list(view.newest_first()),
+        lambda view: list(view.traces()),
         lambda view: view.page(frozenset(Scope), None, 2),
         lambda view: view.succeed(View(CONTEXT), (position(9),)),
         lambda view: View(CONTEXT).succeed(view, (position(9),)),

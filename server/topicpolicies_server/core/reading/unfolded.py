@@ -30,7 +30,8 @@ from ..fold.fold import FoldContext, Folded, KeyState, sight
 from ..names import PolicyKey, Scope
 from ..policies.documents import Settings
 from ..policies.events import Placed, Position
-from .cells import Snapshot, Trace
+from .cells import Trace
+from .snapshot import Snapshot
 from .view import Head, View
 
 
@@ -194,11 +195,6 @@ class Unfolded(View):
         """All heads (``View.heads``)."""
         self.open_all()
         return super().heads()
-
-    def newest_first(self) -> Iterator[Head]:
-        """All heads (``View.newest_first``)."""
-        self.open_all()
-        return super().newest_first()
 
     def traces(self) -> Iterator[Trace]:
         """Where all heads stand (``View.traces``)."""
