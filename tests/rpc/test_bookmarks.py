@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -92,13 +93,14 @@ async def test_a_sooner_one_is_not_made_to_wait_for_a_later_one() -> None:
 
 
 def test_a_stream_that_fails_as_it_is_told_keeps_no_other_from_its_bookmarks(caplog: pytest.LogCaptureFixture) -> None:
-    loop, called = Loop(), []
+    loop = Loop()
+    called: list[int] = []
     bookmarks = Bookmarks(loop)  # type: ignore[arg-type]
 
     def fails() -> None:
         raise RuntimeError("planted")
 
-    dues = [fails, *(functools.partial(called.append, number) for number in range(3))]
+    dues: list[Callable[[], None]] = [fails, *(functools.partial(called.append, number) for number in range(3))]
     for due, seconds in zip(dues, (1, 1, 1, 2), strict=True):
         bookmarks.expect(due, seconds)
     loop.pass_to(loop.now + 5)
