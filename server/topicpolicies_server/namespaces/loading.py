@@ -277,7 +277,7 @@ class Loader:
         follower.retire()
         if follower.log is not None:
             self._closings.begin(close_quietly(self._name, follower.log), "closing the change log")
-        if follower is not self._life.served:
+        if follower not in (self._life.served, self._life.reading):  # whose view may yet be gone on with
             follower.let_go()
 
 
