@@ -12,6 +12,7 @@ from google.rpc.status_pb2 import Status as RpcStatus
 from tests.validators.records import Failure
 from topicpolicies_server.access import NOBODY
 from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.rpc.rationing import Pace
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
 """What a client is told whose connection broke, or found nobody."""
@@ -32,6 +33,7 @@ class CallContext:
 
     caller = NOBODY
     error: PolicyError | None = None
+    pace: Pace | None = None
 
     def __init__(self, actor: str) -> None:
         self._actor = actor

@@ -144,3 +144,4 @@ class Reason(enum.StrEnum):
     MALFORMED_MESSAGE = enum.auto()
     MESSAGE_TOO_LARGE = enum.auto()
     TOO_MANY_CALLS = enum.auto()
+    PRINCIPAL_LIMIT = enum.auto()

@@ -30,6 +30,7 @@ from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
 from .info import info
+from .rationing import Rationing, allowance
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
 
@@ -113,7 +114,7 @@ class Server:
             self._registry,
             config.limits,
             lambda: info(config, admission),
-            Calls(config.limits.max_concurrent_calls),
+            self._gate(config),
             admission=admission,
             show_secrets=config.show_secrets,
         )
@@ -170,6 +171,15 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    def _gate(self, config: ServerConfig) -> Calls:
+        """What every call passes, and who is told of its end."""
+        calls = Calls(config.limits.max_concurrent_calls)
+        if (each := allowance(config.limits)).limits:
+            rationing = Rationing(each)
+            calls.doors += (rationing.let_in,)  # behind whoever finds out who calls
+            calls.observers += (rationing,)
+        return calls
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):

@@ -163,7 +163,7 @@ class Servicer:
         async with self._ending(context, "UpdatePolicies"):
             places = self._limits.max_in_flight_per_stream
             updates = UpdateStream(
-                self._registry, self._admission, self._desk.wire, _asker(context), places, self._failures, self._stopping
+                self._registry, self._admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
             )
             self._streams.add(updates)
             try:

@@ -307,6 +307,9 @@ const (
 	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 131
 	// More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
 	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 132
+	// The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+	// RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+	ErrorReason_ERROR_REASON_PRINCIPAL_LIMIT ErrorReason = 160
 )
 
 // Enum value maps for ErrorReason.
@@ -445,6 +448,7 @@ var (
 		130: "ERROR_REASON_MALFORMED_MESSAGE",
 		131: "ERROR_REASON_MESSAGE_TOO_LARGE",
 		132: "ERROR_REASON_TOO_MANY_CALLS",
+		160: "ERROR_REASON_PRINCIPAL_LIMIT",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":              0,
@@ -580,6 +584,7 @@ var (
 		"ERROR_REASON_MALFORMED_MESSAGE":        130,
 		"ERROR_REASON_MESSAGE_TOO_LARGE":        131,
 		"ERROR_REASON_TOO_MANY_CALLS":           132,
+		"ERROR_REASON_PRINCIPAL_LIMIT":          160,
 	}
 )
 
@@ -614,7 +619,7 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xaa#\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xcd#\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
@@ -749,7 +754,8 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\"ERROR_REASON_CLUSTER_FILE_UNUSABLE\x10\x81\x01\x12#\n" +
 	"\x1eERROR_REASON_MALFORMED_MESSAGE\x10\x82\x01\x12#\n" +
 	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x83\x01\x12 \n" +
-	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01Bd\n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01\x12!\n" +
+	"\x1cERROR_REASON_PRINCIPAL_LIMIT\x10\xa0\x01Bd\n" +
 	"\x10topicpolicies.v1B\vErrorsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (

@@ -342,6 +342,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
     ERROR_REASON_TOO_MANY_CALLS: _ErrorReason.ValueType  # 132
     """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
+    ERROR_REASON_PRINCIPAL_LIMIT: _ErrorReason.ValueType  # 160
+    """The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+    RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
@@ -672,4 +676,8 @@ ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 131
 """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
 ERROR_REASON_TOO_MANY_CALLS: ErrorReason.ValueType  # 132
 """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
+ERROR_REASON_PRINCIPAL_LIMIT: ErrorReason.ValueType  # 160
+"""The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
