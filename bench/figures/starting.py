@@ -31,6 +31,8 @@ from .scale import LARGE, Say, Scale
 
 _ANSWER_SECONDS = 600.0
 _UNKNOWN = "0"
+_CONNECTING = [(f"grpc.{which}_reconnect_backoff_ms", 20) for which in ("initial", "min", "max")]
+"""Unless told otherwise a channel whose first try finds nobody, as here, waits for a second, and longer after each further try."""
 _PAUSE_SECONDS = 0.25
 _STILL = 3
 """So many pauses long does a calm server do next to nothing."""
@@ -79,7 +81,7 @@ def first_answer(program: Program, topic: str) -> float:
     request = service_pb2.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL])
     begin = time.perf_counter()
     program.start()
-    with grpc.insecure_channel(program.address) as channel:
+    with grpc.insecure_channel(program.address, _CONNECTING) as channel:
         answer: service_pb2.GetPolicyResponse = TopicPoliciesServiceStub(channel).GetPolicy(
             request, wait_for_ready=True, timeout=_ANSWER_SECONDS
         )

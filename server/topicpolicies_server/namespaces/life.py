@@ -6,10 +6,12 @@ state    event        next     what is done
 Loading  ``Opened``   Loading  this opening is the one that is read
 Loading  ``Served``   Serving  those who wait are let in
 Loading  ``Missed``   Failed   those who wait have the error
+Loading  ``CutOff``   Loading  those who wait have the error; the try goes on
 Loading  ``Lost``     Loading  the error is why it is read anew; those who wait go on waiting
 Serving  ``Lost``     Loading  whoever asks from now on waits
 Failed   ``Asked``    Failed   there is somebody who waits for the next try, which begins soon
 Failed   ``Began``    Loading  those who wait, wait for this try
+Failed   ``CutOff``   Failed   those who wait have the error
 Closed   all          Closed   nothing
 the      ``Ended``    Closed   those who wait have the error, and so has everybody who comes later
 others
@@ -27,6 +29,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ..core.errors import PolicyError
+from ..core.reading.view import View
 from ..core.reading.watch import WatchHub
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
@@ -145,13 +148,20 @@ class Began(NamedTuple):
     silent: bool
 
 
+class CutOff(NamedTuple):
+    """The log is known to be out of reach: nobody waits for it."""
+
+    error: LogError
+    fresh: Waiters
+
+
 class Ended(NamedTuple):
     """It is closed."""
 
     error: PolicyError
 
 
-Happening: TypeAlias = Opened | Served | Missed | Lost | Asked | Began | Ended
+Happening: TypeAlias = Opened | Served | Missed | Lost | Asked | Began | CutOff | Ended
 
 
 class Impossible(Exception):
@@ -180,6 +190,12 @@ def after(state: State, event: Happening) -> State:
             then = Loading(waiters, error)
         case Serving(), Lost(error, fresh):
             then = Loading(fresh, error)
+        case Loading(_, error, silent, follower), CutOff(_, fresh):
+            then = Loading(fresh, error, silent, follower)
+        case Failed(error), CutOff():
+            then = Failed(error)
+        case Serving(), CutOff():
+            pass
         case Failed(error, waiters), Asked(fresh):
             then = Failed(error, waiters or fresh)
         case Failed(error, waiters), Began(fresh, silent):
@@ -200,6 +216,8 @@ class Life:
         """The opening whose view answers, or answered last."""
         self.hub: WatchHub | None = None
         """The watchers of that view."""
+        self._last: View | None = None
+        """The view that answered last, of a life that has ended."""
 
     @property
     def state(self) -> State:
@@ -230,6 +248,11 @@ class Life:
         return self.error.reason if self.error is not None else Reason.NAMESPACE_LOADING
 
     @property
+    def view(self) -> View | None:
+        """The view that answers, or answered last; None: none has."""
+        return self.served.view if self.served is not None else self._last
+
+    @property
     def reading(self) -> Follower | None:
         """The opening that is read."""
         return self._state.follower if isinstance(self._state, Loading) else None
@@ -255,8 +278,8 @@ class Life:
         self._go(Served(follower, hub))
         if isinstance(self._state, Serving):
             self.served, self.hub = follower, hub
-            if older is not None and not follower.continues:
-                older.forget()
+            if older is not None and older is not follower:
+                older.let_go()
 
     def missed(self, error: LogError) -> None:
         """A try has failed."""
@@ -270,9 +293,22 @@ class Life:
         """A new try begins; ``silent``: watchers are told when it has ended."""
         self._go(Began(_fresh(), silent))
 
+    def cut_off(self, error: LogError) -> None:
+        """The log is known to be out of reach: those who wait are told so."""
+        self._go(CutOff(error, _fresh()))
+
     def end(self, error: PolicyError) -> None:
         """It is closed: whoever asks is refused."""
         self._go(Ended(error))
+
+    def last(self) -> Life:
+        """What is left when it has ended, for whoever still asks. The parts stand in circles, in which nothing of this is kept."""
+        left = Life(self._asked)
+        left._state, left.hub, left._last = self._state, self.hub, self.view
+        if self.served is not None:
+            self.served.let_go()
+        self.served = self.hub = None
+        return left
 
     def _go(self, event: Happening) -> None:
         before, self._state = self._state, after(self._state, event)
@@ -280,7 +316,9 @@ class Life:
         left = before.follower if isinstance(before, Loading) and not isinstance(now, Serving) else None
         if left is not None and left is not self.reading:
             if left.continues:
-                self.served = left  # its view has come further than that of the opening before
+                older, self.served = self.served, left  # its view has come further than that of the opening before
+                if older is not None:
+                    older.let_go()
             else:
                 left.forget()
         waiters = before.waiters if isinstance(before, Loading | Failed) else None
@@ -288,9 +326,15 @@ class Life:
             return
         if isinstance(now, Serving):
             waiters.set_result(None)
+        elif isinstance(event, CutOff):
+            _refuse(waiters, event.error)
         elif isinstance(now, Closed) or (isinstance(now, Failed) and now.waiters is not waiters):
-            waiters.set_exception(now.error)
-            waiters.exception()  # whoever waits has it; nobody may
+            _refuse(waiters, now.error)
+
+
+def _refuse(waiters: Waiters, error: PolicyError) -> None:
+    waiters.set_exception(error)
+    waiters.exception()  # whoever waits has it; nobody may
 
 
 def _fresh() -> Waiters:

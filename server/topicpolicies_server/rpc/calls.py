@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import grpc
 
 from ..access import NOBODY, Caller
+from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
+from .lateness import Lateness
 
 if TYPE_CHECKING:
     from .rationing import Pace
@@ -56,7 +58,25 @@ class State(enum.Enum):
 class Call:
     """One call, as the service sees it (``errors.Context``)."""
 
-    __slots__ = ("_context", "_loop", "_task", "began", "caller", "error", "given_up", "method", "pace", "since", "size", "state")
+    __slots__ = (
+        "_context",
+        "_loop",
+        "_task",
+        "at_least",
+        "began",
+        "caller",
+        "error",
+        "expired",
+        "given_up",
+        "method",
+        "outcome",
+        "pace",
+        "request",
+        "since",
+        "size",
+        "state",
+        "target",
+    )
 
     def __init__(self, method: str, context: Any, size: int = 0) -> None:
         """It has come; its task is the present one, which nobody awaits but gRPC.
@@ -80,6 +100,16 @@ class Call:
         """Bytes of its request; 0 for a stream of them."""
         self.pace: Pace | None = None
         """How fast a stream of changes may go on; None: as fast as it comes."""
+        self.target = ""
+        """The namespace, or the topic, that it reads, as the caller names it; "" if it names none, or changes something."""
+        self.at_least = ""
+        """A version that its answer must have reached; "" is any."""
+        self.request: Request | None = None
+        """The change that it makes, once that is read; None: it makes none, or many."""
+        self.outcome: Outcome | None = None
+        """What became of the change; None: it failed, or has no outcome yet."""
+        self.expired: PolicyError | None = None
+        """Why it has no answer, when its caller's deadline is near."""
         self.state = State.WORKING
         self.began = self.since = self._loop.time()
         """The loop's times at which it came, and at which its state began."""
@@ -103,6 +133,20 @@ class Call:
         """Ends it with an error (``errors.abort``)."""
         return await self._context.abort(code, details, trailing_metadata)
 
+    def note(self, key: str, value: str) -> None:
+        """Says something beside its answer, in the trailing metadata."""
+        self._context.set_trailing_metadata(((key, value),))
+
+    def time_left(self) -> float | None:
+        """Seconds until its caller's deadline; None: it has none."""
+        left: float | None = self._context.time_remaining()
+        return left
+
+    def expire(self, error: PolicyError) -> None:
+        """Ends it with an error, because its caller's deadline is near."""
+        self.expired = error
+        self.end()
+
     def goes_to(self, state: State) -> None:
         """Its state is another one from now on."""
         self.state, self.since = state, self._loop.time()
@@ -120,6 +164,8 @@ class Call:
         assert self._task is not None, "a call has a task"
         if not self._task.cancelling():
             return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "What the request waited for was given up by the sidecar.")
+        if self.expired is not None and self.state is not State.TOLD and self._task.uncancel() == 0:
+            return self.expired
         return stopping() if self.state is State.TOLD and self._task.uncancel() == 0 else None
 
 
@@ -155,6 +201,8 @@ class Calls:
         """Who is told of each."""
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
+        self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)
+        """The deadlines of those with one answer."""
         self._endless = 0
         """Those of them that do not end by themselves when the server stops."""
         self._ended = asyncio.Event()

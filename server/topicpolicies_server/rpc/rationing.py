@@ -19,7 +19,7 @@ from ..access.rations import Allowance, Beyond, Ration, Rations, Use
 from ..config import Limits
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
-from .calls import Call
+from .calls import Call, Calls
 from .decoding import Batch, Undecodable
 
 _USES = {"UpdatePolicy": Use.CHANGE, "DeletePolicy": Use.CHANGE, "UpdatePolicies": Use.STREAM, "WatchPolicies": Use.WATCH}
@@ -36,6 +36,15 @@ def allowance(limits: Limits) -> Allowance:
         changes_per_second=limits.max_changes_per_second_per_principal,
         in_flight_bytes=limits.max_in_flight_bytes_per_principal,
     )
+
+
+def ration(calls: Calls, limits: Limits) -> None:
+    """Has calls pass the limits of their principals, if there are any; behind the doors that they have, which find out who calls."""
+    each = allowance(limits)
+    if each.limits:
+        rationing = Rationing(each)
+        calls.doors = (*calls.doors, rationing.let_in)
+        calls.observers = (*calls.observers, rationing)
 
 
 class _Held(NamedTuple):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
 from topicpolicies.v1 import service_pb2
 
+from ..access import Permission
 from ..cluster.admission import Admission
 from ..cluster.switchboard import Switchboard
 from ..config import Limits
@@ -20,11 +22,12 @@ from ..core.reasons import Reason
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from . import answers, effective, errors, histories, listing, requests
-from .calls import Calls
+from . import answers, effective, errors, histories, listing, requests, shortfalls
+from .calls import Call, Calls
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures
+from .permitting import Permitted, Permitting
 from .problems import Problems
 from .requests import ACTOR_KEY, REASON_KEY, Asker
 from .streaming import UpdateStream
@@ -32,6 +35,7 @@ from .watching.bookmarks import Bookmarks
 from .watching.desk import Desk
 from .watching.requests import read_watch
 from .watching.stream import WatchStream, Write
+from .watching.warrants import Warrants
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 
@@ -46,12 +50,15 @@ def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Contex
 
     async def answering(self: Servicer, message: _Message, context: Context) -> bytes:
         try:
-            return await method(self, message, context)
+            answer = await method(self, message, context)
         except PolicyError as error:
             return await errors.abort(context, error)
         except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
             self._failures.tell(name, error)
             return await errors.abort(context, errors.internal())
+        if self._readiness.cut_off and not self._registry.common.context.sole_writer:
+            context.note(shortfalls.UNCONFIRMED_KEY, shortfalls.unconfirmed_since(self._readiness, time.monotonic()))
+        return answer
 
     return answering
 
@@ -67,6 +74,7 @@ class Servicer:
         calls: Calls,
         *,
         admission: Admission | None = None,
+        permitting: Permitting | None = None,
         show_secrets: bool = False,
     ) -> None:
         """Serves these namespaces.
@@ -77,11 +85,16 @@ class Servicer:
             info: tells what this server is.
             calls: the calls in progress.
             admission: gathers what is known of the cluster; None: nothing is.
-            show_secrets: whether answers have the secrets of object storages.
+            permitting: asks what callers may do; None: everybody may do everything.
+            show_secrets: whether answers have the secrets of object storages, unless ``permitting`` decides that.
         """
         switchboard = Switchboard(admission) if admission is not None else None
         self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, switchboard)
+        self._permitting = permitting
+        self.warrants = Warrants(permitting) if permitting is not None else None
+        """What open watches need; None: they need nothing."""
         self._registry = registry
+        self._readiness = registry.common.readiness
         self._limits = limits
         self._admission = admission
         self._info = info
@@ -96,6 +109,7 @@ class Servicer:
         self._failures = Failures()
         self.calls = calls
         """The calls in progress."""
+        calls.lateness.hurry = self._hurry
         self._gathering = Gathering(asyncio.get_running_loop())
 
     @contextlib.asynccontextmanager
@@ -131,6 +145,15 @@ class Servicer:
         for stream in list(self._streams):
             stream.give_up()
 
+    def _hurry(self, call: Call) -> None:
+        """A call's caller has no time left: it is told why there is no answer; of a change, whether it may have been made."""
+        request = call.request
+        if request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
+            target = request.key.topic if request is not None else call.target
+            call.expire(shortfalls.no_answer(self._registry, target, call.at_least))
+        else:
+            namespace.end(request, shortfalls.no_outcome(self._readiness, request))
+
     @_answering
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
         """UpdatePolicy."""
@@ -139,7 +162,8 @@ class Servicer:
             await gathering.wait(turn)
         try:
             namespace, request = requests.read_update(message, _asker(context))
-            return answers.update_answer(request, await self._changed(namespace, request), self._desk.wire)
+            wire = self._desk.wire if self._permitting is None else await self._shown(context, namespace, Permission.CHANGE)
+            return answers.update_answer(request, await self._changed(namespace, request, context), wire)
         finally:
             gathering.leave()
 
@@ -147,14 +171,24 @@ class Servicer:
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
         """DeletePolicy."""
         namespace, request = requests.read_delete(message, _asker(context))
-        return answers.delete_answer(request, await self._changed(namespace, request), self._desk.wire)
+        wire = await self._shown(context, namespace, Permission.CHANGE)
+        return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
 
-    async def _changed(self, name: str, request: Request) -> Result:
+    async def _shown(self, context: Context, namespace: str, *permissions: Permission) -> answers.Wire:
+        """How documents are shown to a caller, who has these permissions (``Permitting.shown``)."""
+        if self._permitting is None:
+            return self._desk.wire
+        return await self._permitting.shown(context.caller, namespace, *permissions)
+
+    async def _changed(self, name: str, request: Request, context: Context) -> Result:
+        context.request = request
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self._registry.get(name)
         try:
-            return await namespace.update(request)
+            result = await namespace.update(request)
+            context.outcome = result.outcome
+            return result
         finally:
             del self._changes[request]
 
@@ -162,8 +196,9 @@ class Servicer:
         """UpdatePolicies."""
         async with self._ending(context, "UpdatePolicies"):
             places = self._limits.max_in_flight_per_stream
+            admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
             updates = UpdateStream(
-                self._registry, self._admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
+                self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
             )
             self._streams.add(updates)
             try:
@@ -174,12 +209,14 @@ class Servicer:
                 self._streams.discard(updates)
 
     @_answering
-    async def get_policy(self, message: service_pb2.GetPolicyRequest, _: Context) -> bytes:
+    async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Context) -> bytes:
         """GetPolicy."""
+        context.target = message.topic
         problems = Problems()
         target, moment = requests.read_get(message, problems), histories.read_moment(message, problems)
         problems.check()
         assert target is not None, "checked"
+        wire = await self._shown(context, target.namespace, Permission.READ if moment is None else Permission.HISTORY)
         if moment is not None:
             followed = await self._may_be_read(target.namespace, target.topic)
             past = [await histories.past_document(self._registry, target.namespace, key, moment, followed=followed) for key in target.keys]
@@ -187,13 +224,17 @@ class Servicer:
         if self._admission is not None and await self._admission.disabled(target.namespace, target.topic):
             return answers.get_answer(answers.document(key, ABSENT, None, disabled=True) for key in target.keys)
         namespace = self._registry.get(target.namespace)
+        context.at_least = target.at_least
         heads = [(key, await namespace.get(key, target.at_least)) for key in target.keys]
-        return answers.get_answer(answers.present(key, head, self._desk.wire) for key, head in heads)
+        return answers.get_answer(answers.present(key, head, wire) for key, head in heads)
 
     @_answering
-    async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, _: Context) -> bytes:
+    async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, context: Context) -> bytes:
         """GetEffectivePolicy."""
-        return await effective.answer(self._registry, self._admission, message, self._desk.wire)
+        context.target = message.topic
+        question = effective.read(message)
+        wire = await self._shown(context, question.topic.namespace, Permission.READ)
+        return await effective.answer(self._registry, self._admission, question, wire)
 
     @_answering
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Context) -> bytes:
@@ -201,9 +242,11 @@ class Servicer:
         return self._info().SerializeToString()
 
     @_answering
-    async def list_history(self, message: service_pb2.ListHistoryRequest, _: Context) -> bytes:
+    async def list_history(self, message: service_pb2.ListHistoryRequest, context: Context) -> bytes:
         """ListHistory."""
+        context.target = message.topic or message.namespace
         question = histories.read_question(message)
+        await self._shown(context, question.namespace, Permission.HISTORY)
         followed = await self._may_be_read(question.namespace, question.topic)
         return await histories.list_history(self._registry, question, followed=followed)
 
@@ -217,9 +260,12 @@ class Servicer:
             return False
 
     @_answering
-    async def list_policies(self, message: service_pb2.ListPoliciesRequest, _: Context) -> bytes:
+    async def list_policies(self, message: service_pb2.ListPoliciesRequest, context: Context) -> bytes:
         """ListPolicies."""
-        return await listing.answer(self._registry, self._admission, message, self._desk.wire)
+        context.target = message.namespace
+        page = requests.read_list(message)
+        wire = await self._shown(context, page.namespace, Permission.READ)
+        return await listing.answer(self._registry, self._admission, page, wire)
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context, write: Write) -> None:
         """WatchPolicies."""
@@ -236,7 +282,11 @@ class Servicer:
             if self._stopping.is_set():
                 stream.stop()
             try:
-                await stream.tell(write)
+                if self.warrants is None:
+                    await stream.tell(write)
+                else:
+                    async with self.warrants.joined(stream.stir, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
+                        await stream.tell(write, warrants)
             finally:
                 self._watching.pop(stream, None)
                 closing = asyncio.get_running_loop().create_task(stream.close())

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from topicpolicies.v1 import service_pb2
 
-from ..cluster.admission import Admission, Turns
+from ..cluster.admission import Admits, Turns
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError, Violation, invalid, stopping
 from ..core.names import PolicyKey
@@ -24,6 +24,7 @@ from ..namespaces.registry import Registry
 from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
 from .failures import Failures
+from .permitting import Permitted
 from .rationing import Pace
 
 MESSAGE_BYTES = 256 * 1024
@@ -36,7 +37,7 @@ class UpdateStream:
     def __init__(
         self,
         registry: Registry,
-        admission: Admission | None,
+        admission: Admits | None,
         wire: answers.Wire,
         asker: requests.Asker,
         places: int,
@@ -48,8 +49,8 @@ class UpdateStream:
 
         Args:
             registry: the namespaces.
-            admission: gathers what is known of the cluster; None: nothing is.
-            wire: how documents are shown.
+            admission: admits changes; None: nothing has to.
+            wire: how documents are shown, unless ``admission`` says otherwise (``Permitted``).
             asker: who asks, unless a change says otherwise.
             places: changes that may be under way, or wait to be told.
             failures: where failures that nobody foresaw are told of.
@@ -60,6 +61,8 @@ class UpdateStream:
         self._registry = registry
         self._turns = Turns(admission) if admission is not None else None
         self._wire = wire
+        self._wires: dict[Request, answers.Wire] = admission.wires if isinstance(admission, Permitted) else {}
+        """How the answers to single changes show documents, where that is not ``wire``."""
         self._asker = asker
         self._free = places
         self._failures = failures
@@ -266,8 +269,9 @@ class UpdateStream:
         self._tell(sequence, request, errors.internal())
 
     def _record(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> bytes:
+        wire = self._wires.pop(request, self._wire) if request is not None else self._wire
         if request is None or isinstance(answer, PolicyError):
             assert isinstance(answer, PolicyError), "who has no request has no result"
             return answers.result_record(sequence, request, answer)
-        told = (answers.update_answer if request.change is not None else answers.delete_answer)(request, answer, self._wire)
+        told = (answers.update_answer if request.change is not None else answers.delete_answer)(request, answer, wire)
         return answers.result_record(sequence, request, told)
