@@ -36,6 +36,7 @@ from .health import HealthService
 from .identifying import Identifying
 from .info import info
 from .permitting import Permitting
+from .rationing import ration
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
 from .watching.warrants import Warrants
@@ -129,7 +130,8 @@ class Server:
         if self._checkpoints is not None:
             self._registry.keep_checkpoints(self._checkpoints)
         try:
-            doors = self._open_doors()
+            calls = Calls(config.limits.max_concurrent_calls, self._open_doors())
+            ration(calls, config.limits)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
             self._authority = await open_authority(config.authorization, config.log)
@@ -141,7 +143,7 @@ class Server:
             self._registry,
             config.limits,
             lambda: info(config, admission),
-            Calls(config.limits.max_concurrent_calls, doors),
+            calls,
             admission=admission,
             permitting=Permitting(self._authority) if self._authority is not None else None,
             show_secrets=config.show_secrets,
