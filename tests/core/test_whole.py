@@ -32,7 +32,7 @@ def events(draw: st.DrawFn) -> Placed:
             draw(IDS), draw(st.sampled_from(StampKind)), draw(IDS), draw(TEXTS), draw(TEXTS), draw(TEXTS),
             tuple(draw(st.lists(TEXTS, max_size=2))), draw(IDS), draw(st.none() | POSITIONS), draw(st.booleans()),
             draw(st.dictionaries(NAMES, TEXTS, max_size=2)), operands, draw(requests()), draw(POSITIONS),
-            draw(st.none() | st.builds(Seen, POSITIONS, POSITIONS)),
+            draw(st.none() | st.builds(Seen, POSITIONS, POSITIONS)), draw(TEXTS), draw(TEXTS),
         )  # fmt: skip
     known = draw(st.none() | st.frozensets(TEXTS, max_size=2))
     event = Event(KEY, draw(st.sampled_from(Action)), draw(st.none() | DOCUMENTS), stamp, known, draw(st.booleans()))
