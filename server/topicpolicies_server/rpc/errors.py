@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any as Anything
 from typing import NoReturn, Protocol
 
@@ -39,6 +39,8 @@ class Context(Protocol):
     """The change that it makes."""
     outcome: Outcome | None
     """What became of that."""
+    leave: Callable[[PolicyError], None] | None
+    """Has it read no more, and end with an error."""
 
     @property
     def caller(self) -> Caller:

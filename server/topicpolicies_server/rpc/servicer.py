@@ -199,6 +199,7 @@ class Servicer:
             admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
             updates = UpdateStream(self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping)
             self._streams.add(updates)
+            context.leave = updates.leave
             try:
                 async with contextlib.aclosing(updates.messages(stream)) as messages:
                     async for message in messages:
