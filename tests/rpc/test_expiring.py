@@ -23,7 +23,7 @@ from topicpolicies_server.rpc.expiring import Expiring
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import bearer
+from .test_identifying import EVERYBODY, bearer
 from .watching import Told
 
 PATIENCE = 20.0
@@ -38,7 +38,11 @@ async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
     key.write_bytes(SECRET)
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits, authentication=authentication
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        authentication=authentication,
+        authorization=EVERYBODY,
     )
     async with Server(config) as running:
         yield running
