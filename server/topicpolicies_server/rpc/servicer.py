@@ -197,7 +197,9 @@ class Servicer:
         async with self._ending(context, "UpdatePolicies"):
             places = self._limits.max_in_flight_per_stream
             admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
-            updates = UpdateStream(self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping)
+            updates = UpdateStream(
+                self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
+            )
             self._streams.add(updates)
             context.leave = updates.leave
             try:
