@@ -24,7 +24,7 @@ from topicpolicies_server.config import (
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .test_identifying import bearer
+from .test_identifying import EVERYBODY, bearer
 from .watching import Told as Watch
 
 UNKNOWN, CLAIMED, VERIFIED = (
@@ -55,6 +55,7 @@ def configuration(tmp_path: Path, asked: bool) -> ServerConfig:
         checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints.db"),
         listen=parse_address("127.0.0.1:0"),
         authentication=authentication if asked else AuthenticationConfig(),
+        authorization=EVERYBODY,
     )
 
 

@@ -111,7 +111,7 @@ class ServerConfig:
     @property
     def authenticated(self) -> bool:
         """Whether callers have to show who they are."""
-        return False
+        return self.authentication.asks
 
     def folders_to_make(self) -> list[Path]:
         """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""

@@ -28,9 +28,10 @@ from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
-from .calls import Calls, Door
+from .calls import Calls, Door, Observer
 from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
+from .expiring import Expiring
 from .handlers import Others, handlers
 from .health import HealthService
 from .identifying import Identifying
@@ -130,7 +131,7 @@ class Server:
         if self._checkpoints is not None:
             self._registry.keep_checkpoints(self._checkpoints)
         try:
-            calls = Calls(config.limits.max_concurrent_calls, self._open_doors())
+            calls = Calls(config.limits.max_concurrent_calls, *self._open_doors())
             ration(calls, config.limits)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
@@ -204,14 +205,15 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _open_doors(self) -> list[Door]:
-        """What every call passes."""
+    def _open_doors(self) -> tuple[list[Door], list[Observer]]:
+        """What every call passes, and who is told of it."""
         if not self.config.authentication.asks:
-            return []
+            return [], []
         self._opened = Opened(self.config.authentication)
         for source in self._opened.sources:
             self.rereading.add(*source)
-        return [Identifying(self._opened.identification)]
+        expiring = Expiring()
+        return [Identifying(self._opened.identification), expiring], [expiring]
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):
