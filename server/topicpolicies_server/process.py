@@ -10,7 +10,8 @@ from typing import Protocol, TypeVar
 from .garbage import rarely_looked_for
 from .namespaces.activity import Activity
 from .namespaces.registry import Registry
-from .signals import until_told_to_stop
+from .rereading import Rereading
+from .signals import outlive_hangups, until_told_to_stop
 
 
 class Service(Protocol):
@@ -19,6 +20,10 @@ class Service(Protocol):
     @property
     def registry(self) -> Registry:
         """Its namespaces, whose repairs signals pause and resume. There is one once it is started."""
+
+    @property
+    def rereading(self) -> Rereading:
+        """What it reads anew, which SIGHUP asks for."""
 
     async def start(self) -> None:
         """Begins. What fails to start has given back what it had taken."""
@@ -35,7 +40,9 @@ async def until_stopped(
     started: Callable[[_Service], None] = lambda _: None,
     around: Callable[[Activity], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> None:
-    """Runs a service until SIGTERM or SIGINT, then stops it. A second signal ends it at once. SIGUSR1 and SIGUSR2 pause and resume repairs.
+    """Runs a service until SIGTERM or SIGINT, then stops it. A second signal ends it at once.
+
+    SIGUSR1 and SIGUSR2 pause and resume repairs; SIGHUP has files read anew.
 
     Args:
         make: makes the service, on the loop that it is to run on.
@@ -46,11 +53,12 @@ async def until_stopped(
         PolicyError: it can't start.
         OSError: it can't start, because of a file or an address.
     """
+    outlive_hangups()
     service = make()
     await service.start()
     try:
         with around(service.registry.activity):
-            await until_told_to_stop(service.registry.gate, lambda: started(service))
+            await until_told_to_stop(service.registry.gate, lambda: started(service), service.rereading.ask)
     finally:
         await service.stop()
 

@@ -35,6 +35,8 @@ class Server:
         self.folder = folder
         self.pace = pace
         self.now = 1_700_000_000_000
+        self.named_here = False
+        """Whether the server, and nobody else, gave the file of checkpoints its name."""
         self.checkpoints: Checkpoints | None = None
         self._history = history
         self._compaction = compaction or Compaction(interval_seconds=3_600.0)
@@ -52,7 +54,7 @@ class Server:
         await log.start()
         self.log = log
         history = open_history(self.folder / "history.db", Bounds(366 * 86_400.0, 1 << 30)) if self._history else None
-        self.checkpoints = open_checkpoints(self.file, self.pace)
+        self.checkpoints = open_checkpoints(self.file, self.pace, named_here=self.named_here)
         registry = Registry(
             log,
             Limits(**limits),

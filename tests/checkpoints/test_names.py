@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from topicpolicies_server.checkpoints import Keeper
 from topicpolicies_server.checkpoints import keeper as keeping
+from topicpolicies_server.checkpoints.requests import Rows
 
 from .server import Server, a_key
 
@@ -61,7 +61,6 @@ async def test_names_of_keys_that_have_changed_have_a_bound_while_nothing_can_be
 
 
 def test_requests_that_a_view_remembers_are_kept_however_many_checkpoints_they_came_with() -> None:
-    keeper = Keeper.__new__(Keeper)
-    keeper._rows, keeper._next_row = deque((number, 1) for number in range(40_000)), 40_000
-    assert keeper._first_row(32_768) == 40_000 - 32_768
-    assert keeper._first_row(5_000) == 35_000 and len(keeper._rows) == 5_000
+    rows = Rows((number, 1) for number in range(40_000))
+    assert rows.first(32_768) == 40_000 - 32_768
+    assert rows.first(5_000) == 35_000 and len(rows) == 5_000

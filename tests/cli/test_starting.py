@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import programs
+
 PATHS = {"PYTHONPATH": ":".join(sys.path)}
 
 
@@ -20,11 +22,15 @@ def command(*arguments: str, module: str = "topicpolicies_server") -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def run(*arguments: str, module: str = "topicpolicies_server", **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **environment: str) -> programs.Ended:
     """Runs a command that ends by itself."""
-    return subprocess.run(
-        command(*arguments, module=module), env=PATHS | environment, capture_output=True, text=True, check=False, timeout=50
-    )
+    return programs.run(arguments, environment)
+
+
+def anew(module: str, *arguments: str) -> tuple[int, str, str]:
+    """Runs a command as a module, with its imports."""
+    ended = subprocess.run(command(*arguments, module=module), env=PATHS, capture_output=True, text=True, check=False, timeout=50)
+    return ended.returncode, ended.stdout, ended.stderr
 
 
 @contextmanager
@@ -163,6 +169,6 @@ def test_a_data_folder_in_whose_place_a_file_stands_is_a_sentence(tmp_path: Path
 
 @pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help"), ("serve", "--max-watche", "1"), ("nonsense",), ("version",)])
 def test_as_a_module_it_is_the_same_program(arguments: tuple[str, ...]) -> None:
-    one, other = (run(*arguments, module=module) for module in ("topicpolicies_server", "topicpolicies_server.cli"))
-    assert (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr)
-    assert "python -m" not in one.stdout + one.stderr
+    one, other = (anew(module, *arguments) for module in ("topicpolicies_server", "topicpolicies_server.cli"))
+    assert one == other == run(*arguments)
+    assert "python -m" not in one[1] + one[2]

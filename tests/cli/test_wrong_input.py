@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli import programs
 from tests.cli.conftest import TOPIC, A, Terminal
 
 BYTES = b"x\xff"
@@ -16,17 +15,9 @@ BYTES = b"x\xff"
 
 def run(terminal: Terminal, *arguments: str | bytes, stdout: str = "/dev/null", stdin: bytes = b"") -> tuple[int, str]:
     """A real process: its exit code, and what it says on standard error."""
-    with Path(stdout).open("w") as file:
-        done = subprocess.run(
-            [sys.executable, "-m", "topicpolicies_server.cli", *arguments],
-            env={**terminal.environment, "PYTHONPATH": ":".join(sys.path)},
-            input=stdin,
-            stdout=file,
-            stderr=subprocess.PIPE,
-            timeout=60,
-            check=False,
-        )
-    return done.returncode, done.stderr.decode()
+    with Path(stdout).open("wb") as file:
+        ended = programs.run(arguments, terminal.environment, stdin=stdin, stdout=file)
+    return ended.returncode, ended.stderr
 
 
 @pytest.mark.parametrize(

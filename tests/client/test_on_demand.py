@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import pickle
 import random
+import sys
 
 import pytest
 from hypothesis import given
@@ -95,3 +96,15 @@ def test_what_was_read_is_not_read_again_and_nothing_can_be_set() -> None:
 def test_scopes_are_the_same_keys_as_before() -> None:
     assert {("t", tp.Scope.LOCAL): 1}[("t", tp.Scope(1))] == 1
     assert len({tp.Scope.LOCAL, tp.Scope.GLOBAL, tp.Scope(2)}) == 2
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_absent_document_does_not_keep_the_message_that_told_of_it_and_all_that_came_with_that(there: bool) -> None:
+    answer = service_pb2.GetPolicyResponse(documents=[policies_pb2.PolicyDocument(topic="a", scope=1, version="1", disabled=not there)])
+    if there:
+        answer.documents[0].policies.max_producer_per_topic = 1
+    message = answer.documents[0]
+    before = sys.getrefcount(message)
+    document = Document.of(message)
+    assert sys.getrefcount(message) - before == there
+    assert document == made(message)

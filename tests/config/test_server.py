@@ -78,7 +78,8 @@ def test_a_server_that_others_can_reach_needs_tls_or_to_be_told_so(text: str, tm
     assert ServerConfig(log=MEMORY, listen=parse_address(text), insecure_listen=True).tls is None
     pem = tmp_path / "pem"
     pem.write_text("x")
-    assert ServerConfig(log=MEMORY, listen=parse_address(text), tls=TlsConfig(certificate_file=pem, key_file=pem)).tls
+    tls = TlsConfig(certificate_file=pem, key_file=pem, client_ca_file=pem)
+    assert ServerConfig(log=MEMORY, listen=parse_address(text), tls=tls).tls is tls
 
 
 def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:

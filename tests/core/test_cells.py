@@ -117,7 +117,7 @@ class Pair:
         for what in (
             lambda view, _: [view.head(key) for key in KEYS[:2]],
             lambda view, _: [*view.heads()],
-            lambda view, _: [*view.newest_first()],
+            lambda view, _: [*view.traced([*view.traces()])],
             lambda view, _: [*view.states()],
             lambda view, _: [*view.due()],
             lambda view, _: view.page(ALL, after, 2),

@@ -199,7 +199,7 @@ def test_only_the_topic_that_somebody_looks_at_is_folded() -> None:
     "look",
     [
         lambda view: list(view.heads()),
-        lambda view: list(view.newest_first()),
+        lambda view: list(view.traces()),
         lambda view: view.page(frozenset(Scope), None, 2),
         lambda view: view.succeed(View(CONTEXT), (position(9),)),
         lambda view: View(CONTEXT).succeed(view, (position(9),)),
@@ -251,3 +251,46 @@ def test_of_requests_that_were_kept_the_newest_are_remembered_whatever_is_looked
     assert len(view.recent) == 5
     found = [view.recent.find(key._replace(topic=f"{key.topic}{number}"), f"request-{number}") for number in range(1, 10)]
     assert [each is not None for each in found] == [False] * 4 + [True] * 5
+
+
+def test_a_topic_with_very_many_entries_is_folded_some_at_a_time_in_their_order_and_wholly_for_whoever_looks() -> None:
+    def placed(number: int) -> Placed:
+        stamp = Stamp(f"event-{number}", StampKind.UPDATE, request_id=f"request-{number}", mask=("x",))
+        return Placed(0, position(number), Event(KEYS[0], Action.UPDATE, {"x": b"%d" % number}, stamp), number)
+
+    view, eager = Unfolded(CONTEXT), View(CONTEXT)
+    entries = [Entry(placed(number), KEYS[0].topic) for number in range(1, 101)]
+    for entry in entries[:60]:
+        view.keep(entry)
+    opened = 0
+    while opened < 50:
+        assert view.unfold(7)
+        now = sum(entry.times for entry in entries)
+        assert opened < now <= opened + 7
+        opened = now
+    assert view.open_some(KEYS[0].topic, 1) == 1
+    for entry in entries[60:]:  # the log goes on
+        view.keep(entry)
+    assert view.unfold(40) and view.unfolded == 1
+    for entry in entries:
+        eager.take(entry.placed)
+    assert told(view.head(KEYS[0])) == told(eager.head(KEYS[0]))
+    assert inside(view.state(KEYS[0])) == inside(eager.state(KEYS[0]))
+    assert not view.unfolded and {entry.times for entry in entries} == {1}
+
+
+def test_of_a_topic_of_which_some_is_folded_an_entry_that_can_not_be_opened_keeps_what_is_left() -> None:
+    view = Unfolded(CONTEXT)
+    entries = [
+        Entry(Placed(0, position(number), Event(KEYS[0], Action.UPDATE, {"x": b"%d" % number}), number), KEYS[0].topic, broken=number == 4)
+        for number in range(1, 6)
+    ]
+    for entry in entries:
+        view.keep(entry)
+    assert view.unfold(2)
+    for _ in range(2):
+        with pytest.raises(OSError, match="can't be opened"):
+            view.head(KEYS[0])
+    entries[3].broken = False
+    head = view.head(KEYS[0])
+    assert head is not None and head.document == {"x": b"5"} and not view.unfolded

@@ -45,7 +45,7 @@ def shown(changes: list[Head]) -> list[tuple[PolicyKey, str, str, bool]]:
 def test_heads_stand_in_the_order_of_their_last_change_and_changes_are_numbered() -> None:
     view = view_of(update(A, 1, 1), update(B, 2, 1), update(C, 3, 1), update(A, 4, 2))
     assert [head.key for head in view.heads()] == [B, C, A]
-    assert [head.key for head in view.newest_first()] == [A, C, B]
+    assert [trace.key for trace in view.traces()] == [A, C, B]
     assert [head.number for head in view.heads()] == [2, 3, 4] and view.number == 4
 
 
@@ -96,7 +96,7 @@ def test_what_changed_in_between_follows_in_order_with_the_version_that_was_show
     changes = newer.succeed(older, ("0006",))
     assert shown(changes) == [(A, "0005", "0001", True), (C, "0006", ABSENT, True)]
     assert [change.number for change in changes] == [3, 4]
-    assert [head.key for head in newer.newest_first()] == [C, A, B]
+    assert [trace.key for trace in newer.traces()] == [C, A, B]
 
 
 def test_what_vanished_is_an_absence_whose_version_fits_into_its_own_partition() -> None:

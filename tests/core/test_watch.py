@@ -10,8 +10,10 @@ import pytest
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Seen, Stamp, StampKind
+from topicpolicies_server.core.reading import cells, frozen
 from topicpolicies_server.core.reading import ring as ring_module
 from topicpolicies_server.core.reading import watcher as watcher_module
+from topicpolicies_server.core.reading.cells import Trace
 from topicpolicies_server.core.reading.ring import Ring
 from topicpolicies_server.core.reading.view import Before, Head, View
 from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
@@ -472,10 +474,10 @@ class Looked(View):
         Looked.looked_up += 1
         return super().head(key)
 
-    def newest_first(self) -> Iterator[Head]:
-        for change in super().newest_first():
+    def traces(self) -> Iterator[Trace]:
+        for trace in super().traces():
             Looked.looked_up += 1
-            yield change
+            yield trace
 
 
 def test_a_watcher_of_many_topics_looks_at_what_has_changed_and_at_no_other() -> None:
@@ -624,3 +626,81 @@ def test_a_deletion_that_is_forgotten_while_its_watcher_is_far_behind_leaves_it_
     assert watcher.token == Token(LOG, ("0001",))
     with pytest.raises(OutOfRange):
         bench.watch(token=watcher.token)
+
+
+@pytest.fixture
+def thawed(monkeypatch: pytest.MonkeyPatch) -> list[PolicyKey]:
+    """The keys whose heads were thawed for somebody."""
+    keys: list[PolicyKey] = []
+
+    def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
+        keys.append(key)
+        return frozen.thaw_head(key, data)
+
+    monkeypatch.setattr(cells, "thaw_head", thaw_head)
+    return keys
+
+
+def small(bench: Bench) -> None:
+    """All cells of its view are frozen."""
+    for _ in range(4):
+        bench.view.settle(1_000)
+    assert bench.view.live == 0
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_whoever_is_owed_much_has_no_more_of_it_thawed_than_it_takes_and_thaws_no_cell(
+    resumes: bool, thawed: list[PolicyKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher_module, "MOST_DIRTY", 10)
+    bench = Bench()
+    bench.view = bench.hub.view = View(bench.context, warm=0)
+    bench.change(A)
+    token = bench.hub.token
+    watcher = bench.watch()
+    drained(watcher)
+    keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(100)]
+    bench.change(*keys)
+    small(bench)
+    if resumes:
+        watcher = bench.watch(token=token)
+    thawed.clear()
+    assert [change.key for change in watcher.take(7).changes] == keys[:7]
+    assert thawed == keys[:7] and bench.view.live == 0
+    bench.change(keys[50], keys[3])
+    rest = drained(watcher)
+    versions_then = {change.key: change.version for change in rest.changes}
+    assert versions_then == {key: bench.view.version(key) for key in [*keys[7:], keys[3]]}
+    assert rest.synced is resumes
+
+
+def test_those_that_resume_from_one_place_while_nothing_changes_share_what_they_are_owed(bench: Bench) -> None:
+    bench.change(A)
+    token = bench.hub.token
+    bench.change(B, C)
+    first, second, other = bench.watch(token=token), bench.watch(token=token), bench.watch(token=Token(LOG, ("0002",)))
+    run = first.take(10).run
+    assert run is not None and run is second.take(10).run
+    assert versions(run.changes) == [("b", "0002"), ("c", "0003")]
+    assert versions(other.take(10).changes) == [("c", "0003")]
+    bench.change(A)
+    assert versions(drained(bench.watch(token=token)).changes) == [("b", "0002"), ("c", "0003"), ("a", "0004")]
+
+
+def test_a_deletion_that_is_forgotten_after_its_watcher_has_begun_to_catch_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher_module, "MOST_DIRTY", 1)
+    bench = Bench(ring=1)
+    bench.view = bench.hub.view = View(FoldContext(), absences=0)
+    bench.change(A)
+    watcher = bench.watch()
+    drained(watcher)
+    bench.change(B)
+    row = next(bench.rows)
+    bench.take(Placed(0, f"{row:04d}", Event(A, Action.DELETE, None), row))
+    assert versions(watcher.take(1).changes) == [("b", "0002")]
+    for _ in range(3):
+        row = next(bench.rows)
+        bench.take(update(C, row, row)._replace(published_at=row + 1_000_000))
+    assert bench.view.head(A) is None
+    rest = drained(watcher).changes
+    assert [(change.key, change.document is None) for change in rest] == [(A, True), (C, False)]

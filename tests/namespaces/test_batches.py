@@ -183,3 +183,36 @@ def test_what_fails_for_all_that_came_together_in_a_way_that_nobody_foresaw_is_t
         assert (await bench.set(7)).outcome.name == "APPLIED"
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("waits_for", ["the view", "a leader"])
+def test_of_those_that_waited_who_fails_in_a_way_that_nobody_foresaw_fails_alone_and_at_once(
+    waits_for: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    original = Updates._admit
+
+    def fails(self: Updates, request: Request, leadership: Leadership) -> None:
+        if request.digest.endswith("=1"):
+            raise RuntimeError("planted")
+        original(self, request, leadership)
+
+    async def scenario(bench: Bench) -> None:
+        if waits_for == "a leader":
+            await bench.namespace.ready()
+            bench.opened.seat = Leadership(False)  # type: ignore[attr-defined]
+            monkeypatch.setattr(type(bench.opened), "leadership", property(lambda log: getattr(log, "seat", Leadership(True))))
+        bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: told.append(in_words(answer)[0]))
+        assert told == []
+        monkeypatch.setattr(Updates, "_admit", fails)
+        if waits_for == "a leader":
+            bench.opened.seat = Leadership(True)  # type: ignore[attr-defined]
+            bench.opened._sink.led()
+        began = bench.loop.time()
+        while len(told) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert bench.loop.time() - began < bench.limits.update_timeout_seconds / 2
+        assert len(bench.log.openings) == 1
+
+    simulate(scenario)
+    assert told == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]

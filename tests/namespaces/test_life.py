@@ -49,10 +49,13 @@ class _Opening:
 
     def __init__(self, *, continues: bool = False) -> None:
         self.continues = continues
-        self.forgotten = False
+        self.forgotten = self.gone = False
 
     def forget(self) -> None:
         self.forgotten = True
+
+    def let_go(self) -> None:
+        self.gone = True
 
 
 def _opening(*, continues: bool = False) -> Follower:
@@ -164,7 +167,9 @@ def test_an_opening_that_is_left_is_forgotten_unless_it_went_on_with_the_view_th
         assert life.served is further
         life.opened(anew)
         life.serve(anew, HUB)
-        assert [cast("_Opening", each).forgotten for each in (left, serving, further, anew)] == [True, False, True, False]
+        openings = [cast("_Opening", each) for each in (left, serving, further, anew)]
+        assert [each.forgotten for each in openings] == [True, False, False, False]
+        assert [each.gone for each in openings] == [False, True, True, False]  # which is more: it is forgotten too
 
     _run(scenario)
 

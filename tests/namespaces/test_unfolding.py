@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.core.test_unfolded import Entry
 from tests.sealing import SealingSink
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading.unfolded import Unfolded
@@ -17,6 +19,7 @@ from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.logs.change_log import LogError, NamespaceLog
 from topicpolicies_server.namespaces import unfolding
 from topicpolicies_server.namespaces.listeners import Taken
+from topicpolicies_server.namespaces.unfolding import AT_A_TIME, Step, Unfolding
 
 from .bench import NAMESPACE, Bench, document, error_of, simulate
 
@@ -268,3 +271,29 @@ def test_where_there_may_be_no_room_all_is_folded_before_the_first_answer_and_wh
 
     shared(scenario, max_loaded_keys=TOPICS // 2)
     shared(tight, max_loaded_document_bytes=30 * TOPICS)
+
+
+@pytest.mark.parametrize("records", [False, True])
+def test_however_many_entries_one_topic_has_no_more_of_them_are_folded_at_once_than_of_many_topics(records: bool) -> None:
+    entries = [
+        Entry(Placed(0, f"{number:08d}", Event(key_of(number % 2), Action.UPDATE, {"x": b"%d" % number}), number), key_of(number % 2).topic)
+        for number in range(1, 1_001)
+    ]
+
+    def fold(placed: Placed) -> Step:
+        assert placed.event is not None
+        before = late.view.head(placed.event.key)
+        folded, change = late.view.take(placed)
+        return placed, before, folded, change
+
+    late = Unfolding(FoldContext(joined_at=1_000_000), (), fold, lambda *_: None, records=records)
+    late.take(entries, lambda rest: None)
+    told: list[str] = []
+    opened = 0
+    while not late.over:
+        told += [placed.position for placed, *_ in late.some()]
+        now = sum(entry.times for entry in entries)
+        assert now - opened <= AT_A_TIME
+        opened = now
+    assert opened == len(entries)
+    assert told == ([entry.position for entry in entries] if records else [])

@@ -88,6 +88,11 @@ class ServerProcess:
         assert self._process is not None, "it runs"
         self._process.send_signal(signal.SIGUSR2)
 
+    def hang_up(self) -> None:
+        """SIGHUP: it reads its files anew."""
+        assert self._process is not None, "it runs"
+        self._process.send_signal(signal.SIGHUP)
+
     @contextlib.asynccontextmanager
     async def stub(self) -> AsyncIterator[AsyncStub]:
         """A client's stub on a connection of its own."""

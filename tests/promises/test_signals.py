@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +47,49 @@ async def test_a_server_with_open_streams_ends_when_it_is_told_to(tmp_path: Path
     told = output.read_text()
     assert "Traceback" not in told and "WARNING" not in told and "ERROR" not in told, told
     assert "stopping: finishing what was accepted" in told
+
+
+async def test_sighup_has_files_read_anew_and_never_ends_a_server(tmp_path: Path) -> None:
+    output = tmp_path / "server.log"
+    server = ServerProcess(["--data", str(tmp_path / "policies.db")], output)
+    await server.start()
+    try:
+        async with server.stub() as stub:
+            watch: Any = stub.WatchPolicies(WatchPoliciesRequest(namespaces=["public/default"]))
+            await watch.read()
+            for count in (1, 2):
+                server.hang_up()
+                async with asyncio.timeout(20):
+                    while output.read_text().count("files are read anew") < count:  # noqa: ASYNC110 (another process)
+                        await asyncio.sleep(0.01)
+            await stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1)))
+            assert (await watch.read()) is not grpc.aio.EOF
+            assert await asyncio.to_thread(server.end, signal.SIGTERM) == 0
+    finally:
+        server.kill()
+    assert "stopping: finishing what was accepted" in output.read_text()
+
+
+async def test_sighup_does_not_end_a_server_that_starts_or_stops() -> None:
+    program = (
+        "import asyncio, os, signal\n"
+        "from topicpolicies_server import process\n"
+        "from topicpolicies_server.rereading import Rereading\n"
+        "from topicpolicies_server.namespaces.gate import Gate\n"
+        "from types import SimpleNamespace as Some\n"
+        "class Service:\n"
+        "    async def start(self):\n"
+        "        os.kill(os.getpid(), signal.SIGHUP)\n"
+        "        self.rereading = Rereading()\n"
+        "        self.registry = Some(activity=None, gate=Gate(asyncio.get_running_loop(), 1))\n"
+        "    async def stop(self):\n"
+        "        os.kill(os.getpid(), signal.SIGHUP)\n"
+        "        print('stopped')\n"
+        "asyncio.run(process.until_stopped(Service, lambda _: os.kill(os.getpid(), signal.SIGTERM)))\n"
+    )
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    ended = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, env={**os.environ, "PYTHONPATH": paths}, stdout=asyncio.subprocess.PIPE
+    )
+    told, _ = await asyncio.wait_for(ended.communicate(), 60)
+    assert (told, ended.returncode) == (b"stopped\n", 0)

@@ -9,7 +9,15 @@ from pathlib import Path
 import grpc
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.config import AuthorizationConfig, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    HistoryConfig,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
@@ -68,6 +76,13 @@ def of(caller: str) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, value in named if value)
 
 
+def asking(directory: Path) -> AuthenticationConfig:
+    """A way to ask who calls, in whose place ``believe`` stands then."""
+    key = directory / "secret.key"
+    key.write_bytes(bytes(range(32)))
+    return AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+
+
 @asynccontextmanager
 async def guarded(directory: Path, text: str = ROLES) -> AsyncIterator[tuple[Server, grpc.aio.Channel, Path]]:
     """A server with a history, in memory, whose callers may do what a file says; a channel to it; and the file."""
@@ -77,6 +92,7 @@ async def guarded(directory: Path, text: str = ROLES) -> AsyncIterator[tuple[Ser
         log=EmbeddedLogConfig(path=None),
         listen=parse_address("127.0.0.1:0"),
         history=HistoryConfig(path=directory / "history.db"),
+        authentication=asking(directory),
         authorization=AuthorizationConfig(file=path),
     )
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:

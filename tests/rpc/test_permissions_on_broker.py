@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -14,7 +15,7 @@ from tests.broker.admin import AdminError
 from tests.broker.configuration import Security
 from tests.broker.credentials import TokenKey
 from tests.broker.pulsar_broker import Broker
-from tests.rpc.callers import believe, of
+from tests.rpc.callers import asking, believe, of
 from tests.rpc.test_permissions import CALLS, refusal_of
 from tests.rpc.test_warrants import ended, watching
 from tests.stubs import async_stub
@@ -67,6 +68,7 @@ def config(secured: Broker, tmp_path: Path, token_file: Path) -> ServerConfig:
         log=PulsarLogConfig(service_url=secured.service_url, admin_url=secured.admin_url, token_file=token_file),
         listen=parse_address("127.0.0.1:0"),
         history=HistoryConfig(path=tmp_path / "history.db"),
+        authentication=asking(tmp_path),
         authorization=AuthorizationConfig(brokers=True, cache_seconds=CACHE_SECONDS),
     )
 
@@ -134,7 +136,7 @@ async def test_roles_of_the_namespace_may_read_where_that_was_said(config: Serve
 
 
 def _with(config: ServerConfig, authorization: AuthorizationConfig) -> ServerConfig:
-    return ServerConfig(log=config.log, listen=config.listen, history=config.history, authorization=authorization)
+    return replace(config, authorization=authorization)
 
 
 async def test_secrets_are_seen_by_superusers_only(channel: grpc.aio.Channel) -> None:

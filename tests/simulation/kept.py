@@ -8,9 +8,9 @@ from collections import Counter
 
 from topicpolicies_server.checkpoints import Keeper, Restored
 from topicpolicies_server.checkpoints.about import About
-from topicpolicies_server.checkpoints.cells import held_of
+from topicpolicies_server.checkpoints.cells import helds_of
 from topicpolicies_server.checkpoints.file import Row
-from topicpolicies_server.checkpoints.keeper import requests_to_bytes
+from topicpolicies_server.checkpoints.requests import to_bytes
 from topicpolicies_server.checkpoints.restoring import is_of_use, restore
 from topicpolicies_server.checkpoints.store import Stored
 from topicpolicies_server.core.fold.fold import FoldContext
@@ -46,7 +46,9 @@ class SimulatedCheckpoints:
             return None
         about, cells, requests = found
         self._counts["checkpoints restored"] += 1
-        return restore(Stored(about, (held_of(*row) for row in cells.values()), sorted(requests.items())))
+        rows = sorted(cells.values())
+        pages = (rows[at : at + 3] for at in range(0, len(rows), 3))
+        return restore(Stored(about, (helds_of(*zip(*page, strict=True)) for page in pages), sorted(requests.items())))
 
     def keeper(self, namespace: str) -> Keeper:
         return Keeper(namespace)
@@ -54,14 +56,16 @@ class SimulatedCheckpoints:
     def keep(self, keeper: Keeper | None, older: Keeper | None = None) -> None:
         if older is not None and older is not keeper:
             self._keepers.pop(older, None)
+            older.ended = True
         if keeper is not None:
             self._keepers[keeper] = None
 
     async def finish(self, keeper: Keeper | None) -> None:
-        if keeper is not None and keeper in self._keepers:
-            del self._keepers[keeper]
-            if not keeper.copying:
-                await self._move(keeper)
+        if keeper is None:
+            return
+        if self._keepers.pop(keeper, self) is None and not keeper.copying:
+            await self._move(keeper)
+        keeper.ended = True
 
     async def _move_on(self) -> None:
         while True:
@@ -76,7 +80,7 @@ class SimulatedCheckpoints:
             return
         about, cells, requests = self._disk.written.get(keeper.namespace, (None, {}, {}))
         cells, requests = ({}, {}) if copy.anew else (dict(cells), dict(requests))
-        while some := keeper.next_cells(self._chance.choice((1, 1, 2, 64))):
+        while some := keeper.next_cells(self._chance.choice((1, 1, 2, 64)), 1 << 20):
             for name, row in some:
                 if row is None:
                     cells.pop(name, None)
@@ -84,13 +88,15 @@ class SimulatedCheckpoints:
                     cells[name] = row
             await asyncio.sleep(self._chance.choice((0.0, 0.0, 0.005, 0.05)))
         requests = {number: some for number, some in requests.items() if number >= copy.dropped_before}
-        if copy.requests:
-            requests[copy.number] = requests_to_bytes(copy.requests)
+        requests |= {number: to_bytes(some) for number, some in copy.requests}
         about = copy.about._replace(forgotten=keeper.forgotten())
         for _ in range(100):
             kept = keeper.kept
             if kept is None or not kept.trusted or self._chance.random() < 0.02:
                 break
+            if keeper.ended or (copy.base and self._disk.written[keeper.namespace][0].id != copy.base):
+                keeper.start_over()
+                return
             if kept.is_confirmed(about.positions):
                 self._disk.written[keeper.namespace] = about, cells, requests
                 self._counts["checkpoints written"] += 1

@@ -61,15 +61,23 @@ class Document(OnDemand):
     def of(cls, message: policies_pb2.PolicyDocument) -> Document:
         """From its message, which nobody may change any more."""
         document = object.__new__(cls)
-        _set_message(document, message)
         _set_topic(document, message.topic)
         _set_scope(document, _SCOPES[message.scope])
+        if message.HasField("policies"):
+            _set_message(document, message)
+        else:  # a message keeps all that came with it in memory, and absences are many, and long kept
+            _set_policies(document, None)
+            _set_version(document, message.version)
+            _set_disabled(document, message.disabled)
         return document
 
 
 _set_message = setter(OnDemand, "_message")
 _set_topic = setter(Document, "topic")
 _set_scope = setter(Document, "scope")
+_set_policies = setter(Document, "policies")
+_set_version = setter(Document, "version")
+_set_disabled = setter(Document, "disabled")
 
 
 def known(messages: Iterable[policies_pb2.PolicyDocument]) -> list[Document]:

@@ -20,6 +20,8 @@ from ..sqlite_file import Damaged
 class About(NamedTuple):
     """What a checkpoint holds for."""
 
+    id: str
+    """Names this very checkpoint: the next one says that it goes on with it."""
     made_by: str
     """What made it (``maker``): another release may make something else of the same log."""
     identity: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..core.reading import whole
-from ..core.reading.cells import key_of
+from ..core.reading.cells import Kept, key_of
 from ..core.reading.frozen import FORMAT, SIZE, freeze
-from ..core.reading.resumed import Held
+from ..core.reading.resumed import Held, Helds
 from .file import Row
 
 LATELY, WHOLE = 1, 2
@@ -27,17 +29,24 @@ def row_of(held: Held) -> Row:
     return Row(name, lately * LATELY | WHOLE, whole.to_bytes(kept))
 
 
-def held_of(name: str, kind: int, data: bytes) -> Held:
-    """The key of a row; one that is frozen stays so, and what is not its beginning is looked at when it is thawed.
+def helds_of(names: Sequence[str], kinds: Sequence[int], cells: Sequence[bytes]) -> Helds:
+    """The keys of some rows; those that are frozen stay so, and what is not their beginning is looked at when they are thawed.
 
     Raises:
-        Unreadable: the row is none of a key.
+        Unreadable: a row is none of a key.
     """
+    if not any(kinds) and min(map(len, cells), default=SIZE) >= SIZE and {cell[0] for cell in cells} <= {FORMAT}:
+        return Helds(names, cells, ())  # mostly so
+    lately = [name for name, kind in zip(names, kinds, strict=True) if kind & LATELY]
+    return Helds(names, list(map(_kept_of, names, kinds, cells)), lately)
+
+
+def _kept_of(name: str, kind: int, data: bytes) -> Kept:
     if kind & WHOLE:
         try:
-            return Held(name, whole.from_bytes(key_of(name), data), bool(kind & LATELY))
+            return whole.from_bytes(key_of(name), data)
         except whole.Unreadable as error:
             raise Unreadable(f"{name} can't be read: {error}") from error
     if len(data) < SIZE or data[0] != FORMAT:
         raise Unreadable(f"{name} can't be read")
-    return Held(name, data, bool(kind & LATELY))
+    return data

@@ -2,6 +2,25 @@
 
 Nothing waits for a checkpoint but a namespace that is closed, and that not for long. There is one at a time, so that the file has one
 writer, and it is copied some cells at a time, so that the loop goes on meanwhile.
+
+Who writes the checkpoint of a namespace:
+
+========  ==========================  ========  ==================================================================================
+state     event                       next      what is done
+========  ==========================  ========  ==================================================================================
+FREE      ``keep`` a view             KEPT      its keeper writes from now on
+KEPT      ``keep`` the same           KEPT      nothing
+KEPT      ``keep`` another one        KEPT      the former keeper has ended, and that one's writes from now on
+KEPT      ``finish``                  LAST      the last checkpoint is begun
+LAST      it is written, or can't     FREE      its keeper has ended
+          be, or its time is over
+any       ``restored``                the same  what was committed last is read, as of one moment
+========  ==========================  ========  ==================================================================================
+
+A keeper that has ended commits nothing, not even what it had begun: that is asked on the writer's thread, just before. A disk may keep a
+commit itself for longer than anybody waits. So each checkpoint says which one it goes on with, by name (``About.id``): its keeper's last
+one, or that from which its view was restored. If another one stands in the file, it is not written, and the next has everything. So it does
+not matter what is still being written when a checkpoint is read.
 """
 
 from __future__ import annotations
@@ -20,10 +39,11 @@ from ..core.fold.fold import FoldContext
 from ..sqlite_file import ERRORS, FileError
 from ..tasks import Kept as KeptTask
 from ..threads import DaemonThreads
+from . import requests
 from .about import About, maker
-from .keeper import Copy, Keeper, requests_to_bytes
+from .keeper import Copy, Keeper
 from .restoring import Restored, is_of_use, restore
-from .store import Store
+from .store import Overtaken, Store
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -43,6 +63,8 @@ class Pace(NamedTuple):
     """After so many events sooner: that is what has to be read again when the process dies."""
     cells_at_once: int = 64
     """So many cells are copied in one turn of the loop: about a millisecond."""
+    bytes_at_once: int = 128 << 10
+    """After so many bytes a turn is over sooner: cells that are not settled take longer than others."""
     looks_seconds: float = 0.5
     """How often it is considered."""
     confirmed_seconds: float = 10.0
@@ -101,16 +123,22 @@ class Checkpoints:
         """A view answers, and is kept from now on, in place of an older one if that is another."""
         if older is not None and older is not keeper:
             self._keepers.pop(older, None)
+            older.ended = True
         if keeper is not None:
+            keeper.ended = False
             self._keepers.setdefault(keeper, self._loop.time() + self._pace.seconds)
 
     async def finish(self, keeper: Keeper | None) -> None:
         """A view has come to its end with its namespace: its last checkpoint is made, if there is time for it."""
-        if keeper is None or self._keepers.pop(keeper, None) is None or self._closed or self._failures:
+        if keeper is None:
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._pace.last_seconds):
-                await self._move(keeper)
+        try:
+            if self._keepers.pop(keeper, None) is not None and not self._closed and not self._failures:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._pace.last_seconds):
+                        await self._move(keeper)
+        finally:
+            keeper.ended = True
 
     async def close(self) -> None:
         """Closes the file; takes ``last_seconds`` at the worst."""
@@ -151,11 +179,15 @@ class Checkpoints:
     async def _move(self, keeper: Keeper) -> None:
         """Makes the next checkpoint of a view. What goes wrong is told once; nothing of it concerns whoever is served."""
         async with self._turn:
-            copy = keeper.begin() if keeper.has_news else None
+            copy = keeper.begin() if keeper.has_news and not keeper.ended else None
             if copy is None:
                 return
             try:
                 await self._write(keeper, copy)
+            except Overtaken as error:
+                _log.debug("a checkpoint is not written: %s", error)
+                keeper.start_over()
+                self._give_up()
             except (*ERRORS, OSError, FileError) as error:
                 keeper.failed()
                 self._tell(keeper.namespace, error)
@@ -172,15 +204,19 @@ class Checkpoints:
 
     async def _write(self, keeper: Keeper, copy: Copy) -> None:
         store, about = self._store, copy.about
-        await self._on_writer(lambda: store.begin(keeper.namespace, anew=copy.anew))
-        while cells := keeper.next_cells(self._pace.cells_at_once):
+        await self._on_writer(lambda: store.begin(keeper.namespace, copy.base))
+        while cells := keeper.next_cells(self._pace.cells_at_once, self._pace.bytes_at_once):
             rows = [row for _, row in cells if row is not None]
             gone = [name for name, row in cells if row is None]
             await self._on_writer(partial(store.add, rows, gone))
+            if keeper.ended:
+                raise Overtaken(f"{keeper.namespace} has another keeper")
         about = about._replace(forgotten=keeper.forgotten())
-        await self._on_writer(lambda: store.add_requests(copy.number, requests_to_bytes(copy.requests), copy.dropped_before))
+        for some in copy.requests:
+            await self._on_writer(partial(_add_requests, store, some))
+        await self._on_writer(lambda: store.drop_requests(copy.dropped_before))
         await self._confirmed(keeper, about)
-        await self._on_writer(lambda: store.commit(about))
+        await self._on_writer(lambda: store.commit(about, ended=lambda: keeper.ended))
 
     async def _confirmed(self, keeper: Keeper, about: About) -> None:
         """Waits until the log's reader has come to what is claimed, where that was taken by proof.
@@ -236,9 +272,19 @@ class Checkpoints:
             return restore(stored)
 
 
-def open_checkpoints(path: Path, pace: Pace | None = None) -> Checkpoints | None:
-    """Opens the file of checkpoints, or makes it; None: it can't be used, which is told, and everything goes on without."""
-    store = Store(path)
+def _add_requests(store: Store, some: requests.Some) -> None:
+    store.add_requests(some.number, requests.to_bytes(some.requests))
+
+
+def open_checkpoints(path: Path, pace: Pace | None = None, *, named_here: bool = False) -> Checkpoints | None:
+    """Opens the file of checkpoints, or makes it; None: it can't be used, which is told, and everything goes on without.
+
+    Args:
+        path: of the file.
+        pace: when checkpoints are moved on.
+        named_here: whether this server gave the file its name, and nobody else.
+    """
+    store = Store(path, named_here=named_here)
     try:
         maker()  # before anything is folded: the sources on the disk may be those of a later release by the time of the first checkpoint
         store.open()

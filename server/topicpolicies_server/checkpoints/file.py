@@ -32,7 +32,12 @@ FORMAT = 1
 """The format that is written here, and the only one that is read."""
 HEADER_BYTES = 100
 """What an SQLite file begins with."""
-_MAGIC, _ID_AT = b"SQLite format 3\0", 68
+MAGIC = b"SQLite format 3\0"
+PAGE_BYTES = 4_096
+"""A page's, which is also what SQLite takes by itself."""
+_ID_AT = 68
+_INDEX, _INDEX_BYTES = b"sqlite_autoindex_namespaces_1namespaces", 64
+"""What SQLite itself writes of our first table behind it, and its length at most, with what says where it is."""
 _AT_A_TIME = 128
 """Rows of one statement, so that the interpreter's lock is let go of, and waited for, once for all of them."""
 
@@ -108,9 +113,15 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     _prepare(connection, path, FORM)
 
 
-def is_ours(header: bytes) -> bool:
-    """Whether a file that begins so has checkpoints, of whatever format, and however damaged behind that (SQLite's file format, 1.3)."""
-    return header.startswith(_MAGIC) and header[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big")
+def has_our_id(beginning: bytes) -> bool:
+    """Whether an SQLite file that begins so says that it has checkpoints, of whatever format (SQLite's file format, 1.3)."""
+    return beginning.startswith(MAGIC) and beginning[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big")
+
+
+def has_our_table(beginning: bytes) -> bool:
+    """Whether a first page ends with our first table, and its index, whatever became of what stands before (SQLite's format, 1.6, 2.6)."""
+    found, table, rest = beginning[:PAGE_BYTES].rpartition(_TABLES[0].encode("ascii"))
+    return len(found + table + rest) == PAGE_BYTES and len(rest) < _INDEX_BYTES and _INDEX in rest
 
 
 def namespace(connection: sqlite3.Connection, name: str) -> NamespaceRow | None:

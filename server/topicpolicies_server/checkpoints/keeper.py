@@ -21,19 +21,18 @@ of whoever has read up to that place and no further.
 
 from __future__ import annotations
 
-import json
-from collections import deque
+import uuid
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ..core.names import PolicyKey
-from ..core.policies.events import Placed, Position, Remembered
-from ..core.reading.cells import key_of, name_of
+from ..core.policies.events import Placed, Position
+from ..core.reading.cells import name_of
 from ..core.reading.view import View
 from ..logs.change_log import anchor_of
 from .about import About, maker
 from .cells import row_of
 from .file import Row
+from .requests import Rows, Some
 
 _NAMES = 1_000
 """So many names of keys that have changed are kept however few keys there are."""
@@ -74,20 +73,23 @@ class Copy(NamedTuple):
     """A checkpoint that is being made."""
 
     about: About
-    anew: bool
-    """Whether nothing of the checkpoint before is kept."""
+    base: str
+    """The checkpoint with which it goes on (``About.id``); "": with none."""
     names: tuple[str, ...]
     """Those that have changed since the checkpoint before; empty if nothing of that is kept."""
     events: int
     """Since the checkpoint before."""
     noted: int
     """How many requests the view had noted by then."""
-    number: int
-    """Of its requests."""
-    requests: list[tuple[PolicyKey, Remembered]]
-    """Those that were applied since the checkpoint before, the oldest first."""
+    requests: Sequence[Some]
+    """Those that were applied since the checkpoint before."""
     dropped_before: int
     """Requests with a lower number are not kept any more."""
+
+    @property
+    def anew(self) -> bool:
+        """Whether nothing of the checkpoint before is kept."""
+        return not self.base
 
 
 class Keeper:
@@ -100,11 +102,15 @@ class Keeper:
         """COPYING: the names of the keys that are still to be copied. Whoever folds events calls ``before`` while there are any."""
         self.events = 0
         """Events since the last checkpoint."""
+        self.ended = False
+        """Whether nothing of it is written any more: another keeper may have its namespace's checkpoint (``checkpoints``)."""
         self._kept: Kept | None = None
-        self._all = True
-        """Whether every key has changed."""
+        self._base = ""
+        """The checkpoint that is in the file, or is to be; "": none with which the next one could go on, so every key has changed."""
         self._changed: dict[str, None] = {}
         self._copied: list[tuple[str, Row | None]] = []
+        self._bytes = 0
+        """Of those."""
         self._copy: Copy | None = None
         self._last: dict[int, Placed] = {}
         """The last entry of each partition."""
@@ -112,9 +118,8 @@ class Keeper:
         """Where the last event of each partition stands, or the last entry that could not be read."""
         self._anchors: dict[int, tuple[Position, str]] = {}
         """Of those partitions from which no event came since the view was restored."""
-        self._rows: deque[tuple[int, int]] = deque()
-        """The rows of requests that are written: their numbers, and how many are in each."""
-        self._next_row = 1
+        self._rows = Rows()
+        """The rows of requests that are written."""
         self._noted = 0
         """How many requests the view had noted when they were copied last."""
 
@@ -126,7 +131,7 @@ class Keeper:
     @property
     def has_news(self) -> bool:
         """Whether there is something that is not in the checkpoint."""
-        return self._all or self.events > 0
+        return not self._base or self.events > 0
 
     @property
     def copying(self) -> bool:
@@ -136,7 +141,7 @@ class Keeper:
     def keep(self, kept: Kept) -> None:
         """Keeps a view from now on, or goes on with the same one, which another opening of the log has continued."""
         self._kept = kept
-        if kept.view.gone is None and not self._all:
+        if kept.view.gone is None and self._base:
             kept.view.gone = {}
 
     def restored(self, about: About, rows: Sequence[tuple[int, int]], noted: int) -> None:
@@ -147,11 +152,10 @@ class Keeper:
             rows: its rows of requests: their numbers, and how many are in each.
             noted: how many requests the view has noted so far.
         """
-        self._all = False
+        self._base = about.id
         self._anchors = dict(enumerate(zip(about.positions, about.anchors, strict=True)))
         self._events = dict(enumerate(about.events))
-        self._rows = deque(rows)
-        self._next_row = rows[-1][0] + 1 if rows else 1
+        self._rows = Rows(rows)
         self._noted = noted
 
     def before(self, events: Sequence[Placed]) -> None:
@@ -165,7 +169,7 @@ class Keeper:
     def took(self, events: Sequence[Placed]) -> None:
         """Events were folded."""
         self.events += len(events)
-        changed, last, told = None if self._all else self._changed, self._last, self._events
+        changed, last, told = self._changed if self._base else None, self._last, self._events
         for placed in events:
             last[placed.partition] = placed
             if placed.event is not None or placed.problem:
@@ -177,8 +181,8 @@ class Keeper:
 
     def start_over(self) -> None:
         """Nothing that was written can be gone on with."""
-        self._all = True
-        self._changed, self.to_copy, self._copied, self._copy = {}, {}, [], None
+        self._base = ""
+        self._changed, self.to_copy, self._copied, self._bytes, self._copy = {}, {}, [], 0, None
         self._rows.clear()
         if self._kept is not None:
             self._kept.view.gone = None
@@ -191,16 +195,15 @@ class Keeper:
         assert self._copy is None, "resting"
         if kept is None or not kept.identity or not kept.trusted or not kept.positions:
             return None
-        view, positions, anew = kept.view, tuple(kept.positions), self._all
+        view, positions, anew = kept.view, tuple(kept.positions), not self._base
         gone, view.gone = view.gone or {}, {}
         self.to_copy = dict.fromkeys(view.names()) if anew else self._changed | gone
         noted = view.recent.noted
-        requests = view.recent.newest(noted if anew else noted - self._noted)
         if anew:
             self._rows.clear()
-        if requests:
-            self._rows.append((self._next_row, len(requests)))
+        requests = self._rows.add(view.recent.newest(noted if anew else noted - self._noted))
         about = About(
+            id=uuid.uuid4().hex,
             made_by=maker(),
             identity=kept.identity,
             positions=positions,
@@ -215,25 +218,19 @@ class Keeper:
             unreadable=kept.unreadable,
         )
         names = () if anew else tuple(self.to_copy)
-        self._copy = Copy(about, anew, names, self.events, self._noted, self._next_row, requests, self._first_row(view.recent.most))
-        self._all, self._changed, self._copied, self.events, self._noted = False, {}, [], 0, noted
-        self._next_row += 1
+        self._copy = Copy(about, self._base, names, self.events, self._noted, requests, self._rows.first(view.recent.most))
+        self._base, self._changed, self.events, self._noted = about.id, {}, 0, noted
         return self._copy
 
-    def _first_row(self, most: int) -> int:
-        """The first row of requests that is still kept; of those before, a view would not remember any. No row is empty."""
-        rows = self._rows
-        count = sum(count for _, count in rows)
-        while len(rows) > 1 and count - rows[0][1] >= most:
-            count -= rows.popleft()[1]
-        return rows[0][0] if rows else self._next_row
+    def next_cells(self, most: int, most_bytes: int) -> list[tuple[str, Row | None]]:
+        """Some more cells, None where there is none any more; an empty list at the end.
 
-    def next_cells(self, most: int) -> list[tuple[str, Row | None]]:
-        """Some more cells, None where there is none any more; an empty list at the end."""
+        It ends with the cell that makes it ``most_bytes`` large: making them of cells that are not frozen takes its time.
+        """
         names = self.to_copy
-        for _ in range(max(min(most - len(self._copied), len(names)), 0)):
+        while names and len(self._copied) < most and self._bytes < most_bytes:
             self._take(names.popitem()[0])
-        copied, self._copied = self._copied, []
+        copied, self._copied, self._bytes = self._copied, [], 0
         return copied
 
     def forgotten(self) -> dict[int, Position]:
@@ -253,12 +250,11 @@ class Keeper:
         if copy.anew:
             self.start_over()
             return
-        self._copy, self._copied, self.to_copy = None, [], {}
+        self._base, self._copy, self._copied, self._bytes, self.to_copy = copy.base, None, [], 0, {}
         self._changed |= dict.fromkeys(copy.names)
         self.events += copy.events
         self._noted = copy.noted
-        if self._rows and self._rows[-1][0] == copy.number:
-            self._rows.pop()
+        self._rows.take_back(copy.requests)
         self._bound()
 
     def _bound(self) -> None:
@@ -269,7 +265,10 @@ class Keeper:
     def _take(self, name: str) -> None:
         assert self._kept is not None, "kept"
         held = self._kept.view.held(name)
-        self._copied.append((name, None if held is None else row_of(held)))
+        row = None if held is None else row_of(held)
+        self._copied.append((name, row))
+        if row is not None:
+            self._bytes += len(row.cell)
 
     def _anchor(self, partition: int, position: Position) -> str:
         """What stands where a partition was read up to, if an event does."""
@@ -278,17 +277,3 @@ class Keeper:
             return anchor_of(last) if last.position == position else ""
         known = self._anchors.get(partition)
         return known[1] if known is not None and known[0] == position else ""
-
-
-def requests_to_bytes(requests: Sequence[tuple[PolicyKey, Remembered]]) -> bytes:
-    """Requests as they stand in the file."""
-    return json.dumps([[name_of(key), *request] for key, request in requests], separators=(",", ":")).encode("ascii")
-
-
-def requests_from_bytes(data: bytes) -> list[tuple[PolicyKey, Remembered]]:
-    """Reads them.
-
-    Raises:
-        ValueError, TypeError: they are none.
-    """
-    return [(key_of(name), Remembered(*request)) for name, *request in json.loads(data)]

@@ -10,8 +10,8 @@ from ..core.policies.events import Position
 from ..core.reading.view import View
 from ..logs.change_log import Start
 from ..sqlite_file import Damaged
+from . import requests
 from .about import About, maker
-from .keeper import requests_from_bytes
 from .store import Stored
 
 
@@ -57,14 +57,14 @@ def restore(stored: Stored) -> Restored:
     try:
         view = View(about.context._replace(joining=False), about.complete)
         view.go_on(stored.cells, number=about.number, forgotten=about.forgotten, times=about.times)
-        rows = [(number, _remember(view, requests)) for number, requests in stored.requests]
+        rows = [(number, _remember(view, some)) for number, some in stored.requests]
     except (ValueError, TypeError, AttributeError) as error:
         raise Damaged(f"a checkpoint can't be read ({error})") from error
     return Restored(about, view, rows)
 
 
-def _remember(view: View, requests: bytes) -> int:
-    found = requests_from_bytes(requests)
+def _remember(view: View, some: bytes) -> int:
+    found = requests.from_bytes(some)
     for key, request in found:
         view.recent.add(key, request)
     return len(found)

@@ -1,46 +1,51 @@
 """The file of checkpoints, opened. It is a cache: one that can't be read is replaced, and one that can't be written is done without.
 
-=========================================================  =========================================================================
-what is found in its place                                 what follows
-=========================================================  =========================================================================
-nothing                                                    it is made
-a file of checkpoints in good order                        it is used
-one of another format, or one that is damaged              it is removed, and made anew, also while it is used (``make_anew``)
-something else                                             it is left alone: ``FileError``
-a file that another process has                            it is left alone: ``FileError``
-one that can't be written                                  ``FileError``
-=========================================================  =========================================================================
+Whose the file is that is found in its place, ``place`` says.
+
+==========================================  ====================================================================================
+what is found in its place                  what follows
+==========================================  ====================================================================================
+nothing, or an empty file                   it is made
+a file of checkpoints in good order         it is used
+ours, of another format, or damaged         it is removed, and made anew, also while it is used (``make_anew``)
+somebody else's                             it is left alone: ``FileError``
+a file that another process has             it is left alone: ``FileError``
+one that can't be written                   ``FileError``
+==========================================  ====================================================================================
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core.reading.resumed import Held
+from ..core.reading.resumed import Helds
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem, create_private
 from . import file
 from .about import About
-from .cells import held_of
+from .cells import helds_of
 from .file import Counted, NamespaceRow, Row
+from .place import Place, Whose
 
 _log = logging.getLogger(__name__)
-_BESIDE = ("", "-wal", "-shm", "-journal")
-"""What the names of SQLite's files end with."""
 PAGE = 1_000
 """Cells that are read at a time."""
+
+
+class Overtaken(Exception):
+    """What was to be written is of no use: another checkpoint stands where the one did that it goes on with, or another keeper writes."""
 
 
 class Stored(NamedTuple):
     """A namespace's checkpoint, as it is read."""
 
     about: About
-    cells: Iterator[Held]
+    cells: Iterator[Helds]
     """All keys, in the order of their names; ``Damaged`` if they are not those that were written."""
     requests: list[tuple[int, bytes]]
     """Numbers and requests, the oldest first."""
@@ -49,14 +54,19 @@ class Stored(NamedTuple):
 class Store:
     """An open file. What writes is called on one thread at a time; ``read`` on any."""
 
-    def __init__(self, path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection) -> None:
-        """Names the file; ``kind`` is the class of the connection that writes: tests put faults in it."""
+    def __init__(self, path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection, *, named_here: bool = False) -> None:
+        """Names the file.
+
+        Args:
+            path: of it.
+            kind: the class of the connection that writes: tests put faults in it.
+            named_here: whether this server gave it its name, and nobody else.
+        """
         self.path = path
         self._kind = kind
+        self._place = Place(path, named_here=named_here)
         self._lock = FileLock(path)
         self._connection: sqlite3.Connection | None = None
-        self._opened: dict[str, tuple[int, int]] = {}
-        """Which files they were as they were opened, by the endings of their names."""
         self._row: NamespaceRow | None = None
         """Of what is being written."""
         self._name = ""
@@ -73,11 +83,10 @@ class Store:
                 self._open()
             except FileError as error:
                 self._let_go()
-                if not self._is_to_be_replaced():
+                if not self._place.is_replaceable:
                     raise
                 _log.warning("%s It is made anew.", error)
-                self._let_go()
-                self._remove(_BESIDE)
+                self._place.clear()
                 self._open()
         except BaseException:
             self._let_go()
@@ -95,36 +104,19 @@ class Store:
         Raises:
             FileError: it can't be made; nothing is open.
         """
-        there = self._there() if self.is_open else {}  # while they are open no others have their numbers
-        opened = [ending for ending, found in there.items() if self._opened.get(ending) == found]
+        opened = self._place.still_there() if self.is_open else []  # while they are open no others have their numbers
         self.close()
         self._lock.acquire()  # another process may have taken it
         try:
-            self._remove(_BESIDE if self._is_to_be_replaced() else opened)
+            if self._place.is_replaceable:
+                self._place.clear()
+            else:
+                self._place.clear(opened)
             self.open()
         except BaseException:
             self._let_go()
             self._lock.release()
             raise
-
-    def _remove(self, endings: Sequence[str]) -> None:
-        try:
-            for ending in sorted(endings, reverse=True):  # the file itself goes last
-                self._beside(ending).unlink(missing_ok=True)
-        except OSError as error:
-            raise FileError(Problem.UNUSABLE, f"{self.path} can't be removed: {error.strerror}.") from error
-
-    def _beside(self, ending: str) -> Path:
-        return self.path.with_name(self.path.name + ending)
-
-    def _there(self) -> dict[str, tuple[int, int]]:
-        """Which files stand there now, by the endings of their names."""
-        there = {}
-        for ending in _BESIDE:
-            with suppress(OSError):
-                found = self._beside(ending).stat()
-                there[ending] = found.st_dev, found.st_ino
-        return there
 
     def close(self) -> None:
         """Closes it, and gives up its lock."""
@@ -138,7 +130,7 @@ class Store:
         Raises:
             sqlite3.Error: it can't be read, or is damaged.
         """
-        self._check_home()
+        self._place.check()
         connection = file.connect(self.path, read_only=True)
         try:
             connection.execute("BEGIN")
@@ -154,19 +146,20 @@ class Store:
 
     # --- one checkpoint is moved on --------------------------------------------------------------------------------
 
-    def begin(self, name: str, *, anew: bool) -> None:
-        """Begins to write a namespace's checkpoint; ``anew``: nothing of what there was is kept.
+    def begin(self, name: str, base: str) -> None:
+        """Begins to write a namespace's checkpoint, which goes on with another one (``About.id``); "": nothing of what there was is kept.
 
         Raises:
+            Overtaken: that is not there.
             sqlite3.Error: it can't be written.
         """
         connection = self._writer()
         connection.execute("BEGIN IMMEDIATE")
-        if anew:
+        if not base:
             file.forget(connection, name)
         found = file.namespace(connection, name)
-        if found is None and not anew:
-            raise Damaged(f"the checkpoint of {name} has gone")
+        if base and (found is None or About.from_text(found.about).id != base):
+            raise Overtaken(f"the checkpoint of {name} is another one")
         self._name = name
         self._row = found or NamespaceRow(file.new_id(connection), "", Counted(), Counted())
 
@@ -177,22 +170,27 @@ class Store:
         gone = file.remove_cells(connection, row.id, gone_keys)
         self._row = row._replace(cells=counted.without(gone))
 
-    def add_requests(self, number: int, requests: bytes, dropped_before: int) -> None:
-        """Writes requests behind those before, and drops those with a lower number than ``dropped_before``."""
+    def add_requests(self, number: int, requests: bytes) -> None:
+        """Writes a row of requests behind those before."""
         connection, row = self._writing()
-        counted = row.requests
-        if requests:
-            counted += file.add_requests(connection, row.id, number, requests)
-        self._row = row._replace(requests=counted.without(file.drop_requests(connection, row.id, dropped_before)))
+        self._row = row._replace(requests=row.requests + file.add_requests(connection, row.id, number, requests))
 
-    def commit(self, about: About) -> None:
-        """The checkpoint holds for this from now on.
+    def drop_requests(self, before: int) -> None:
+        """Removes the rows of requests below a number."""
+        connection, row = self._writing()
+        self._row = row._replace(requests=row.requests.without(file.drop_requests(connection, row.id, before)))
+
+    def commit(self, about: About, *, ended: Callable[[], bool] = lambda: False) -> None:
+        """The checkpoint holds for this from now on; ``ended``: asked last, whether it is not to be.
 
         Raises:
+            Overtaken: it is not to be.
             sqlite3.Error: it is as it was before.
         """
         connection, row = self._writing()
-        self._check_home()
+        self._place.check()
+        if ended():
+            raise Overtaken(f"{self._name} has another keeper")
         file.put_namespace(connection, self._name, row._replace(about=about.to_text()))
         connection.execute("COMMIT")
         self._row = None
@@ -223,7 +221,7 @@ class Store:
 
     def _open(self) -> None:
         create_private(self.path)
-        if self._is_something_else():  # what was left beside it by the file that stood there is not written into it
+        if self._place.whose() is Whose.FOREIGN:  # what was left beside it by the file that stood there is not written into it
             raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is no file of checkpoints: name another file.")
         try:
             self._connection = file.connect(self.path, self._kind)
@@ -231,29 +229,7 @@ class Store:
             file.names(self._connection)
         except (*ERRORS, OSError) as error:
             raise FileError(Problem.UNUSABLE, f"{self.path} can't be read: {error}.") from error
-        self._opened = self._there()
-
-    def _is_to_be_replaced(self) -> bool:
-        """Whether what stands there says that it has checkpoints, though it can't be read."""
-        try:
-            with self.path.open("rb") as found:
-                return file.is_ours(found.read(file.HEADER_BYTES))
-        except OSError:
-            return False
-
-    def _is_something_else(self) -> bool:
-        try:
-            with self.path.open("rb") as found:
-                header = found.read(file.HEADER_BYTES)
-        except OSError as error:
-            raise FileError(Problem.UNUSABLE, f"{self.path} can't be read: {error.strerror}.") from error
-        return bool(header) and not file.is_ours(header)
-
-    def _check_home(self) -> None:
-        """Makes sure that the file stands where it was opened."""
-        found = self._there().get("")
-        if found is None or found != self._opened.get(""):
-            raise Damaged(f"{self.path} was moved, deleted or replaced")
+        self._place.opened()
 
     def _writer(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -272,16 +248,19 @@ class Store:
             self._connection = None
 
 
-def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[Held]:
+def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[Helds]:
     rows = total = 0
-    checksum = file.cell_checksum
+    last = ""
     for page in file.cells(connection, row.id, PAGE):
+        names, kinds, cells, sums = zip(*page, strict=True)
+        if tuple(map(file.cell_checksum, names, kinds, cells)) != sums:
+            raise Damaged(f"a cell of {name} is not what was written")
+        if last > names[0] or list(names) != sorted(names):
+            raise Damaged(f"the cells of {name} are out of order")
+        last = names[-1]
         rows += len(page)
-        for key, kind, cell, sure in page:
-            if checksum(key, kind, cell) != sure:
-                raise Damaged(f"the cell of {key} is not what was written")
-            total += sure
-            yield held_of(key, kind, cell)
+        total += sum(sums)
+        yield helds_of(names, kinds, cells)
     if Counted(rows, total) != row.cells:
         raise Damaged(f"of {name} there are {rows} cells, where {row.cells.rows} others were written")
 

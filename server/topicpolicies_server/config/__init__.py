@@ -3,7 +3,7 @@
 All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
-- ``limits``, ``address``, ``logs``, ``history``, ``checkpoints``, ``authorization``, ``server``: the configuration itself
+- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``history``, ``checkpoints``, ``server``: the configuration
 - ``errors``, ``files``: what is wrong with it
 - ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: what flags, the environment and a file say, and what is therefore in force
@@ -13,6 +13,7 @@ The defaults are safe: loopback only, and a server that others can reach must be
 """
 
 from .address import DEFAULT_LISTEN, DEFAULT_PORT, Address, parse_address
+from .authentication import AuthenticationConfig, OidcConfig, TokenConfig
 from .authorization import AuthorizationConfig
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
@@ -27,6 +28,7 @@ __all__ = [
     "MOST_RECALLED_ENTRIES",
     "RECALLED_ENTRIES",
     "Address",
+    "AuthenticationConfig",
     "AuthorizationConfig",
     "CheckpointsConfig",
     "ConfigError",
@@ -36,9 +38,11 @@ __all__ = [
     "Limits",
     "LogConfig",
     "LogLevel",
+    "OidcConfig",
     "PulsarLogConfig",
     "ServerConfig",
     "TlsConfig",
+    "TokenConfig",
     "Writer",
     "bounds",
     "history_beside",

@@ -55,6 +55,8 @@ class AuthorizationConfig:
             problems.append(
                 "--show-secrets shows them to everybody who may read: drop it where somebody decides, and grant the permission secrets."
             )
+        if self.decided and not authenticated:
+            problems.append("Somebody decides what callers may do, and nobody asks who they are: say --authentication-providers.")
         if authenticated and not self.decided and not self.allow_authenticated:
             problems.append(
                 "Callers show who they are, and nobody decides what they may do: say --authorization FILE, --authorization-by-brokers"

@@ -16,6 +16,8 @@ class CheckpointsConfig:
     """The SQLite file; it is created if need be. It belongs to one server."""
     make_folder: bool = False
     """As with the embedded log."""
+    named_here: bool = False
+    """Whether its name was not given, but follows from that of the log: then nobody else's file has it."""
 
     def problems(self) -> list[str]:
         """What is wrong with it."""

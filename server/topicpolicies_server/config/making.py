@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from .authentication import ALGORITHMS, PROVIDERS, AuthenticationConfig, OidcConfig, TokenConfig
 from .authorization import AuthorizationConfig
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
@@ -30,13 +31,15 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
     values = _values(found)
     log, wrong_log = _log(found, values)
     tls, wrong_tls = _tls(values)
+    authentication, wrong_ways = _authentication(found, values)
     return _made(
-        [*found.problems, *wrong_log, *wrong_tls],
+        [*found.problems, *wrong_log, *wrong_tls, *wrong_ways],
         lambda: ServerConfig(
             log=log,
             listen=values["listen"],
             tls=tls,
-            insecure_listen=values["insecure_listen"] or bool(wrong_tls),  # what is wrong with TLS is said; it was meant
+            insecure_listen=values["insecure_listen"] or bool(wrong_tls or wrong_ways),  # what is wrong with it is said; it was meant
+            authentication=authentication,
             advertise=values["advertise"],
             limits=_limits(values),
             history=_history(found, values),
@@ -143,6 +146,57 @@ def _authorization(values: Mapping[str, Any]) -> AuthorizationConfig:
     )
 
 
+_OF_WAYS = {
+    "token": (
+        "token_secret_key", "token_public_key", "token_public_alg", "token_auth_claim", "token_audience_claim", "token_audience",
+    ),
+    "oidc": (
+        "oidc_issuers", "oidc_audiences", "oidc_role_claim", "oidc_jwks_file", "oidc_jwks_url", "oidc_trust_certs", "oidc_refresh_seconds",
+    ),
+    "certificate": ("certificate_role",),
+}  # fmt: skip
+"""Options that go with one way of saying who calls."""
+
+
+def _authentication(found: Gathered, values: Mapping[str, Any]) -> tuple[AuthenticationConfig, list[str]]:
+    """Who calls, and which options contradict it."""
+    ways = values["authentication_providers"]
+    wrong = [
+        f'"{each}" is no way to say who calls: --authentication-providers is {", ".join(PROVIDERS)}.'
+        for each in ways
+        if each not in PROVIDERS
+    ]
+    for way, names in _OF_WAYS.items():
+        given = [found.settings[name].option.flag for name in names if found.settings[name].given]
+        if given and way not in ways:
+            wrong.append(f"{', '.join(given)} say nothing without --authentication-providers {way}.")
+    token = TokenConfig(
+        secret_key_file=values["token_secret_key"],
+        public_key_file=values["token_public_key"],
+        public_algorithm=next(each for each in ALGORITHMS if each.lower() == values["token_public_alg"]),
+        role_claim=values["token_auth_claim"],
+        audience_claim=values["token_audience_claim"],
+        audience=values["token_audience"],
+    )
+    oidc = OidcConfig(
+        issuers=values["oidc_issuers"],
+        audiences=values["oidc_audiences"],
+        role_claim=values["oidc_role_claim"],
+        jwks_file=values["oidc_jwks_file"],
+        jwks_url=values["oidc_jwks_url"],
+        trust_certs_file=values["oidc_trust_certs"],
+        refresh_seconds=values["oidc_refresh_seconds"],
+    )
+    made = AuthenticationConfig(
+        token=token if "token" in ways else None,
+        oidc=oidc if "oidc" in ways else None,
+        certificate=values["certificate_role"] if "certificate" in ways else "",
+        proxy_roles=values["proxy_roles"],
+        leeway_seconds=values["token_allowed_clock_skew_seconds"],
+    )
+    return made, wrong
+
+
 def _history(found: Gathered, values: Mapping[str, Any]) -> HistoryConfig | None:
     if values["history"] is None or values["no_history"]:
         return None
@@ -157,5 +211,5 @@ def _history(found: Gathered, values: Mapping[str, Any]) -> HistoryConfig | None
 def _checkpoints(found: Gathered, values: Mapping[str, Any]) -> CheckpointsConfig | None:
     if values["checkpoints"] is None or values["no_checkpoints"]:
         return None
-    make_folder = not (found.settings["checkpoints"].given or found.settings["data"].given)
-    return CheckpointsConfig(path=values["checkpoints"], make_folder=make_folder)
+    given = found.settings["checkpoints"].given
+    return CheckpointsConfig(path=values["checkpoints"], make_folder=not (given or found.settings["data"].given), named_here=not given)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .address import DEFAULT_LISTEN, Address, parse_address
+from .authentication import AuthenticationConfig
 from .authorization import AuthorizationConfig
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
@@ -58,7 +59,9 @@ class ServerConfig:
     listen: Address = field(default=parse_address(DEFAULT_LISTEN))
     tls: TlsConfig | None = None
     insecure_listen: bool = False
-    """Lets a server without TLS listen where other machines can reach it."""
+    """Lets a server without TLS, or one that asks nobody who calls, listen where other machines can reach it."""
+    authentication: AuthenticationConfig = field(default=AuthenticationConfig())
+    """Who calls; by default nobody is asked."""
     advertise: str = ""
     """Where clients reach this server, for other servers to tell them: ``host:port``; empty: where it listens."""
     limits: Limits = field(default=Limits())
@@ -98,26 +101,37 @@ class ServerConfig:
             problems += self.history.problems()
             if isinstance(self.log, EmbeddedLogConfig) and self.log.path is not None and _same(self.log.path, self.history.path):
                 problems.append(f'The change log and the history are both "{self.history.path}": each has a file of its own.')
-        if not (self.listen.loopback or self.tls is not None or self.insecure_listen):
-            problems.append(
-                f"{self.listen} can be reached from other machines, and whoever reaches it may change every policy:"
-                " give the server TLS, or say --insecure-listen if something in front of it protects it."
-            )
-        problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
+        problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
+        problems += self._listen_problems()
+        problems += self.authorization.problems(self.log, authenticated=self.authentication.asks, show_secrets=self.show_secrets)
         problems += self._checkpoints_problems()
         if problems:
             raise ConfigError(tuple(problems))
-
-    @property
-    def authenticated(self) -> bool:
-        """Whether callers have to show who they are."""
-        return False
 
     def folders_to_make(self) -> list[Path]:
         """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""
         places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
         files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.make_folder]
         return list(dict.fromkeys(each.path.parent for each in files if each.path is not None))
+
+    def _listen_problems(self) -> list[str]:
+        """What lets other machines in that should not be: a first start is closed."""
+        if self.listen.loopback or self.insecure_listen:
+            return []
+        reached = f"{self.listen} can be reached from other machines"
+        if self.tls is None:
+            problem = (
+                f"{reached}, and whoever reaches it may change every policy:"
+                " give the server TLS, or say --insecure-listen if something in front of it protects it."
+            )
+            return [problem]
+        if self.tls.client_ca_file is None and not self.authentication.asks:
+            problem = (
+                f"{reached}, and nobody is asked who calls, so that everybody may change every policy: say --authentication-providers,"
+                " or --tls-client-ca to let in only clients with a certificate, or --insecure-listen if something in front of it asks."
+            )
+            return [problem]
+        return []
 
     def _checkpoints_problems(self) -> list[str]:
         if self.checkpoints is None:

@@ -9,6 +9,7 @@ from ..core.fold.fold import FoldContext
 from ..logs.pulsar.opening import admin_api, pulsar_log
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
+from ..rereading import Rereading
 from .discovery import discovery
 from .guard import Guard
 from .healing import tell_of_healing
@@ -20,6 +21,8 @@ class GuardService:
     def __init__(self, config: GuardConfig) -> None:
         """``config``: everything that it is told."""
         self.config = config
+        self.rereading = Rereading()
+        """What it reads anew."""
         self._registry: Registry | None = None
         self._parts = contextlib.AsyncExitStack()
         """How its parts are closed: the last one first, and each of them whatever becomes of the others."""
@@ -51,6 +54,8 @@ class GuardService:
             if config.metrics_listen is not None:
                 parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard)).close)
             guard.start()
+            parts.push_async_callback(self.rereading.close)
+            self.rereading.start()
             self._registry, self._parts = registry, parts.pop_all()
 
     async def stop(self) -> None:

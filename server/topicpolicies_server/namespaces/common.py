@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from ..checkpoints import Checkpoints
 from ..config import Limits
+from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
-from ..logs.change_log import ChangeLog
+from ..core.reasons import Reason
+from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
 from .capacity import Capacity
 from .complaints import Complaints
@@ -45,3 +47,8 @@ class Common:
     """Gives whoever writes down what is folded; None: nobody does."""
     checkpoints: Checkpoints | None = None
     """Where views are kept, so that loading need not begin at the beginning; None: nowhere."""
+
+
+def unavailable(namespace: str, reason: Reason, sentence: str) -> LogError:
+    """An UNAVAILABLE about a namespace."""
+    return LogError(reason, f"{namespace}: {sentence}", kind=Kind.UNAVAILABLE)

@@ -22,7 +22,7 @@ from ..core.policies.events import Position
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import Owned, asked_to_end
-from .follower import unavailable
+from .common import unavailable
 
 _LOG = logging.getLogger(__name__)
 

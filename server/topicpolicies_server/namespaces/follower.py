@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..checkpoints import Keeper, Restored
-from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
 from ..core.policies import documents
 from ..core.policies.documents import Settings
@@ -147,12 +146,24 @@ class Follower(Keeping):
         self._add_to_capacity(0, 0)
         self._capacity = None
 
+    def let_go(self) -> None:
+        """Nobody asks it anything any more. It stands in circles with its log and others, which must not keep what it has."""
+        self.retire()
+        self.forget()
+        if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
+            return  # of what it is; whoever looks for circles frees it
+        if self._unfolding is not None:
+            self._unfolding.close()
+        self.view = View(self._context)
+        self.log = self.keeper = self._readback = self._unfolding = self._restored = None
+        self._early.clear()
+
     # --- LogSink ------------------------------------------------------------------------------------------------
 
     def read(self, events: Sequence[Placed]) -> None:
         """Events that the log's reader delivered."""
         if self._readback is None:
-            self._early.append((self.read, events))
+            self._wait(self.read, events)
         else:
             readback = self._readback
             if self.log is not None and not (self._caught_up or self.continues or self._restored is not None):
@@ -163,7 +174,7 @@ class Follower(Keeping):
         """The same, as it came."""
         readback, log = self._readback, self.log
         if readback is None or log is None:
-            self._early.append((self.read_unopened, entries))
+            self._wait(self.read_unopened, entries)
         elif self._unfolding is None or not readback.undisputed:
             self.read([entry.opened() if isinstance(entry, Sealed) else entry for entry in entries])
         else:
@@ -174,7 +185,7 @@ class Follower(Keeping):
     def appended(self, events: Sequence[Placed]) -> None:
         """Events of ours that the log acknowledged."""
         if self._readback is None:
-            self._early.append((self.appended, events))
+            self._wait(self.appended, events)
         else:
             readback = self._readback
             self._report(lambda owner: self._take(owner, readback.acknowledged(events)))
@@ -201,6 +212,11 @@ class Follower(Keeping):
     def settled(self) -> None:
         """It is time to look again whether the view may answer."""
         self._report(lambda owner: owner.loaded(self))
+
+    def _wait(self, take: Callable[[Sequence[Any]], None], events: Sequence[Any]) -> None:
+        """What comes while the log is being opened is taken then."""
+        if self._owner is not None:
+            self._early.append((take, events))
 
     # -------------------------------------------------------------------------------------------------------------
 
@@ -331,8 +347,3 @@ def _complete(log: NamespaceLog) -> list[Position | None]:
 
 def _size(head: Head | None) -> int:
     return documents.size(head.document) if head is not None and head.document is not None else 0
-
-
-def unavailable(namespace: str, reason: Reason, sentence: str) -> LogError:
-    """An UNAVAILABLE about a namespace."""
-    return LogError(reason, f"{namespace}: {sentence}", kind=Kind.UNAVAILABLE)

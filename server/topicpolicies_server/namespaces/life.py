@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ..core.errors import PolicyError
+from ..core.reading.view import View
 from ..core.reading.watch import WatchHub
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
@@ -200,6 +201,8 @@ class Life:
         """The opening whose view answers, or answered last."""
         self.hub: WatchHub | None = None
         """The watchers of that view."""
+        self._last: View | None = None
+        """The view that answered last, of a life that has ended."""
 
     @property
     def state(self) -> State:
@@ -230,6 +233,11 @@ class Life:
         return self.error.reason if self.error is not None else Reason.NAMESPACE_LOADING
 
     @property
+    def view(self) -> View | None:
+        """The view that answers, or answered last; None: none has."""
+        return self.served.view if self.served is not None else self._last
+
+    @property
     def reading(self) -> Follower | None:
         """The opening that is read."""
         return self._state.follower if isinstance(self._state, Loading) else None
@@ -255,8 +263,8 @@ class Life:
         self._go(Served(follower, hub))
         if isinstance(self._state, Serving):
             self.served, self.hub = follower, hub
-            if older is not None and not follower.continues:
-                older.forget()
+            if older is not None and older is not follower:
+                older.let_go()
 
     def missed(self, error: LogError) -> None:
         """A try has failed."""
@@ -274,13 +282,24 @@ class Life:
         """It is closed: whoever asks is refused."""
         self._go(Ended(error))
 
+    def last(self) -> Life:
+        """What is left when it has ended, for whoever still asks. The parts stand in circles, in which nothing of this is kept."""
+        left = Life(self._asked)
+        left._state, left.hub, left._last = self._state, self.hub, self.view
+        if self.served is not None:
+            self.served.let_go()
+        self.served = self.hub = None
+        return left
+
     def _go(self, event: Happening) -> None:
         before, self._state = self._state, after(self._state, event)
         now = self._state
         left = before.follower if isinstance(before, Loading) and not isinstance(now, Serving) else None
         if left is not None and left is not self.reading:
             if left.continues:
-                self.served = left  # its view has come further than that of the opening before
+                older, self.served = self.served, left  # its view has come further than that of the opening before
+                if older is not None:
+                    older.let_go()
             else:
                 left.forget()
         waiters = before.waiters if isinstance(before, Loading | Failed) else None

@@ -16,10 +16,10 @@ from typing import Any
 from ..checkpoints import Restored
 from ..core.errors import Kind
 from ..core.reasons import Reason
-from ..logs.change_log import LogError
+from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import Kept, Owned, asked_to_end
-from .common import Common
-from .follower import Follower, unavailable
+from .common import Common, unavailable
+from .follower import Follower
 from .life import Closed, Failed, Life, Loading, Serving
 from .listeners import Owner, Recorder
 from .retrying import Pauses
@@ -101,6 +101,7 @@ class Loader:
         await self._task.stop()
         await self.unfolder.close()
         await self._closings.close(cancel=False)
+        self._owner, self._dismiss = None, _never
 
     def may_serve(self, follower: Follower) -> bool:
         """The log is read. Whether the view may answer: nothing can be missing (``joining``), or who has seen more had time to say so.
@@ -287,15 +288,17 @@ class Loader:
         """Nobody listens to an opening any more. Its log is closed beside."""
         follower.retire()
         if follower.log is not None:
-            self._closings.begin(close_quietly(self._name, follower), "closing the change log")
+            self._closings.begin(close_quietly(self._name, follower.log), "closing the change log")
+        if follower is not self._life.served:
+            follower.let_go()
 
 
-async def close_quietly(name: str, follower: Follower) -> None:
-    """Closes a follower's log; what goes wrong is a line in the log."""
-    if follower.log is None:
+async def close_quietly(name: str, log: NamespaceLog | None) -> None:
+    """Closes a log, if there is one; what goes wrong is a line in the server's log."""
+    if log is None:
         return
     try:
-        await follower.log.close()
+        await log.close()
     except LogError as error:
         _LOG.warning("%s: closing the change log failed: %s", name, error.message)
     except (Exception, asyncio.CancelledError) as error:
@@ -307,6 +310,10 @@ async def close_quietly(name: str, follower: Follower) -> None:
 def _broken(name: str) -> LogError:
     sentence = f"{name} can't be loaded, for a reason that this server's own log has: look there."
     return LogError(Reason.LOAD_BROKEN, sentence, kind=Kind.INTERNAL)
+
+
+def _never() -> bool:
+    return False
 
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:

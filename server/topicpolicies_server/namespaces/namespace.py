@@ -22,8 +22,8 @@ from ..core.policies.events import ABSENT, Position
 from ..core.reading.view import Head, View
 from ..core.reading.watch import Mode, Selection, Token, Watcher
 from ..core.reasons import Reason
-from .common import Common
-from .follower import Follower, unavailable
+from .common import Common, unavailable
+from .follower import Follower
 from .freshness import Freshness
 from .life import Closed, Life, Loading, Phase, Serving
 from .loading import Loader, close_quietly
@@ -67,15 +67,14 @@ class Namespace:
         self._life = Life(pauses.ask)
         self._updates = Updates(name, common, self._life, self._usage, chance)
         self._restating = Restating(name, common, self._life, self._updates, chance)
-        wanted = limits.bookmark_interval_seconds / 2
-        self._freshness = Freshness(common.now, wanted, self._updates.shared, lambda: bool(self._usage.watching))
+        self._freshness = Freshness(common.now, limits.bookmark_interval_seconds / 2, self._updates.shared, self._usage.is_watched)
         self._waiting = Waiting()
         self._loader = Loader(
             name,
             common,
             self._life,
             pauses,
-            watched=lambda: bool(self._usage.watching),
+            watched=self._usage.is_watched,
             dismiss=lambda: not self.busy and dismiss(self),
             predecessor=predecessor,
         )
@@ -235,7 +234,7 @@ class Namespace:
 
     def version(self, key: PolicyKey) -> Position:
         """The version of a key in the view as it is now, which may be that of a log that was lost or closed."""
-        return self._life.served.view.version(key) if self._life.served is not None else ABSENT
+        return self.view.version(key) if self.view is not None else ABSENT
 
     @property
     def documents(self) -> int:
@@ -266,7 +265,7 @@ class Namespace:
     @property
     def view(self) -> View | None:
         """The view that answers, or answered last; None: none has."""
-        return self._life.served.view if self._life.served is not None else None
+        return self._life.view
 
     # --- its end ----------------------------------------------------------------------------------------------------
 
@@ -294,16 +293,16 @@ class Namespace:
         try:
             await self._loader.stop()
             if self._life.served is not None:
-                await close_quietly(self.name, self._life.served)
+                await close_quietly(self.name, self._life.served.log)
                 if self._common.checkpoints is not None:
                     await self._common.checkpoints.finish(self._life.served.keeper)
         finally:
             if self._life.served is not None:
                 self._life.served.retire()
-                self._life.served.forget()
             self._updates.close(error)
             if self._life.hub is not None:
                 self._life.hub.wake_all()
+            self._life = self._life.last()
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 

@@ -46,9 +46,9 @@ def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> li
     """The changes since the view before, and what came behind the place that watchers were told of: that view may have had it already."""
     changed = {change.key for change in changes}
     view = follower.view
-    found = [view.traced(trace) for trace in view.traces() if trace.key in changed or told.is_before(trace)]
+    found = [trace for trace in view.traces() if trace.key in changed or told.is_before(trace)]
     found.reverse()
-    return found
+    return list(view.traced(found))
 
 
 class Log(Protocol):

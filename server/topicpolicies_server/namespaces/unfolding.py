@@ -9,7 +9,7 @@ The history is told in the order of the log. So behind the first entry that is k
 what stands first in the line  what is done
 =============================  ====================================================================================================
 an event that was folded       the history is told of it
-an entry that is kept          its topic is folded, and then it is an event that was folded
+an entry that is kept          it is folded, as the oldest of its topic, and perhaps some behind it; then it is an event that was folded
 nothing                        all is folded; if the log is read, the history is told that it has caught up
 =============================  ====================================================================================================
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .follower import Follower
 
 AT_A_TIME = 32
-"""So many topics, or events for the history, are dealt with before others have their turn: some two milliseconds."""
+"""So many entries, or events for the history, are dealt with before others have their turn: some two milliseconds."""
 _ROOM = 4
 """So many times what comes is folded of what is kept where there may be no room for all."""
 _EACH = 2
@@ -122,11 +122,14 @@ class Unfolding:
             self.view.unfold(most)
             return []
         told: list[Taken] = []
-        line = self._line
+        line, left = self._line, most
         while line and len(told) < most:
             first = line[0]
             if isinstance(first, Sealed):
-                self.view.open(first.topic)  # if it was not before
+                if first.noted is None:
+                    if left <= 0:
+                        break
+                    left -= self.view.open_some(first.topic, left)  # it is the oldest of its topic
                 assert first.noted is not None, "folded"
                 told.append(first.noted)
             else:
@@ -148,6 +151,10 @@ class Unfolding:
         while not self._keeping and not self.over:
             told += self.some()
         return told
+
+    def close(self) -> None:
+        """All is folded, or nobody wants it any more: the view goes on by itself."""
+        self.view.leave()
 
     def take_late(self, entry: Sealed, placed: Placed) -> None:
         """An entry that was kept is to be folded."""
@@ -207,6 +214,7 @@ class Keeping(ABC):
             self._record(lambda recorder: recorder.noted(told))
         self._count(owner)
         if self._caught_up and self._unfolding is not None and self._unfolding.over:
+            self._unfolding.close()
             self._unfolding = None
             self._record(lambda recorder: recorder.caught_up())
 

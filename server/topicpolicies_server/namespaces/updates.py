@@ -25,7 +25,7 @@ import itertools
 import logging
 import random
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..core.chains.refusals import not_in_time, nothing_is_written
 from ..core.chains.sequencer import Append, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
@@ -110,13 +110,7 @@ class Updates:
             self._arrivals.update(dict.fromkeys(requests))
             self._deadlines.add(requests)
             return
-        for request in requests:
-            try:
-                self._admit(request, leadership)
-            except PolicyError as error:
-                self._settle(request, error)
-            except Exception:  # noqa: BLE001 (told)
-                self._fail([request])
+        self._admit_all(requests, leadership)
         if left := [request for request in requests if not request.answered]:
             self._deadlines.add(left)
 
@@ -248,10 +242,15 @@ class Updates:
         return follower.log.leadership if follower is not None and follower.log is not None else _NOT_KNOWN
 
     def _admit(self, request: Request, leadership: Leadership) -> None:
-        """A request that changes something goes on where this process may append, waits while that is not known, and is refused else."""
+        """A request that changes something goes on where this process may append, waits while that is not known, and is refused else.
+
+        Raises:
+            PolicyError: it would make a key, and there is no room for it.
+        """
         if leadership.leads or request.validate_only:  # that is only read
-            if self.state(request.key) is None and request.change is not None and not request.validate_only:
-                self._make_room(request)
+            makes_a_key = request.change is not None and not request.validate_only and self.state(request.key) is None
+            if makes_a_key and not self._common.capacity.has_room():
+                raise self._common.capacity.refusal(request.key.topic)
             self._perform(self._sequencer.submit(request))
             return
         follower = self._serving
@@ -262,22 +261,19 @@ class Updates:
         else:
             self._arrivals[request] = None
 
-    def _make_room(self, request: Request) -> None:
-        """A request would make a key.
-
-        Raises:
-            PolicyError: there is no room for it.
-        """
-        if not self._common.capacity.has_room():
-            raise self._common.capacity.refusal(request.key.topic)
+    def _admit_all(self, requests: Iterable[Request], leadership: Leadership) -> None:
+        """Each is admitted, or told why not: what goes wrong with one of them concerns no other."""
+        for request in requests:
+            try:
+                self._admit(request, leadership)
+            except PolicyError as error:
+                self._settle(request, error)
+            except Exception:  # noqa: BLE001 (told)
+                self._fail([request])
 
     def _admit_arrivals(self) -> None:
         arrivals, self._arrivals = self._arrivals, {}
-        for request in arrivals:
-            try:
-                self._admit(request, self._leadership)
-            except PolicyError as error:
-                self._settle(request, error)
+        self._admit_all(arrivals, self._leadership)
 
     # --- effects --------------------------------------------------------------------------------------------------
 

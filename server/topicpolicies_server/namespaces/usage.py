@@ -27,6 +27,10 @@ class Usage:
         """Whether anybody watches, holds it, or waits for an answer."""
         return bool(self.watching) or bool(self.holders) or self.pending > 0
 
+    def is_watched(self) -> bool:
+        """Whether anybody watches."""
+        return bool(self.watching)
+
     def used(self) -> None:
         """It is used now."""
         self.last_used = self._loop.time()

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import grpc
@@ -17,19 +16,23 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from ..access.authority import ByRoles
 from ..access.deciding import open_authority
+from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, TlsConfig
+from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
-from .calls import LAST_SECONDS, Calls
+from ..rereading import Rereading
+from .calls import LAST_SECONDS, Calls, Door
+from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
+from .identifying import Identifying
 from .info import info
 from .permitting import Permitting
 from .servicer import SERVICE, Servicer
@@ -52,6 +55,8 @@ class Server:
         self.config = config
         self.address = str(config.listen)
         """Where it listens; with the port that the system chose, once started."""
+        self.rereading = Rereading()
+        """What it reads anew while it runs: whoever depends on a file says so there."""
         self._log: ChangeLog | None = None
         self._registry: Registry | None = None
         self._history: History | None = None
@@ -61,6 +66,7 @@ class Server:
         self._authority: ByRoles | None = None
         self._guard: Guard | None = None
         self._guard_admin: Admin | None = None
+        self._opened: Opened | None = None
         self._metrics: Endpoint | None = None
         self._health = HealthServicer()
         self._grpc: grpc.aio.Server | None = None
@@ -88,8 +94,8 @@ class Server:
 
         Raises:
             LogError: the log can't be opened, for example because another process holds the file.
-            PolicyError: the history can't be opened, for such a reason.
-            OSError: the address can't be listened on.
+            PolicyError: the history can't be opened, for such a reason, or a key that callers are verified with.
+            OSError: the address can't be listened on, or a file can't be used.
         """
         config = self.config
         self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
@@ -108,12 +114,14 @@ class Server:
             pause_repairs=config.pause_repairs,
             history=self._history,
         )
-        if config.checkpoints is not None and (checkpoints := open_checkpoints(config.checkpoints.path)) is not None:
-            self._checkpoints = checkpoints
-            self._registry.keep_checkpoints(checkpoints)
+        if (kept := config.checkpoints) is not None:
+            self._checkpoints = open_checkpoints(kept.path, named_here=kept.named_here)
+        if self._checkpoints is not None:
+            self._registry.keep_checkpoints(self._checkpoints)
         try:
+            doors = self._open_doors()
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics)
-            self._authority = await open_authority(config.authorization, config.log)
+            self._authority = await open_authority(config.authorization, config.log, self.rereading)
         except BaseException:
             await self.stop()
             raise
@@ -122,7 +130,7 @@ class Server:
             self._registry,
             config.limits,
             lambda: info(config, admission),
-            Calls(config.limits.max_concurrent_calls),
+            Calls(config.limits.max_concurrent_calls, doors),
             admission=admission,
             permitting=Permitting(self._authority) if self._authority is not None else None,
             show_secrets=config.show_secrets,
@@ -150,6 +158,7 @@ class Server:
             self._listen(self._grpc)
             await self._grpc.start()
             self._guard_and_show(config, self._registry)
+            self.rereading.start()
         except BaseException:
             await self.stop()
             raise
@@ -159,9 +168,20 @@ class Server:
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
         async with contextlib.AsyncExitStack() as steps:  # the last one first, and each of them whatever becomes of the others
-            for part in (self._guard_admin, self._authority, self._admission, self._checkpoints, self._history, self._log, self._registry):
+            parts = (
+                self._opened,
+                self._guard_admin,
+                self._authority,
+                self._admission,
+                self._checkpoints,
+                self._history,
+                self._log,
+                self._registry,
+            )
+            for part in parts:
                 if part is not None:
                     steps.push_async_callback(part.close)
+            steps.push_async_callback(self.rereading.close)
             if self._guard is not None:
                 steps.push_async_callback(self._guard.stop)
             if self._metrics is not None:
@@ -179,6 +199,13 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
+    def _open_doors(self) -> list[Door]:
+        """What every call passes."""
+        if not self.config.authentication.asks:
+            return []
+        self._opened = Opened(self.config.authentication)
+        return [Identifying(self._opened.identification)]
+
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):
             from ..guard.discovery import discovery  # noqa: PLC0415 - as in open_log
@@ -195,7 +222,9 @@ class Server:
     def _listen(self, server: grpc.aio.Server) -> None:
         config = self.config
         if config.tls is not None:
-            port = server.add_secure_port(str(config.listen), _credentials(config.tls))
+            certificates = Certificates(config.tls)
+            port = server.add_secure_port(str(config.listen), certificates.credentials())
+            certificates.follow(self.rereading)
         else:
             port = server.add_insecure_port(str(config.listen))
         if not config.listen.path:
@@ -241,13 +270,3 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
     )
     await log.start()
     return log
-
-
-def _credentials(tls: TlsConfig) -> grpc.ServerCredentials:
-    pair = (_read(tls.key_file), _read(tls.certificate_file))
-    authority = _read(tls.client_ca_file) if tls.client_ca_file is not None else None
-    return grpc.ssl_server_credentials([pair], root_certificates=authority, require_client_auth=authority is not None)
-
-
-def _read(path: Path) -> bytes:
-    return path.read_bytes()

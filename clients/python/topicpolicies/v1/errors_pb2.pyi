@@ -350,6 +350,27 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_AUTHORIZATION_UNKNOWN: _ErrorReason.ValueType  # 141
     """Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes."""
+    ERROR_REASON_CREDENTIALS_MISSING: _ErrorReason.ValueType  # 150
+    """Who calls.
+
+    The server asks who calls, and nothing was given that says it. UNAUTHENTICATED. Repeat: no.
+    """
+    ERROR_REASON_CREDENTIALS_INVALID: _ErrorReason.ValueType  # 151
+    """What was given does not hold: a token that can't be read, that nobody trusted here has signed, or that was made for another service; or a
+    certificate that names nobody. UNAUTHENTICATED. Repeat: no.
+    """
+    ERROR_REASON_CREDENTIALS_EXPIRED: _ErrorReason.ValueType  # 152
+    """The token, or the client certificate, has expired. It ends streams too. UNAUTHENTICATED. Repeat: no."""
+    ERROR_REASON_CREDENTIALS_UNVERIFIABLE: _ErrorReason.ValueType  # 153
+    """Whether the token holds can't be known now: its issuer does not tell its keys. UNAVAILABLE. Repeat: yes."""
+    ERROR_REASON_NOT_A_PROXY: _ErrorReason.ValueType  # 154
+    """The caller says that it speaks for another, and is no proxy. PERMISSION_DENIED. Repeat: no."""
+    ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID: _ErrorReason.ValueType  # 155
+    """The caller is a proxy, and does not say for whom it speaks, or names another proxy or what is no principal. PERMISSION_DENIED.
+    Repeat: no.
+    """
+    ERROR_REASON_KEY_FILE_UNUSABLE: _ErrorReason.ValueType  # 156
+    """A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
@@ -688,4 +709,25 @@ Metadata: permission, namespace.
 """
 ERROR_REASON_AUTHORIZATION_UNKNOWN: ErrorReason.ValueType  # 141
 """Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes."""
+ERROR_REASON_CREDENTIALS_MISSING: ErrorReason.ValueType  # 150
+"""Who calls.
+
+The server asks who calls, and nothing was given that says it. UNAUTHENTICATED. Repeat: no.
+"""
+ERROR_REASON_CREDENTIALS_INVALID: ErrorReason.ValueType  # 151
+"""What was given does not hold: a token that can't be read, that nobody trusted here has signed, or that was made for another service; or a
+certificate that names nobody. UNAUTHENTICATED. Repeat: no.
+"""
+ERROR_REASON_CREDENTIALS_EXPIRED: ErrorReason.ValueType  # 152
+"""The token, or the client certificate, has expired. It ends streams too. UNAUTHENTICATED. Repeat: no."""
+ERROR_REASON_CREDENTIALS_UNVERIFIABLE: ErrorReason.ValueType  # 153
+"""Whether the token holds can't be known now: its issuer does not tell its keys. UNAVAILABLE. Repeat: yes."""
+ERROR_REASON_NOT_A_PROXY: ErrorReason.ValueType  # 154
+"""The caller says that it speaks for another, and is no proxy. PERMISSION_DENIED. Repeat: no."""
+ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID: ErrorReason.ValueType  # 155
+"""The caller is a proxy, and does not say for whom it speaks, or names another proxy or what is no principal. PERMISSION_DENIED.
+Repeat: no.
+"""
+ERROR_REASON_KEY_FILE_UNUSABLE: ErrorReason.ValueType  # 156
+"""A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -32,7 +32,9 @@ def serve(context: typer.Context, found: Gathered) -> None:
       topicpolicies serve --pulsar pulsar://broker:6650 \\
           --admin-url http://broker:8080 --pulsar-token-file token
       topicpolicies serve --data policies.db --listen 0.0.0.0:6680 \\
-          --tls-certificate server.pem --tls-key key.pem
+          --tls-certificate server.pem --tls-key key.pem \\
+          --authentication-providers token --token-secret-key secret.key \\
+          --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     check_tls(chosen.tls_flags, found)

@@ -28,8 +28,8 @@ A head that others keep as well (the ring of recent changes, for its ``before``)
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias, overload
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 from ..fold.fold import KeyState, repair_due
@@ -48,6 +48,8 @@ _TURNS = 2
 """Turns that come with each event."""
 _GLOBAL = "\x02"
 """Begins the names of keys of all clusters; no topic begins so."""
+LOCAL_FROM = "\x03"
+"""In the order of names, those of keys of all clusters stand before this, and the others behind it."""
 
 Kept: TypeAlias = "Cell | bytes"
 
@@ -77,6 +79,11 @@ class Trace(NamedTuple):
     def key(self) -> PolicyKey:
         """Whose head it is."""
         return key_of(self.name)
+
+    @property
+    def there(self) -> bool:
+        """Whether it has a document."""
+        return document_size(self.kept) is not None if isinstance(self.kept, bytes) else self.kept.document is not None
 
 
 class Cells:
@@ -150,12 +157,13 @@ class Cells:
         self._line_up(cell)
         return cell
 
-    def go_on(self, kept: Iterable[tuple[str, Kept]]) -> None:
-        """Takes over cells as they are, the oldest change first, where none is yet; those that are not frozen stand in the line."""
-        self._cells.update(kept)
-        for cell in self._cells.values():
-            if not isinstance(cell, bytes):
-                self._line_up(cell)
+    def go_on(self, some: Iterable[tuple[str, Kept]]) -> None:
+        """Takes over cells as they are, behind those that there are, the oldest change first; those not frozen stand in the line."""
+        before = self._cells
+        for name, kept in some:
+            before[name] = kept
+            if not isinstance(kept, bytes):
+                self._line_up(kept)
 
     def take_over(self, name: str, kept: Kept) -> None:
         """Has a frozen cell, at the end of the order, in place of what there is of its name."""
@@ -175,9 +183,9 @@ class Cells:
         """All of them as they are, in order, as of now."""
         return list(self._cells.items())  # another thread may ask
 
-    def heads(self, *, newest_first: bool = False) -> Iterator[Head]:
+    def heads(self) -> Iterator[Head]:
         """All heads in order."""
-        for name, kept in reversed(self._cells.items()) if newest_first else self._cells.items():
+        for name, kept in self._cells.items():
             head = self.head_of(name, kept)
             if head is not None:
                 yield head
@@ -191,6 +199,15 @@ class Cells:
                     yield Trace(number, partition, place, placed, name, kept)
             elif (head := kept.head) is not None:
                 yield Trace(head.number, head.partition, head.place, head.placed is not None, name, head)
+
+    def number(self, name: str) -> int:
+        """The number of the head of a name; 0: there is none."""
+        kept = self._cells.get(name)
+        if kept is None:
+            return 0
+        if isinstance(kept, bytes):
+            return glance(kept).number
+        return kept.head.number if kept.head is not None else 0
 
     def head_of(self, name: str, kept: Kept | Head) -> Head | None:
         """The head of what there is, or was, of a name. It stays frozen if it is."""
@@ -291,42 +308,6 @@ class Cells:
             return None
         head = self._shared.get(name)
         return head if head is not None and head.number == glance(data).number else None
-
-
-class Snapshot(Sequence[Head]):
-    """The heads with a document of some scopes, as they were at one moment, the oldest change first. Each is thawed when asked for."""
-
-    def __init__(self, cells: Cells, scopes: frozenset[Scope]) -> None:
-        """``cells``: as of now. ``scopes``: of which heads are wanted."""
-        self._cells = cells
-        self._heads: list[tuple[str, Head | bytes]] = []
-        for name, kept in cells.items():
-            if key_of(name).scope not in scopes:
-                continue
-            if isinstance(kept, bytes):
-                if document_size(kept) is not None:
-                    self._heads.append((name, kept))
-            elif kept.head is not None and kept.head.document is not None:
-                self._heads.append((name, kept.head))
-
-    def __len__(self) -> int:
-        return len(self._heads)
-
-    @overload
-    def __getitem__(self, at: int) -> Head: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[Head]: ...
-
-    def __getitem__(self, at: int | slice) -> Head | list[Head]:
-        if isinstance(at, slice):
-            return [self._head(*each) for each in self._heads[at]]
-        return self._head(*self._heads[at])
-
-    def _head(self, name: str, kept: Head | bytes) -> Head:
-        head = self._cells.head_of(name, kept)
-        assert head is not None, "it has a document"
-        return head
 
 
 def is_due(kept: Kept) -> bool:

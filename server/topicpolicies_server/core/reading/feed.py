@@ -170,5 +170,4 @@ class Feed:
 
 def is_newest(change: Head, view: View) -> bool:
     """Whether no newer change of the same key is in a view; what the view has forgotten is the newest there was."""
-    head = view.head(change.key)
-    return head is None or head.number <= change.number
+    return view.number_of(change.key) <= change.number

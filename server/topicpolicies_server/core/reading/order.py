@@ -63,10 +63,11 @@ class Order:
             del self._blocks[at], self._lasts[at]
 
     def fill(self, names: Sequence[str]) -> None:
-        """Puts names in that are sorted, where none is yet."""
-        self._size = len(names)
-        self._blocks = [list(names[at : at + self._most]) for at in range(0, len(names), self._most)]
-        self._lasts = [block[-1] for block in self._blocks]
+        """Puts names in that are sorted, and stand behind those that are there."""
+        blocks = [list(names[at : at + self._most]) for at in range(0, len(names), self._most)]
+        self._size += len(names)
+        self._blocks += blocks
+        self._lasts += [block[-1] for block in blocks]
 
     def after(self, name: str | None, *, including: bool = False) -> Iterator[str]:
         """The names behind one, which need not be there, in order; None: all. Nothing may be put in or taken out meanwhile.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from ..names import PolicyKey, Scope
-from .cells import key_of, name_of
+from .cells import LOCAL_FROM, key_of, name_of
 from .order import Order
 
 
@@ -27,13 +28,11 @@ class Pages:
         """It has none any more."""
         self._orders[key.scope].remove(name)
 
-    def fill(self, names: Iterable[str]) -> None:
-        """These have one, and none had one before."""
-        of_scope: dict[Scope, list[str]] = {scope: [] for scope in Scope}
-        for name in sorted(names):
-            of_scope[key_of(name).scope].append(name)
-        for scope, found in of_scope.items():
-            self._orders[scope].fill(found)
+    def fill(self, names: Sequence[str]) -> None:
+        """These have one too; they are in order, and stand behind those that had one before."""
+        first = bisect_left(names, LOCAL_FROM)
+        self._orders[Scope.GLOBAL].fill(names[:first])
+        self._orders[Scope.LOCAL].fill(names[first:])
 
     def after(self, scopes: frozenset[Scope], key: PolicyKey | None) -> Iterator[str]:
         """The names of the keys of some scopes behind one, in the order of the keys; None: all. None may come or go meanwhile."""

@@ -58,8 +58,8 @@ class Watched(Protocol):
     def ring_start(self) -> int:
         """The number of the oldest of them."""
 
-    def changed_since(self, token: Token) -> Iterable[Head]:
-        """The heads that changed behind a place, in the order of their last change."""
+    def lot_since(self, token: Token, selection: Selection) -> Lot:
+        """The heads that changed behind a place, and are wanted, in the order of their last change."""
 
     def lot(self, scopes: frozenset[Scope]) -> Lot:
         """All documents of these scopes, as of now."""
@@ -113,7 +113,7 @@ class Watcher(ABC):
         """Where the view stood before anything was owed that is owed now."""
         self._floor = self._stands if self._stands is not None and not hub.token.reaches(self._stands) else None
         """Nothing up to here is told again, as a faster sidecar told it; None: the view has come past it."""
-        self._first = Reader(self._snapshot() if token is None else Lot(self._since(token), hub.view.number))
+        self._first = Reader(self._snapshot() if token is None else self._since(token))
         self._feed: Feed | None = None
         """Has what it is owed; None: it has that itself."""
         self._at = 0
@@ -250,7 +250,7 @@ class Watcher(ABC):
     _needs_every_change = False
 
     @abstractmethod
-    def _since(self, token: Token) -> list[Head]:
+    def _since(self, token: Token) -> Lot:
         """What came since a place, and is wanted."""
 
     @property

@@ -8,6 +8,8 @@ a topic  what happens                                         next     what is d
 =======  ===================================================  =======  ==================================================================
 FOLDED   an entry of it is kept                               KEPT     nothing: neither decoded nor folded
 KEPT     another one is kept                                  KEPT     it stands behind the other one
+KEPT     its turn comes, and there are more entries than may  KEPT     the oldest of them are opened and folded; if one of them can't be
+         be folded at once                                             opened, the error is raised, and none of them was folded
 KEPT     a key of it is looked at, or an event of it taken    FOLDED   its entries are opened and folded, each as what was known of the
                                                                        log when it came would have had it
 KEPT     one of them can't be opened                          KEPT     the error is raised, and nothing was folded
@@ -30,7 +32,8 @@ from ..fold.fold import FoldContext, Folded, KeyState, sight
 from ..names import PolicyKey, Scope
 from ..policies.documents import Settings
 from ..policies.events import Placed, Position
-from .cells import Snapshot, Trace
+from .cells import Trace
+from .snapshot import Snapshot
 from .view import Head, View
 
 
@@ -93,7 +96,7 @@ class Late(Protocol):
 class Unfolded(View):
     """A view that may keep entries."""
 
-    __slots__ = ("_kept", "_late", "_numbers", "_sighted_at")
+    __slots__ = ("_folding", "_kept", "_late", "_lines", "_numbers", "_sighted_at")
 
     def __init__(
         self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, late: Late | None = None
@@ -103,6 +106,10 @@ class Unfolded(View):
         self._late = late
         self._kept: dict[str, Sealed] = {}
         """The newest entry of each topic."""
+        self._lines: dict[str, list[Sealed]] = {}
+        """The entries, the newest first, of each topic of which some are folded, and perhaps newer ones were kept since."""
+        self._folding: str | None = None
+        """The topic of which entries are being folded."""
         self._numbers = count(1)
         self._sighted_at: int | None = None
 
@@ -118,23 +125,57 @@ class Unfolded(View):
         entry.before = self._kept.get(entry.topic)
         self._kept[entry.topic] = entry
 
+    def leave(self) -> None:
+        """Nobody is told of what was kept any more."""
+        self._late = None
+
     def unfold(self, most: int) -> bool:
-        """Folds the entries of some topics, the first that were kept. Returns whether there are more."""
+        """Folds so many entries at most, those of the topics that were kept first. Returns whether there are more."""
         for topic in [topic for topic, _ in zip(self._kept, range(most), strict=False)]:
-            self.open(topic)
+            if most > 0:
+                most -= self.open_some(topic, most)
         return bool(self._kept)
 
     def open(self, topic: str) -> None:
         """Folds what is kept of a topic. It raises whatever opening an entry does."""
-        newest = self._kept.get(topic)
-        if newest is None:
-            return
-        entries = [newest]
-        while (before := entries[-1].before) is not None:
-            entries.append(before)
-        opened = [(entry, entry.opened()) for entry in reversed(entries)]
-        del self._kept[topic]
-        known = self._context, self._complete
+        if topic in self._kept and topic != self._folding:
+            self.open_some(topic)
+
+    def open_some(self, topic: str, most: int | None = None) -> int:
+        """Folds the oldest entries that are kept of a topic, so many at most; None: all. Returns how many.
+
+        It raises whatever opening an entry does.
+        """
+        line = self._line(topic)
+        begin = 0 if most is None else max(len(line) - most, 0)
+        try:
+            opened = [(entry, entry.opened()) for entry in reversed(line[begin:])]
+        except BaseException:
+            del self._lines[topic]  # it is made again
+            raise
+        del line[begin:]
+        if line:
+            line[-1].before = None
+        elif opened:
+            del self._kept[topic], self._lines[topic]
+        self._fold(topic, opened)
+        if opened and not line:
+            self._folded(topic)
+        return len(opened)
+
+    def _line(self, topic: str) -> list[Sealed]:
+        """The entries that are kept of a topic, the newest first."""
+        entry, line = self._kept.get(topic), self._lines.setdefault(topic, [])
+        came: list[Sealed] = []
+        while entry is not None and not (line and entry is line[0]):
+            came.append(entry)
+            entry = entry.before
+        line[:0] = came
+        return line
+
+    def _fold(self, topic: str, opened: Sequence[tuple[Sealed, Placed]]) -> None:
+        known, folding = (self._context, self._complete), self._folding
+        self._folding = topic
         try:
             for entry, placed in opened:
                 self._context, self._complete = entry.context, entry.complete
@@ -145,7 +186,11 @@ class Unfolded(View):
                     self._late.take_late(entry, placed)
         finally:
             self._context, self._complete = known
+            self._folding = folding
             self.recent.number = 0
+
+    def _folded(self, topic: str) -> None:
+        """Nothing is kept of a topic any more."""
         if self._sighted_at is not None:
             for scope in Scope:
                 state = super().state(PolicyKey(topic, scope))
@@ -156,8 +201,8 @@ class Unfolded(View):
 
     def open_all(self) -> None:
         """Folds everything."""
-        while self.unfold(1):
-            pass
+        for topic in list(self._kept):
+            self.open(topic)
 
     # --- View: whoever looks at a key finds it folded ---------------------------------------------------------------
 
@@ -181,6 +226,8 @@ class Unfolded(View):
 
     def sight(self, now: int) -> int | None:
         """Looks for keys of which something may be missing (``View.sight``); of what is kept nothing is."""
+        for topic in list(self._lines):
+            self.open(topic)
         self._sighted_at = now
         return super().sight(now)
 
@@ -190,11 +237,6 @@ class Unfolded(View):
         """All heads (``View.heads``)."""
         self.open_all()
         return super().heads()
-
-    def newest_first(self) -> Iterator[Head]:
-        """All heads (``View.newest_first``)."""
-        self.open_all()
-        return super().newest_first()
 
     def traces(self) -> Iterator[Trace]:
         """Where all heads stand (``View.traces``)."""

@@ -21,7 +21,7 @@ known (``forgotten``), so that nobody goes on from an older place and misses a d
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, sight
 from ..fold.recent import RecentRequests
@@ -29,10 +29,12 @@ from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
-from .cells import WARM, Cells, Snapshot, Trace, is_due, is_same, key_of, name_of, partition_of
+from . import snapshot
+from .cells import WARM, Cells, Trace, is_due, is_same, key_of, name_of, partition_of
 from .heads import Before, Cell, Head
 from .pages import Pages
 from .resumed import Resumed
+from .snapshot import Snapshot
 from .succession import absence, same, was_forgotten
 
 __all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
@@ -117,23 +119,25 @@ class View(Resumed):
         """All heads, the oldest change first; absent documents among them."""
         return self._cells.heads()
 
-    def newest_first(self) -> Iterator[Head]:
-        """All heads, the newest change first."""
-        return self._cells.heads(newest_first=True)
-
     def traces(self) -> Iterator[Trace]:
         """Where all heads stand, the newest change first: for who is not interested in most of them."""
         return self._cells.traces()
 
-    def traced(self, trace: Trace) -> Head:
-        """The head that a trace was of."""
-        head = self._cells.head_of(trace.name, trace.kept)
-        assert head is not None, "a trace is of a head"
-        return head
+    def traced(self, traces: Iterable[Trace]) -> Snapshot:
+        """The heads that traces were of, each thawed when it is asked for."""
+        return snapshot.traced(self._cells, traces)
+
+    def number_of(self, key: PolicyKey) -> int:
+        """The number of the last change of a key; 0: the log knows no event of it, or it is forgotten."""
+        return self._cells.number(name_of(key))
+
+    def still(self, name: str, number: int) -> Head | None:
+        """The head of a name, thawed for who asks, if it is not newer than a change; None: it is, or there is none."""
+        return self._cells.peek(name) if 0 < self._cells.number(name) <= number else None
 
     def documents(self, scopes: frozenset[Scope]) -> Snapshot:
         """The heads with a document, as of now, the oldest change first."""
-        return Snapshot(self._cells, scopes)
+        return snapshot.documents(self._cells, scopes)
 
     def settle(self, cells: int) -> int:
         """Makes cells small that nobody has to do with. Nobody can tell, but for the memory.

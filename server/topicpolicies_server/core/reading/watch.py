@@ -14,22 +14,27 @@ the order of their last change, EVERY from the ring of the recent changes (``rin
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import ge
 from weakref import WeakValueDictionary
 
 from ..names import Scope
 from ..policies.events import ABSENT, Position
+from .cells import Trace
 from .feed import Feed
 from .heads import Head
 from .horizon import Horizon
 from .places import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .ring import RING, Ring
 from .runs import Lot
+from .standing import Batch, Watcher
 from .view import View
-from .watcher import Batch, Every, Latest, Watcher
+from .watcher import Every, Latest
 
 __all__ = ["RING", "Batch", "Lagged", "Mode", "OutOfRange", "Replaced", "Selection", "Token", "WatchHub", "Watcher"]
+
+
+_ALL = Selection(None)
 
 
 class WatchHub:
@@ -55,8 +60,8 @@ class WatchHub:
         self._everywhere: OrderedDict[Watcher, None] = OrderedDict()  # in a dict those that have gone would be walked over for ever
         """Of the whole namespace, and in no feed."""
         self._feeds: dict[frozenset[Scope], Feed] = {}
-        self._lots: WeakValueDictionary[frozenset[Scope], Lot] = WeakValueDictionary()
-        """Snapshots that somebody still reads."""
+        self._lots: WeakValueDictionary[tuple[frozenset[Scope], Token | None], Lot] = WeakValueDictionary()
+        """Snapshots that somebody still reads, and what came since a token; None: since the beginning."""
         self._by_topic: dict[str, dict[Watcher, None]] = {}
 
     @property
@@ -172,9 +177,18 @@ class WatchHub:
 
     def lot(self, scopes: frozenset[Scope]) -> Lot:
         """All documents of these scopes, as of now: the same lot for all that ask before anything changes."""
-        lot = self._lots.get(scopes)
+        return self._shared_lot(scopes, None, lambda: self.view.documents(scopes))
+
+    def lot_since(self, token: Token, selection: Selection) -> Lot:
+        """The heads that changed behind a place, and are wanted, in the order of their last change: shared likewise, if of all topics."""
+        if selection.topics is not None:
+            return Lot(self.changed_since(token, selection), self.view.number)
+        return self._shared_lot(selection.scopes, token, lambda: self.changed_since(token, selection))
+
+    def _shared_lot(self, scopes: frozenset[Scope], token: Token | None, heads: Callable[[], Sequence[Head]]) -> Lot:
+        lot = self._lots.get((scopes, token))
         if lot is None or lot.number != self.view.number:
-            lot = self._lots[scopes] = Lot(self.view.documents(scopes), self.view.number)
+            lot = self._lots[scopes, token] = Lot(heads(), self.view.number)
         return lot
 
     def enter(self, watcher: Watcher) -> Feed | None:
@@ -207,8 +221,8 @@ class WatchHub:
         for watcher in self._watchers:
             watcher.signal()
 
-    def changed_since(self, token: Token) -> list[Head]:
-        """The heads that changed behind a place of this log, in the order of their last change.
+    def changed_since(self, token: Token, selection: Selection = _ALL) -> Sequence[Head]:
+        """The heads that changed behind a place of this log, and are wanted, in the order of their last change.
 
         What came since the view began to serve stands in the order of the log. So no more is looked at than what is newer, and of each
         partition that has gone on the newest that is not.
@@ -216,16 +230,17 @@ class WatchHub:
         began, number = self._began
         in_order = token.reaches(began)
         going_on = {partition for partition, end in enumerate(self._token.positions) if end > token.positions[partition]}
-        changes: list[Head] = []
+        changes: list[Trace] = []
         for trace in self.view.traces():
             if in_order and (trace.number <= number or not going_on):
                 break
             if token.is_before(trace):
-                changes.append(self.view.traced(trace))
+                if selection.includes(trace.key):
+                    changes.append(trace)
             elif trace.placed:
                 going_on.discard(trace.partition)
         changes.reverse()
-        return changes
+        return self.view.traced(changes)
 
     def _check(self, token: Token, mode: Mode) -> None:
         if token.log != self._token.log or len(token.positions) != len(self._token.positions):

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from itertools import takewhile
+from typing import Any
 
 from ..names import PolicyKey
-from .feed import is_newest
+from .cells import Trace
 from .heads import Head
 from .places import Selection, Token
-from .standing import Batch, Watched, Watcher
-
-__all__ = ["MOST_DIRTY", "Batch", "Every", "Latest", "Watcher"]
+from .runs import Lot
+from .standing import Watched, Watcher
 
 MOST_DIRTY = 4_096
 """Keys that a watcher of a whole namespace keeps at most."""
 
 
-_NOTHING: deque[Head] = deque(maxlen=0)
+_NOTHING: deque[Any] = deque(maxlen=0)
 """What most watchers owe, most of the time; an empty deque of each would be its largest part."""
 
 
@@ -31,7 +31,9 @@ class Latest(Watcher):
     """Owes the newest state of each key.
 
     A watcher of a whole namespace that falls far behind keeps no key of its own. The view has the heads in the order of their last change,
-    so the number of the last change that is not owed (``_far``) tells all of them, as long as no deletion among them is forgotten.
+    so the number of the last change that is not owed (``_far``) tells all of them, as long as no deletion among them is forgotten. When it
+    takes again, it keeps the names of those keys, and asks the view for one after the other; of deletions, which that may forget, it keeps
+    what there is.
     """
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
@@ -39,8 +41,10 @@ class Latest(Watcher):
         """What is owed, in the order of the last change."""
         self._far: int | None = None
         """All wanted changes with a greater number are owed; None: those in ``_dirty``."""
-        self._caught_up = _NOTHING
+        self._caught_up: deque[str | Trace] = _NOTHING
         """What was owed when it was far behind: all that is taken before the others, unless a newer state of the key follows."""
+        self._caught_up_to = 0
+        """The number of the last change by then."""
         super().__init__(hub, selection, token, wake)
 
     @property
@@ -64,12 +68,12 @@ class Latest(Watcher):
     def _take(self, most: int) -> list[Head]:
         dirty, caught_up = self._dirty, self._caught_up
         if self._far is not None and not caught_up:
-            caught_up = self._caught_up = deque(self._newer_than(self._far))
-            self._far = None
+            caught_up = self._caught_up = self._newer_than(self._far)
+            self._far, self._caught_up_to = None, self._hub.view.number
         changes: list[Head] = []
         while caught_up and len(changes) < most:
-            change = caught_up.popleft()
-            if is_newest(change, self._hub.view):
+            change = self._as_it_was(caught_up.popleft())
+            if change is not None:
                 changes.append(change)
         while dirty and not caught_up and len(changes) < most:
             changes.append(dirty.popitem(last=False)[1])
@@ -81,18 +85,27 @@ class Latest(Watcher):
         for change in changes or ():
             self._owe(change)
 
-    def _newer_than(self, number: int) -> list[Head]:
-        heads = list(takewhile(lambda head: head.number > number, self._hub.view.newest_first()))
-        heads.reverse()
-        return [head for head in heads if head.key.scope in self.selection.scopes]
+    def _newer_than(self, number: int) -> deque[str | Trace]:
+        newer: deque[str | Trace] = deque()
+        for trace in takewhile(lambda trace: trace.number > number, self._hub.view.traces()):
+            if trace.key.scope in self.selection.scopes:
+                newer.appendleft(trace.name if trace.there else trace)
+        return newer
+
+    def _as_it_was(self, owed: str | Trace) -> Head | None:
+        """What was owed when it was far behind; None: a newer state of the key is owed besides."""
+        view = self._hub.view
+        if isinstance(owed, str):
+            return view.still(owed, self._caught_up_to)
+        return view.traced((owed,))[0] if view.number_of(owed.key) <= owed.number else None
 
     def _forget_owed(self) -> None:
         self._dirty.clear()
         self._caught_up = _NOTHING
         self._far = None
 
-    def _since(self, token: Token) -> list[Head]:
-        return [change for change in self._hub.changed_since(token) if self.selection.includes(change.key)]
+    def _since(self, token: Token) -> Lot:
+        return self._hub.lot_since(token, self.selection)
 
 
 class Every(Watcher):
@@ -134,5 +147,6 @@ class Every(Watcher):
     def _forget_owed(self) -> None:
         self._owed = _NOTHING
 
-    def _since(self, token: Token) -> list[Head]:
-        return [change for change in self._hub.ring if self.selection.includes(change.key) and token.is_before(change)]
+    def _since(self, token: Token) -> Lot:
+        changes = [change for change in self._hub.ring if self.selection.includes(change.key) and token.is_before(change)]
+        return Lot(changes, self._hub.view.number)

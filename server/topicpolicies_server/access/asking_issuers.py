@@ -1,0 +1,95 @@
+"""Asks issuers for their keys over HTTP: where each has them it tells itself (OpenID Connect Discovery 1.0), unless that is said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ..config.authentication import is_private
+from .issuers import Unanswered
+from .jwks import MOST_BYTES, KeySet, key_set
+from .keys import KeyUnusable
+
+TOTAL_SECONDS = 5.0
+"""How long an issuer may take, both answers together: calls wait for it."""
+_DISCOVERY = "/.well-known/openid-configuration"
+_CONNECTIONS = 4
+_FINE = 200
+
+
+class AskingIssuers:
+    """Asks. It belongs to the event loop that it is first used on."""
+
+    def __init__(self, *, url: str = "", trust_certs: Path | None = None) -> None:
+        """Connects on first use.
+
+        Args:
+            url: where the keys of the one issuer are; "": it tells that.
+            trust_certs: the authorities of the issuers' certificates; None: those of the system.
+
+        Raises:
+            OSError: the file can't be used; ``ssl.SSLError`` is one.
+        """
+        self._url = url
+        self._http = httpx.AsyncClient(
+            verify=ssl.create_default_context(cafile=trust_certs),
+            timeout=TOTAL_SECONDS,
+            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=0),
+            follow_redirects=False,
+        )
+
+    async def keys(self, issuer: str) -> KeySet:
+        """The keys of an issuer.
+
+        Raises:
+            Unanswered: it gives none.
+        """
+        try:
+            async with asyncio.timeout(TOTAL_SECONDS):
+                return key_set(await self._get(self._url or await self._where(issuer)))
+        except TimeoutError as error:
+            raise Unanswered(f"no answer in {TOTAL_SECONDS:g} s") from error
+        except KeyUnusable as error:
+            raise Unanswered(f"its answer is no set of keys: {error}") from error
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def _where(self, issuer: str) -> str:
+        told = _object(await self._get(issuer.removesuffix("/") + _DISCOVERY))
+        url = told.get("jwks_uri")
+        if told.get("issuer") != issuer:
+            raise Unanswered("what it tells of itself names another issuer")
+        if not isinstance(url, str) or not is_private(url) or (url.startswith("http:") and not issuer.startswith("http:")):
+            raise Unanswered("the place of its keys that it tells is not https")
+        return url
+
+    async def _get(self, url: str) -> bytes:
+        try:
+            async with self._http.stream("GET", url, headers={"accept": "application/json"}) as response:
+                if response.status_code != _FINE:
+                    raise Unanswered(f"it answers with the status {response.status_code}")
+                body = bytearray()
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > MOST_BYTES:
+                        raise Unanswered(f"its answer has more than {MOST_BYTES:,} bytes")
+                return bytes(body)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise Unanswered(f"it does not answer: {type(error).__name__}") from error
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Unanswered("what it tells of itself is not JSON") from error
+    if not isinstance(found, dict):
+        raise Unanswered("what it tells of itself is no object")
+    return found

@@ -1,0 +1,87 @@
+"""Client certificates: which role one stands for. TLS has verified it already; here it is only read.
+
+| the rule | the role |
+|---|---|
+| ``cn`` | the subject's common name, as brokers take it (``AuthenticationProviderTls``); of several the most specific, which stands last |
+| ``dns``, ``uri``, ``email`` | the subject's alternative name of that kind; there must be exactly one |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from .caller import Caller, Way
+from .refusals import expired, invalid
+from .signed import MOST_ROLE, is_role
+
+RULES = ("cn", "dns", "uri", "email")
+"""Where in a certificate the role stands."""
+_MOST_KNOWN = 1_024
+"""Certificates of which the role is remembered."""
+
+
+class Certificates:
+    """Reads client certificates by one rule. Those that were read are remembered: connections make many calls."""
+
+    def __init__(self, rule: str) -> None:
+        """``rule``: one of ``RULES``."""
+        self._role = _ROLES[rule]
+        self._known: dict[bytes, Caller] = {}
+
+    def caller(self, pem: bytes, now: float) -> Caller:
+        """Whose certificate it is.
+
+        Args:
+            pem: the certificate, as TLS has verified it.
+            now: the time, in seconds since 1970.
+
+        Raises:
+            PolicyError: UNAUTHENTICATED, it names no role, or has expired since.
+        """
+        found = self._known.get(pem)
+        if found is None:
+            found = self._read(pem)
+            if len(self._known) >= _MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[pem] = found
+        if found.expires_at is not None and now >= found.expires_at:
+            raise expired("client certificate")
+        return found
+
+    def _read(self, pem: bytes) -> Caller:
+        try:
+            certificate = x509.load_pem_x509_certificate(pem)
+            roles = self._role(certificate)
+        except ValueError as error:
+            raise invalid("The client certificate can't be read.") from error
+        if len(roles) != 1:
+            raise invalid(f"The client certificate has {len(roles) or 'no'} names of the kind that this server takes for the role.")
+        if not is_role(roles[0]):
+            raise invalid(f"The role in the client certificate has more than {MOST_ROLE} characters, or some that can't be printed.")
+        return Caller(roles[0], Way.CERTIFICATE, expires_at=certificate.not_valid_after_utc.timestamp())
+
+
+def _common_names(certificate: x509.Certificate) -> list[str]:
+    return [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)][-1:]
+
+
+def _alternatives(kind: type[x509.DNSName | x509.UniformResourceIdentifier | x509.RFC822Name]) -> Callable[[x509.Certificate], list[str]]:
+    def found(certificate: x509.Certificate) -> list[str]:
+        try:
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return []
+        return [str(each) for each in names.get_values_for_type(kind)]
+
+    return found
+
+
+_ROLES: Mapping[str, Callable[[x509.Certificate], list[str]]] = {
+    "cn": _common_names,
+    "dns": _alternatives(x509.DNSName),
+    "uri": _alternatives(x509.UniformResourceIdentifier),
+    "email": _alternatives(x509.RFC822Name),
+}

@@ -1,0 +1,80 @@
+"""The keys of an issuer, as it publishes them (JWKS, RFC 7517). What signs no tokens, and what is secret, is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jwt
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from .keys import Key, KeyUnusable, of_public
+
+MOST_BYTES = 256 * 1024
+"""Of a set of keys."""
+MOST_KEYS = 64
+"""In a set that are read."""
+_KINDS: Mapping[str, Any] = {"RSA": RSAAlgorithm, "EC": ECAlgorithm, "OKP": OKPAlgorithm}
+"""By ``kty``; a secret (``oct``) is none of them."""
+
+
+class KeySet(NamedTuple):
+    """The keys."""
+
+    named: Mapping[str, Key]
+    """By their ids."""
+    unnamed: tuple[Key, ...]
+    """Those without one."""
+
+    def find(self, key_id: str, algorithm: str) -> Key | None:
+        """The key of a token; one that names none can only have been signed with the only one."""
+        if key_id:
+            found = self.named.get(key_id)
+        else:
+            only = (*self.named.values(), *self.unnamed)
+            found = only[0] if len(only) == 1 else None
+        return found if found is not None and algorithm in found.algorithms else None
+
+
+def key_set(content: bytes) -> KeySet:
+    """The keys of the bytes of a JWKS.
+
+    Raises:
+        KeyUnusable: they are none, or none of the keys in them verifies a token.
+    """
+    if len(content) > MOST_BYTES:
+        raise KeyUnusable(f"it has more than {MOST_BYTES:,} bytes")
+    try:
+        written = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise KeyUnusable("it is not JSON") from error
+    listed = written.get("keys") if isinstance(written, dict) else None
+    if not isinstance(listed, list):
+        raise KeyUnusable("it has no list of keys")
+    named: dict[str, Key] = {}
+    unnamed = []
+    for each in listed[:MOST_KEYS]:
+        if isinstance(each, dict) and (key := _key(each)) is not None:
+            if isinstance(key_id := each.get("kid"), str) and key_id:
+                named.setdefault(key_id, key)
+            else:
+                unnamed.append(key)
+    if not named and not unnamed:
+        raise KeyUnusable("it has no public key that signs tokens")
+    return KeySet(named, tuple(unnamed))
+
+
+def _key(written: Mapping[str, Any]) -> Key | None:
+    """One key; None if it is not one that tokens are verified with."""
+    kind = _KINDS.get(str(written.get("kty")))
+    if kind is None or "d" in written or written.get("use", "sig") != "sig":
+        return None
+    try:
+        key = of_public(kind.from_jwk(dict(written)))
+    except (jwt.PyJWTError, KeyUnusable, ValueError, TypeError, LookupError, ArithmeticError):
+        return None
+    algorithm = written.get("alg")
+    if algorithm is None:
+        return key
+    return Key(key.material, (algorithm,)) if algorithm in key.algorithms else None

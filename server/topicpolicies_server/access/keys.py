@@ -1,0 +1,118 @@
+"""Keys that signatures of tokens are verified with, of the bytes in which brokers have them.
+
+| the key | the form | the algorithms of its tokens |
+|---|---|---|
+| secret | the file's bytes, or ``data:;base64,...`` in it | HS256; HS384 and HS512 too if it is long enough for them |
+| public, RSA | DER (X.509), PEM, or ``data:;base64,...`` with one of them | RS256 to RS512, PS256 to PS512 |
+| public, elliptic curve | the same | the one of its curve: ES256, ES384, ES512 |
+| public, Ed25519 | the same | EdDSA |
+
+The key says which algorithms there are, never the token: a public key is no secret of an HMAC, whatever a token's header says.
+
+Source: ``AuthTokenUtils`` of Pulsar's brokers; RFC 7518 for the lengths of secrets.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple, TypeAlias
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+
+Public: TypeAlias = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
+LEAST_SECRET_BYTES = 32
+"""Of a secret: as many as HS256 makes (RFC 7518, 3.2)."""
+LEAST_RSA_BITS = 2048
+"""Of an RSA key (RFC 7518, 3.3)."""
+_SECRETS = {"HS256": 32, "HS384": 48, "HS512": 64}
+_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+PUBLIC_ALGORITHMS = (*_RSA, *_CURVES.values(), "EdDSA")
+"""Every algorithm whose tokens can be verified with a public key."""
+_DATA, _BASE64 = b"data:", b";base64"
+_MARK = b"-----BEGIN "
+
+
+class Key(NamedTuple):
+    """What signatures are verified with."""
+
+    material: bytes | Public
+    algorithms: tuple[str, ...]
+    """Those of the tokens that it verifies."""
+
+
+class KeyUnusable(ValueError):
+    """Bytes are no key; the text is a clause that says why."""
+
+
+def secret_key(content: bytes) -> Key:
+    """The key of a file's bytes, where who verifies can also sign.
+
+    Raises:
+        KeyUnusable: it is too short, or no secret.
+    """
+    secret = _unwrapped(content)
+    if _MARK in secret:
+        raise KeyUnusable("it has a PEM key in it, which is no secret key")
+    if len(secret) < LEAST_SECRET_BYTES:
+        raise KeyUnusable(f"it has {len(secret)} bytes, and a secret key has {LEAST_SECRET_BYTES} at least")
+    return Key(secret, tuple(name for name, least in _SECRETS.items() if len(secret) >= least))
+
+
+def public_key(content: bytes, algorithm: str) -> Key:
+    """The key of a file's bytes.
+
+    Args:
+        content: the bytes.
+        algorithm: one that the key must be for.
+
+    Raises:
+        KeyUnusable: it is none, is too short, or is for other algorithms.
+    """
+    encoded = _unwrapped(content)
+    try:
+        loaded = load_pem_public_key(encoded) if _MARK in encoded else load_der_public_key(encoded)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise KeyUnusable("it has no public key in it, neither DER (X.509) nor PEM") from error
+    key = of_public(loaded)
+    if algorithm not in key.algorithms:
+        raise KeyUnusable(f"its key is for {' or '.join(key.algorithms)}, not for {algorithm}")
+    return key
+
+
+def of_public(loaded: object) -> Key:
+    """A public key with its algorithms.
+
+    Raises:
+        KeyUnusable: it is too short, or of a kind that signs no tokens.
+    """
+    if isinstance(loaded, RSAPublicKey):
+        if loaded.key_size < LEAST_RSA_BITS:
+            raise KeyUnusable(f"its RSA key has {loaded.key_size} bits, and {LEAST_RSA_BITS} is the least")
+        return Key(loaded, _RSA)
+    if isinstance(loaded, EllipticCurvePublicKey):
+        algorithm = _CURVES.get(loaded.curve.name)
+        if algorithm is None:
+            raise KeyUnusable(f"tokens are not signed with keys of its curve {loaded.curve.name}")
+        return Key(loaded, (algorithm,))
+    if isinstance(loaded, Ed25519PublicKey):
+        return Key(loaded, ("EdDSA",))
+    raise KeyUnusable("tokens are not signed with keys of its kind")
+
+
+def _unwrapped(content: bytes) -> bytes:
+    """The bytes of a key that may stand in a URL with its data (RFC 2397), as in ``broker.conf``."""
+    if not content.startswith(_DATA):
+        return content
+    kind, comma, data = content.removeprefix(_DATA).partition(b",")
+    if not comma or not kind.endswith(_BASE64):
+        raise KeyUnusable("it begins with data: and is not data:;base64,...")
+    try:
+        return base64.b64decode(b"".join(data.split()), validate=True)
+    except binascii.Error as error:
+        raise KeyUnusable("what stands behind data:;base64, is not base64") from error

@@ -1,0 +1,106 @@
+"""How callers say who they are, of the configuration: its files are read here for the first time, and are told of who reads them anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from ..config import AuthenticationConfig, OidcConfig, TokenConfig
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
+from . import keys
+from .asking_issuers import AskingIssuers
+from .certificates import Certificates
+from .identification import Identification
+from .issuers import Issuers, OidcRules
+from .jwks import key_set
+from .tokens import TokenRules, Tokens
+
+_T = TypeVar("_T")
+
+
+class Source(NamedTuple):
+    """A file that has something in it that is in force, for whoever reads it anew when it changes."""
+
+    name: str
+    files: tuple[Path, ...]
+    read: Callable[[], Any]
+    """Raises ``OSError`` or ``ValueError``, with a clause that says why it can't be used."""
+    take: Callable[[Any], None]
+    """Puts what was read in force."""
+    present: Any
+    """What is in force."""
+
+
+class Opened:
+    """Who says who calls, with what it has open."""
+
+    def __init__(self, config: AuthenticationConfig) -> None:
+        """Opens it; issuers are asked from now on, on the running loop.
+
+        Raises:
+            PolicyError: UNAVAILABLE, ``KEY_FILE_UNUSABLE``: a file has no key in it that can be used.
+        """
+        self.sources: list[Source] = []
+        """The files that were read."""
+        self._asking: AskingIssuers | None = None
+        tokens = self._tokens(config.token, config.leeway_seconds) if config.token is not None else None
+        self._issuers = self._open_issuers(config.oidc, config.leeway_seconds) if config.oidc is not None else None
+        self.identification = Identification(
+            tokens=tokens,
+            issuers=self._issuers,
+            certificates=Certificates(config.certificate) if config.certificate else None,
+            proxy_roles=frozenset(config.proxy_roles),
+        )
+        if self._issuers is not None:
+            self._issuers.start()
+
+    async def close(self) -> None:
+        """Gives back what it has."""
+        if self._issuers is not None:
+            await self._issuers.close()
+        if self._asking is not None:
+            await self._asking.close()
+
+    def _tokens(self, config: TokenConfig, leeway: float) -> Tokens:
+        rules = TokenRules(config.role_claim, config.audience_claim, config.audience, leeway)
+        secret, public = config.secret_key_file, config.public_key_file
+        if secret is not None:
+            name, path, read = "token secret key", secret, keys.secret_key
+        else:
+            assert public is not None, "the configuration has one of them"
+            name, path, read = "token public key", public, lambda content: keys.public_key(content, config.public_algorithm)
+        key = _first(name, path, read)
+        tokens = Tokens(key, rules)
+        self.sources.append(Source(name, (path,), lambda: read(path.read_bytes()), tokens.take, key))
+        return tokens
+
+    def _open_issuers(self, config: OidcConfig, leeway: float) -> Issuers:
+        rules = OidcRules(frozenset(config.audiences), config.role_claim, leeway, config.refresh_seconds)
+        file = config.jwks_file
+        self._asking = _first("OpenID Connect trust certificate", config.trust_certs_file, lambda _: _asking(config))
+        issuers = Issuers(config.issuers, self._asking.keys, rules, time.time, time.monotonic)
+        if file is not None:
+            found = _first("OpenID Connect keys", file, key_set)
+            issuers.take(found)
+            self.sources.append(Source("OpenID Connect keys", (file,), lambda: key_set(file.read_bytes()), issuers.take, found))
+        return issuers
+
+
+def _asking(config: OidcConfig) -> AskingIssuers:
+    return AskingIssuers(url=config.jwks_url, trust_certs=config.trust_certs_file)
+
+
+def _first(name: str, path: Path | None, read: Callable[[bytes], _T]) -> _T:
+    """What a file has in it at the start.
+
+    Raises:
+        PolicyError: it can't be used.
+    """
+    try:
+        return read(b"" if path is None else path.read_bytes())
+    except (OSError, ValueError) as error:
+        why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        raise PolicyError(Kind.UNAVAILABLE, Reason.KEY_FILE_UNUSABLE, f'The {name} file "{path}" can\'t be used: {why}.') from error

@@ -1,0 +1,83 @@
+"""The requests that a view remembers, as they stand in the file: in rows of some each, so that none keeps the interpreter for long."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from ..core.names import PolicyKey
+from ..core.policies.events import Remembered
+from ..core.reading.cells import key_of, name_of
+
+A_ROW = 256
+"""So many requests are in a row at most: about a millisecond of JSON, in which no other thread runs."""
+Requests: TypeAlias = "Sequence[tuple[PolicyKey, Remembered]]"
+"""With their keys, the oldest first."""
+
+
+class Some(NamedTuple):
+    """A row of requests."""
+
+    number: int
+    requests: Requests
+
+
+class Rows:
+    """Which rows of requests the file has: their numbers, and how many are in each. None is empty."""
+
+    def __init__(self, rows: Iterable[tuple[int, int]] = ()) -> None:
+        """``rows``: those that are there, the oldest first."""
+        self._rows = deque(rows)
+        self._next = self._rows[-1][0] + 1 if self._rows else 1
+        self._count = sum(count for _, count in self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, requests: Requests) -> list[Some]:
+        """The rows of more requests, which come behind those that are there."""
+        added = []
+        for at in range(0, len(requests), A_ROW):
+            some = requests[at : at + A_ROW]
+            added.append(Some(self._next, some))
+            self._rows.append((self._next, len(some)))
+            self._count += len(some)
+            self._next += 1
+        return added
+
+    def first(self, most: int) -> int:
+        """The number of the first row that is still kept; of those before, a view would not remember any.
+
+        Args:
+            most: how many requests a view remembers.
+        """
+        rows = self._rows
+        while len(rows) > 1 and self._count - rows[0][1] >= most:
+            self._count -= rows.popleft()[1]
+        return rows[0][0] if rows else self._next
+
+    def take_back(self, added: Sequence[Some]) -> None:
+        """Rows that were to be added are not there."""
+        while added and self._rows and self._rows[-1][0] >= added[0].number:
+            self._count -= self._rows.pop()[1]
+
+    def clear(self) -> None:
+        """None of them counts any more."""
+        self._rows.clear()
+        self._count = 0
+
+
+def to_bytes(requests: Requests) -> bytes:
+    """Requests as they stand in a row."""
+    return json.dumps([[name_of(key), *request] for key, request in requests], separators=(",", ":")).encode("ascii")
+
+
+def from_bytes(data: bytes) -> list[tuple[PolicyKey, Remembered]]:
+    """Reads them.
+
+    Raises:
+        ValueError, TypeError: they are none.
+    """
+    return [(key_of(name), Remembered(*request)) for name, *request in json.loads(data)]

@@ -1,0 +1,141 @@
+"""How a server verifies who calls: brokers' ``authenticationProviders``, by the names that they have there where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from .address import Address
+from .files import unreadable
+
+PROVIDERS = ("token", "oidc", "certificate")
+"""The ways in which callers can say who they are."""
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Those of tokens that are signed with a private key."""
+CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
+"""Where a client certificate can have the role."""
+MOST_LEEWAY_SECONDS = 300.0
+"""By how much the clocks of those who sign tokens may differ at most."""
+OIDC_REFRESH_SECONDS = 900.0
+_MOST_ISSUERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenConfig:
+    """Pulsar's own tokens. Just one of the two keys is given."""
+
+    secret_key_file: Path | None = None
+    public_key_file: Path | None = None
+    public_algorithm: str = "RS256"
+    """What the public key is for."""
+    role_claim: str = "sub"
+    audience_claim: str = ""
+    audience: str = ""
+
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        found = []
+        if (self.secret_key_file is None) is (self.public_key_file is None):
+            found.append("Tokens are verified with one key: say either --token-secret-key FILE or --token-public-key FILE.")
+        for what, path in (("token secret key", self.secret_key_file), ("token public key", self.public_key_file)):
+            found += [] if path is None else unreadable(what, path)
+        if bool(self.audience_claim) is not bool(self.audience):
+            found.append("--token-audience-claim and --token-audience belong together.")
+        if not self.role_claim:
+            found.append("--token-auth-claim names the claim that has the role: it can't be empty.")
+        if self.public_algorithm not in ALGORITHMS:
+            found.append(f"Tokens are not signed with {self.public_algorithm}: --token-public-alg is {', '.join(ALGORITHMS)}.")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcConfig:
+    """Tokens of OpenID Connect."""
+
+    issuers: tuple[str, ...]
+    """As their tokens have them."""
+    audiences: tuple[str, ...]
+    role_claim: str = "sub"
+    jwks_file: Path | None = None
+    """The keys of the one issuer; None: it is asked."""
+    jwks_url: str = ""
+    """Where the one issuer has its keys; "": it tells that itself."""
+    trust_certs_file: Path | None = None
+    refresh_seconds: float = OIDC_REFRESH_SECONDS
+
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        found = []
+        if not self.issuers:
+            found.append("Tokens of OpenID Connect need --oidc-issuers: whose they are.")
+        if not self.audiences:
+            found.append("Tokens of OpenID Connect need --oidc-audiences: one made for another service must not be taken here.")
+        if len(self.issuers) > _MOST_ISSUERS:
+            found.append(f"{len(self.issuers)} issuers are too many: {_MOST_ISSUERS} is the most.")
+        if self.jwks_file is not None and self.jwks_url:
+            found.append("Say where the issuer's keys are: either --oidc-jwks-file or --oidc-jwks-url.")
+        if (self.jwks_file is not None or self.jwks_url) and len(self.issuers) > 1:
+            found.append("--oidc-jwks-file and --oidc-jwks-url are the keys of one issuer: several tell theirs themselves.")
+        if not self.role_claim:
+            found.append("--oidc-role-claim names the claim that has the role: it can't be empty.")
+        if self.jwks_file is None:
+            found += [f'The issuer "{each}" can\'t be asked for its keys: {_WANTED}' for each in self.issuers if not is_private(each)]
+            if self.jwks_url and not is_private(self.jwks_url):
+                found.append(f'Keys can\'t be asked for at "{self.jwks_url}" (--oidc-jwks-url): {_WANTED}')
+        for what, path in (("OpenID Connect keys", self.jwks_file), ("OpenID Connect trust certificate", self.trust_certs_file)):
+            found += [] if path is None else unreadable(what, path)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthenticationConfig:
+    """Who calls, and how that is verified. Without any way nobody is asked."""
+
+    token: TokenConfig | None = None
+    oidc: OidcConfig | None = None
+    certificate: str = ""
+    """Where a client certificate has the role; "": certificates say nothing."""
+    proxy_roles: tuple[str, ...] = ()
+    """Principals that call for others."""
+    leeway_seconds: float = 0.0
+
+    @property
+    def asks(self) -> bool:
+        """Whether callers are asked who they are."""
+        return self.token is not None or self.oidc is not None or bool(self.certificate)
+
+    def problems(self, *, mutual: bool) -> list[str]:
+        """What is wrong with it.
+
+        Args:
+            mutual: whether clients are asked for certificates.
+        """
+        found = [] if self.token is None else self.token.problems()
+        found += [] if self.oidc is None else self.oidc.problems()
+        if self.certificate and self.certificate not in CERTIFICATE_ROLES:
+            found.append(f"A certificate has no {self.certificate}: --certificate-role is {', '.join(CERTIFICATE_ROLES)}.")
+        if self.certificate and not mutual:
+            found.append(
+                "Client certificates say who calls only where they are asked for: give --tls-client-ca, the authority that signs them."
+            )
+        if self.proxy_roles and not self.asks:
+            found.append("--proxy-roles go with --authentication-providers: who is not asked is no proxy.")
+        if not 0 <= self.leeway_seconds <= MOST_LEEWAY_SECONDS:
+            found.append(f"Clocks may differ by {MOST_LEEWAY_SECONDS:g} s at most, not by {self.leeway_seconds:g} s.")
+        return found
+
+
+_WANTED = "write https://host, or http:// for one on this machine."
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody on the way can change what a URL answers: it is https, or on this machine."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if not host or parts.username is not None or parts.fragment:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and Address(host, 0).loopback)

@@ -1,0 +1,183 @@
+"""What is read anew while the process goes on: certificates, keys, tokens' keys, files of permissions.
+
+Whoever depends on a file says here how it is read, and what is done when it holds something else. The files are looked at every second, in
+a thread: a disk that keeps that waiting keeps nobody else. SIGHUP has all of them read at once (``signals``).
+
+What was read stays in force until something else can be read. Of each:
+
+=======  ==========================================  =======  ==================================================================
+state    event                                       next     what is done
+=======  ==========================================  =======  ==================================================================
+WELL     its files seem to be the same               WELL     nothing
+WELL     they changed, and hold the same             WELL     nothing
+WELL     they changed, and hold something else       WELL     it is taken; a line in the log
+WELL     they changed, and can't be read, or taken   BROKEN   a line in the log says why, and that the old ones stay in force
+BROKEN   they still can't be                         BROKEN   nothing, unless it is for another reason: a line
+BROKEN   they hold something else                    WELL     it is taken; a line in the log
+BROKEN   they hold what is in force                  WELL     a line in the log
+any      somebody asks (SIGHUP)                      as above a line in the log in any case
+=======  ==========================================  =======  ==================================================================
+
+While it is BROKEN, and for ``_YOUNG_SECONDS`` after a change, it is read at every look: a file that is written twice within the grain of
+its time of change looks the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from .tasks import Kept
+from .threads import DaemonThreads
+
+_LOG = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0
+"""How often the files are looked at."""
+_YOUNG_SECONDS = 3.0
+
+_T = TypeVar("_T")
+_Signature: TypeAlias = tuple[tuple[int, int, int, int] | None, ...]
+"""Of each file its device, number, size and time of change; None for one that can't be looked at."""
+
+
+@dataclass(slots=True, eq=False)
+class _Source:
+    """Something that is read from files."""
+
+    name: str
+    files: tuple[Path, ...]
+    read: Callable[[], Any]
+    take: Callable[[Any], None]
+    present: Any = field(repr=False)
+    """What is in force."""
+    signature: _Signature = ()
+    """Of the files when they were read last."""
+    problem: str = ""
+    """Why they can't be used; empty: they can (WELL)."""
+
+
+class Rereading:
+    """What is read anew. It belongs to the event loop that starts it."""
+
+    def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
+        """Looks at nothing before ``start``."""
+        self._seconds = look_seconds
+        self._sources: dict[_Source, None] = {}
+        self._threads = DaemonThreads(1, "rereading")
+        self._asked = asyncio.Event()
+        self._task = Kept("reading files anew", self._run)
+
+    def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> Callable[[], None]:
+        """Has something read anew from now on.
+
+        Args:
+            name: what it is, for people, such as ``TLS certificate and key``.
+            files: where it stands.
+            read: reads it, in a thread: it changes nothing. Values are compared. It raises ``OSError`` or ``ValueError``, in words that
+                hold no secret, if it can't be used.
+            take: puts another value in force, on the event loop; it may raise as ``read`` does.
+            present: the value that is in force.
+
+        Returns:
+            What is to be called when it is not to be read any more.
+        """
+        source = _Source(name, tuple(files), read, take, present)
+        self._sources[source] = None
+        return lambda: self._sources.pop(source, None)
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What can't be used as it stands in its files now, and why."""
+        return {source.name: source.problem for source in self._sources if source.problem}
+
+    def start(self) -> None:
+        """Looks from now on."""
+        self._task.start()
+
+    def ask(self) -> None:
+        """Has everything read at once, whether it seems to have changed or not; a line in the log says of each what became of it."""
+        self._asked.set()
+
+    async def close(self) -> None:
+        """Looks no more."""
+        await self._task.stop()
+        self._threads.shutdown(wait=False)
+
+    async def _run(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await self._asked.wait()
+            asked = self._asked.is_set()
+            self._asked.clear()
+            if asked and not self._sources:
+                _LOG.info("there are no files that could be read anew")
+            for source in list(self._sources):
+                await self._look(source, asked=asked)
+
+    async def _look(self, source: _Source, *, asked: bool) -> None:
+        """Takes what a source holds now."""
+        loop = asyncio.get_running_loop()
+        always = asked or bool(source.problem)
+        read = await loop.run_in_executor(self._threads, _read, source, always)
+        if read is None or source not in self._sources:
+            return
+        source.signature, value, problem = read
+        changed = not problem and value != source.present
+        if changed:
+            problem = _problem_of(lambda: source.take(value))
+        if problem:
+            if asked or problem != source.problem:
+                _LOG.warning("%s: %s; what was read before stays in force", source.name, problem)
+        elif changed:
+            source.present = value
+            _LOG.info("%s: read anew from %s, and in force", source.name, _named(source.files))
+        elif source.problem or asked:
+            _LOG.info("%s: %s holds what is in force", source.name, _named(source.files))
+        source.problem = problem
+
+
+def _read(source: _Source, always: bool) -> tuple[_Signature, Any, str] | None:
+    """The files' signature, what they hold, and why that can't be used; None: they need not be read. It runs in a thread."""
+    signature, now = tuple(map(_signature, source.files)), time.time_ns()
+    young = any(each is not None and abs(now - each[3]) < _YOUNG_SECONDS * 1e9 for each in signature)
+    if not (always or young or signature != source.signature):
+        return None
+    value: Any = None
+
+    def read() -> None:
+        nonlocal value
+        value = source.read()
+
+    problem = _problem_of(read)
+    return signature, value, problem
+
+
+def _problem_of(step: Callable[[], None]) -> str:
+    """Why a step fails, in a line; empty: it does not."""
+    try:
+        step()
+    except (OSError, ValueError) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:  # noqa: BLE001 (whatever a file holds, what is in force stays so)
+        _LOG.debug("reading anew failed", exc_info=error)
+        return type(error).__name__
+    return ""
+
+
+def _signature(path: Path) -> tuple[int, int, int, int] | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _named(files: Sequence[Path]) -> str:
+    return ", ".join(map(str, files))

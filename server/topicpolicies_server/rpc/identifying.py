@@ -1,0 +1,80 @@
+"""The door at which every call says who makes it (``access``). What it gave is in its metadata, and in the certificate of its connection.
+
+Health is told to whoever asks, because what asks (``grpc_health_probe``, an orchestrator) has nothing to show. What is shown is verified
+all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from grpc_health.v1 import health_pb2
+
+from ..access import NOBODY, Caller
+from ..access.identification import Given, Identification
+from ..access.proxies import KEY as ORIGINAL_KEY
+from ..access.refusals import invalid
+from .calls import Call
+
+AUTHORIZATION_KEY = "authorization"
+_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name + "/"
+_CERTIFICATE = "x509_pem_cert"
+"""Where gRPC has the certificate of a connection whose client it has verified."""
+
+
+class Identifying:
+    """Sets ``Call.caller``."""
+
+    def __init__(
+        self,
+        identification: Identification,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``wall`` and ``steady``: clocks; the first tells seconds since 1970, the second does not go back."""
+        self._identification = identification
+        self._wall = wall
+        self._steady = steady
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        """The door.
+
+        Raises:
+            PolicyError: see ``Identification.caller``.
+        """
+        given = self._given(call)
+        if given == _NOTHING and call.method.startswith(_HEALTH):
+            call.caller = NOBODY
+            return None
+        found = self._identification.caller(given, self._wall(), self._steady())
+        if not isinstance(found, Caller):
+            return self._later(call, found)
+        call.caller = found
+        return None
+
+    async def _later(self, call: Call, found: Awaitable[Caller]) -> None:
+        call.caller = await found
+
+    def _given(self, call: Call) -> Given:
+        authorization, original = None, ""
+        for key, value in call.invocation_metadata() or ():
+            if key == AUTHORIZATION_KEY:
+                if authorization is not None:
+                    raise invalid("The metadata authorization is given twice.")
+                authorization = _text(value)
+            elif key == ORIGINAL_KEY:
+                if original:
+                    raise invalid(f"The metadata {ORIGINAL_KEY} is given twice.")
+                original = _text(value)
+        certificate = None
+        if self._identification.reads_certificates:
+            certificate = next(iter(call.context.auth_context().get(_CERTIFICATE, ())), None)
+        return Given(authorization, certificate, original)
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="replace")
+
+
+_NOTHING = Given()

@@ -1,0 +1,32 @@
+"""Client certificates for tests, as bytes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from .signing import NOW, curve_key
+
+
+def certificate(*names: str, alternatives: Sequence[x509.GeneralName] | None = None, ends_at: float = NOW + 3600) -> bytes:
+    """A certificate with these common names, PEM, which it signs itself."""
+    subject = x509.Name(
+        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "acme"), *(x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names)]
+    )
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(curve_key().public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(dt.datetime.fromtimestamp(ends_at - 7200, dt.UTC))
+        .not_valid_after(dt.datetime.fromtimestamp(ends_at, dt.UTC))
+    )
+    if alternatives is not None:
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    return builder.sign(curve_key(), hashes.SHA256()).public_bytes(Encoding.PEM)

@@ -1,0 +1,71 @@
+"""Keys and tokens for tests, made on the spot; tokens also as no library would make them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from functools import cache
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+SECRET = b"0123456789abcdef0123456789abcdef"
+NOW = 1_800_000_000.0
+"""The time of tests."""
+
+
+@cache
+def rsa_key(name: str = "", bits: int = 2048) -> rsa.RSAPrivateKey:
+    """The private key of a name."""
+    del name
+    return rsa.generate_private_key(public_exponent=65_537, key_size=bits)
+
+
+@cache
+def curve_key(name: str = "") -> ec.EllipticCurvePrivateKey:
+    """The same, of the curve of ES256."""
+    del name
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@cache
+def edwards_key() -> ed25519.Ed25519PrivateKey:
+    """The same, for EdDSA."""
+    return ed25519.Ed25519PrivateKey.generate()
+
+
+def pem(key: Any) -> bytes:
+    """The public half, as ``openssl`` writes it."""
+    made: bytes = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return made
+
+
+def der(key: Any) -> bytes:
+    """The public half, as ``pulsar tokens create-key-pair`` writes it."""
+    made: bytes = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return made
+
+
+def token(key: Any = SECRET, algorithm: str = "HS256", headers: dict[str, Any] | None = None, **claims: Any) -> str:
+    """A token; its subject is alice unless it is said."""
+    return jwt.encode({"sub": "alice"} | claims, key, algorithm, headers)
+
+
+def unsigned(header: object, claims: object, signature: bytes = b"") -> str:
+    """A token with any parts."""
+    return ".".join(part(each if isinstance(each, bytes) else json.dumps(each).encode()) for each in (header, claims, signature))
+
+
+def signed(header: object, claims: object, secret: bytes = SECRET, digest: str = "sha256") -> str:
+    """The same, with the signature of an HMAC."""
+    body = unsigned(header, claims).rpartition(".")[0]
+    return f"{body}.{part(hmac.digest(secret, body.encode(), getattr(hashlib, digest)))}"
+
+
+def part(content: bytes) -> str:
+    """Bytes as a part of a token."""
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()

@@ -1,0 +1,88 @@
+"""How issuers are asked over HTTP, and what is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from topicpolicies_server.access import asking_issuers
+from topicpolicies_server.access.asking_issuers import AskingIssuers
+from topicpolicies_server.access.issuers import Unanswered
+from topicpolicies_server.access.jwks import MOST_BYTES
+
+from .issuer import Issuer, serving
+from .signing import curve_key, jwk
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    """One with a key."""
+    with serving() as running:
+        running.keys = [jwk(curve_key(), "first")]
+        yield running
+
+
+@pytest.fixture
+async def asking() -> AsyncIterator[AskingIssuers]:
+    """Who asks."""
+    made = AskingIssuers()
+    yield made
+    await made.close()
+
+
+async def test_an_issuer_tells_where_its_keys_are(issuer: Issuer, asking: AskingIssuers) -> None:
+    assert set((await asking.keys(issuer.name)).named) == {"first"}
+    assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
+
+
+async def test_it_need_not_be_asked_where_that_is_said(issuer: Issuer) -> None:
+    asking = AskingIssuers(url=f"{issuer.name}/keys")
+    assert set((await asking.keys("https://any")).named) == {"first"}
+    assert issuer.asked == ["/keys"]
+    await asking.close()
+
+
+@pytest.mark.parametrize(
+    ("discovery", "why"),
+    [
+        ({"issuer": "https://another", "jwks_uri": "https://another/keys"}, "names another issuer"),
+        ({"issuer": "NAME", "jwks_uri": "http://login.example.com/keys"}, "not https"),
+        ({"issuer": "NAME", "jwks_uri": "file:///etc/passwd"}, "not https"),
+        ({"issuer": "NAME"}, "not https"),
+        ({"issuer": "NAME", "jwks_uri": 5}, "not https"),
+        ({"keys": []}, "names another issuer"),
+    ],
+)
+async def test_what_an_issuer_tells_of_itself_must_be_its_own(
+    issuer: Issuer, asking: AskingIssuers, discovery: dict[str, object], why: str
+) -> None:
+    issuer.discovery = {name: issuer.name if each == "NAME" else each for name, each in discovery.items()}
+    with pytest.raises(Unanswered, match=why):
+        await asking.keys(issuer.name)
+    assert issuer.times() == 0
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"keys": []}', b"x" * (MOST_BYTES + 1)])
+async def test_what_is_no_set_of_keys_is_no_answer(issuer: Issuer, asking: AskingIssuers, body: bytes) -> None:
+    issuer.body = body
+    with pytest.raises(Unanswered):
+        await asking.keys(issuer.name)
+
+
+async def test_errors_and_redirects_are_no_answers(issuer: Issuer, asking: AskingIssuers) -> None:
+    issuer.location = "https://login.example.com/keys"
+    with pytest.raises(Unanswered, match="302"):
+        await asking.keys(issuer.name)
+    issuer.status = 500
+    with pytest.raises(Unanswered, match="500"):
+        await asking.keys(issuer.name)
+    with pytest.raises(Unanswered, match="does not answer"):
+        await asking.keys("http://127.0.0.1:1")
+
+
+async def test_an_issuer_that_says_nothing_is_given_up(issuer: Issuer, asking: AskingIssuers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking_issuers, "TOTAL_SECONDS", 0.2)
+    issuer.answers.clear()
+    with pytest.raises(Unanswered, match="no answer"):
+        await asking.keys(issuer.name)

@@ -1,0 +1,70 @@
+"""Which role a client certificate stands for, by each rule."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography import x509
+
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.access.certificates import RULES, Certificates
+from topicpolicies_server.config.authentication import CERTIFICATE_ROLES
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+
+from .certificates import certificate
+from .signing import NOW
+
+NAMES: list[x509.GeneralName] = [
+    x509.DNSName("orders.acme.example"),
+    x509.UniformResourceIdentifier("spiffe://acme/orders"),
+    x509.RFC822Name("orders@acme.example"),
+]
+
+
+def refused(rule: str, pem: bytes, now: float = NOW) -> PolicyError:
+    with pytest.raises(PolicyError) as caught:
+        Certificates(rule).caller(pem, now)
+    assert caught.value.kind is Kind.UNAUTHENTICATED
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("rule", "role"), [("cn", "orders"), ("dns", "orders.acme.example"), ("uri", "spiffe://acme/orders"), ("email", "orders@acme.example")]
+)
+def test_the_role_stands_where_the_rule_says(rule: str, role: str) -> None:
+    found = Certificates(rule).caller(certificate("orders", alternatives=NAMES), NOW)
+    assert found == Caller(role, Way.CERTIFICATE, expires_at=NOW + 3600)
+
+
+def test_of_several_common_names_the_most_specific_counts_as_brokers_take_it() -> None:
+    assert Certificates("cn").caller(certificate("services", "orders"), NOW).principal == "orders"
+
+
+@pytest.mark.parametrize("rule", ["dns", "uri", "email"])
+def test_none_and_several_alternative_names_say_nothing(rule: str) -> None:
+    several = [x509.DNSName("b.example"), x509.UniformResourceIdentifier("spiffe://b"), x509.RFC822Name("b@b.example"), *NAMES]
+    for alternatives in (None, [x509.DirectoryName(x509.Name([]))], several):
+        error = refused(rule, certificate("orders", alternatives=alternatives))
+        assert error.reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("names", [(), ("a\nb",), (" a",)])
+def test_a_certificate_without_a_usable_common_name_is_refused(names: tuple[str, ...]) -> None:
+    assert refused("cn", certificate(*names, alternatives=NAMES)).reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("pem", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_what_is_no_certificate_is_refused(pem: bytes) -> None:
+    assert refused("cn", pem).reason is Reason.CREDENTIALS_INVALID
+
+
+def test_a_certificate_expires_also_when_it_is_remembered() -> None:
+    certificates, pem = Certificates("cn"), certificate("orders")
+    assert certificates.caller(pem, NOW) is certificates.caller(pem, NOW + 3599)
+    with pytest.raises(PolicyError) as caught:
+        certificates.caller(pem, NOW + 3600)
+    assert caught.value.reason is Reason.CREDENTIALS_EXPIRED
+
+
+def test_the_rules_that_can_be_configured_are_those_that_are_known() -> None:
+    assert RULES == CERTIFICATE_ROLES

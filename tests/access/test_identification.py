@@ -1,0 +1,94 @@
+"""Which of the things that a call gives says who makes it, and for whom a proxy speaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.access.certificates import Certificates
+from topicpolicies_server.access.identification import Given, Identification
+from topicpolicies_server.access.keys import secret_key
+from topicpolicies_server.access.tokens import TokenRules, Tokens
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+
+from .certificates import certificate
+from .signing import NOW, SECRET, token
+
+BOTH = Identification(
+    tokens=Tokens(secret_key(SECRET), TokenRules()), certificates=Certificates("cn"), proxy_roles=frozenset({"gateway", "other"})
+)
+CAROL = certificate("carol")
+
+
+def ask(given: Given, way: Identification = BOTH) -> Caller:
+    found = way.caller(given, NOW, 0.0)
+    assert isinstance(found, Caller)
+    return found
+
+
+def refused(given: Given, way: Identification = BOTH) -> PolicyError:
+    with pytest.raises(PolicyError) as caught:
+        ask(given, way)
+    return caught.value
+
+
+def test_a_token_goes_before_a_certificate() -> None:
+    assert ask(Given(f"Bearer {token()}", CAROL))[:2] == ("alice", Way.TOKEN)
+    assert ask(Given(None, CAROL))[:2] == ("carol", Way.CERTIFICATE)
+
+
+def test_a_token_that_does_not_hold_is_refused_whatever_else_is_given() -> None:
+    for shown in (token(bytes(32)), token(exp=1), "garbage", ""):
+        assert refused(Given(f"Bearer {shown}", CAROL)).kind is Kind.UNAUTHENTICATED
+
+
+def test_where_tokens_say_nothing_one_is_not_looked_at() -> None:
+    certificates = Identification(certificates=Certificates("cn"))
+    assert ask(Given("Bearer garbage", CAROL), certificates).principal == "carol"
+    assert refused(Given("Bearer garbage"), certificates).reason is Reason.CREDENTIALS_MISSING
+
+
+def test_who_gives_nothing_is_told_what_may_be_given() -> None:
+    error = refused(Given())
+    assert (error.kind, error.reason) == (Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING)
+    assert "Bearer TOKEN" in error.message and "client certificate" in error.message
+    only = Identification(tokens=Tokens(secret_key(SECRET), TokenRules()))
+    assert "certificate" not in refused(Given(None, CAROL), only).message
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "Bearer", "BEARER"])
+def test_the_scheme_is_read_in_any_case(scheme: str) -> None:
+    assert ask(Given(f"{scheme} {token()}")).principal == "alice"
+    assert ask(Given(f"{scheme}   {token()} ")).principal == "alice"
+
+
+@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Basic YTpi", token(), f"Token {token()}"])
+def test_what_is_no_bearer_token_is_refused(said: str) -> None:
+    assert refused(Given(said, CAROL)).reason is Reason.CREDENTIALS_INVALID
+
+
+def test_a_proxy_says_for_whom_it_speaks_and_both_are_known() -> None:
+    caller = ask(Given(f"Bearer {token(sub='gateway')}", None, "alice"))
+    assert (caller.principal, caller.speaks_for, caller.role) == ("gateway", "alice", "alice")
+    assert ask(Given(f"Bearer {token()}")).role == "alice"
+
+
+@pytest.mark.parametrize("original", ["", "gateway", "other", "a\nb", "x" * 257, " a"])
+def test_a_proxy_that_speaks_for_nobody_or_for_a_proxy_is_refused(original: str) -> None:
+    error = refused(Given(f"Bearer {token(sub='gateway')}", None, original))
+    assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.ORIGINAL_PRINCIPAL_INVALID)
+
+
+@pytest.mark.parametrize("original", ["bob", "alice", "gateway"])
+def test_who_is_no_proxy_speaks_for_nobody_not_even_itself(original: str) -> None:
+    for given in (Given(f"Bearer {token()}", None, original), Given(None, CAROL, original)):
+        error = refused(given)
+        assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.NOT_A_PROXY)
+
+
+def test_who_a_proxy_speaks_for_is_not_remembered_with_its_token() -> None:
+    shown = f"Bearer {token(sub='gateway')}"
+    assert ask(Given(shown, None, "alice")).speaks_for == "alice"
+    assert ask(Given(shown, None, "bob")).speaks_for == "bob"
+    assert refused(Given(shown)).reason is Reason.ORIGINAL_PRINCIPAL_INVALID

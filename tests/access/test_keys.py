@@ -1,0 +1,91 @@
+"""Which bytes are keys, and of which algorithms the tokens are that each verifies."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa, x25519
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from topicpolicies_server.access.keys import PUBLIC_ALGORITHMS, Key, KeyUnusable, public_key, secret_key
+from topicpolicies_server.config.authentication import ALGORITHMS
+
+from .signing import SECRET, curve_key, der, edwards_key, pem, rsa_key
+
+RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+
+
+def test_a_secret_is_the_bytes_of_its_file_as_brokers_take_them() -> None:
+    assert secret_key(SECRET) == Key(SECRET, ("HS256",))
+    assert secret_key(SECRET + b"\n").material == SECRET + b"\n"
+    assert secret_key(bytes(48)).algorithms == ("HS256", "HS384")
+    assert secret_key(bytes(64)).algorithms == ("HS256", "HS384", "HS512")
+
+
+@pytest.mark.parametrize("before", [b"data:;base64,", b"data:application/octet-stream;base64,"])
+def test_a_secret_may_stand_in_a_url_with_its_data(before: bytes) -> None:
+    assert secret_key(before + base64.b64encode(SECRET) + b"\n").material == SECRET
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it has 0 bytes"),
+        (bytes(31), "it has 31 bytes"),
+        (b"data:;base64," + base64.b64encode(bytes(31)), "it has 31 bytes"),
+        (b"data:text/plain," + SECRET, "is not data:;base64"),
+        (b"data:;base64", "is not data:;base64"),
+        (b"data:;base64,AA=A", "is not base64"),
+        (b"data:;base64,!" + base64.b64encode(SECRET), "is not base64"),
+    ],
+)
+def test_what_is_no_secret_is_refused(content: bytes, why: str) -> None:
+    with pytest.raises(KeyUnusable, match=why) as caught:
+        secret_key(content)
+    assert SECRET.decode() not in str(caught.value)
+
+
+def test_a_public_key_is_no_secret() -> None:
+    with pytest.raises(KeyUnusable, match="no secret key"):
+        secret_key(pem(rsa_key()))
+
+
+@pytest.mark.parametrize("form", [der, pem, lambda key: b"data:;base64," + base64.b64encode(der(key))], ids=["der", "pem", "data"])
+@pytest.mark.parametrize(
+    ("key", "algorithms"), [(rsa_key(), RSA), (curve_key(), ("ES256",)), (edwards_key(), ("EdDSA",))], ids=["rsa", "curve", "edwards"]
+)
+def test_a_public_key_says_its_algorithms_in_every_form(form: Callable[[object], bytes], key: object, algorithms: tuple[str, ...]) -> None:
+    for algorithm in algorithms:
+        assert public_key(form(key), algorithm).algorithms == algorithms
+    for other in set(PUBLIC_ALGORITHMS) - set(algorithms):
+        with pytest.raises(KeyUnusable, match=f"not for {other}"):
+            public_key(form(key), other)
+
+
+@pytest.mark.parametrize(("curve", "algorithm"), [(ec.SECP384R1(), "ES384"), (ec.SECP521R1(), "ES512")])
+def test_each_curve_has_its_algorithm(curve: ec.EllipticCurve, algorithm: str) -> None:
+    assert public_key(der(ec.generate_private_key(curve)), algorithm).algorithms == (algorithm,)
+
+
+def test_weak_keys_and_those_of_other_kinds_are_refused() -> None:
+    for key, why in [
+        (rsa.generate_private_key(public_exponent=65_537, key_size=1024), "1024 bits"),  # noqa: S505 (refused)
+        (ec.generate_private_key(ec.SECP256K1()), "secp256k1"),
+        (dsa.generate_private_key(2048), "of its kind"),
+        (x25519.X25519PrivateKey.generate(), "of its kind"),
+    ]:
+        with pytest.raises(KeyUnusable, match=why):
+            public_key(der(key), "RS256")
+
+
+def test_a_private_key_and_what_is_none_are_no_public_key() -> None:
+    private = rsa_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    for content in (private, b"", b"-----BEGIN PUBLIC KEY-----", SECRET, b"\xff" * 300, der(rsa_key())[:-1]):
+        with pytest.raises(KeyUnusable, match="no public key"):
+            public_key(content, "RS256")
+
+
+def test_the_algorithms_that_can_be_configured_are_those_of_keys() -> None:
+    assert ALGORITHMS == PUBLIC_ALGORITHMS

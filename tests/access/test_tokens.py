@@ -1,0 +1,203 @@
+"""Whose a token is, and that whatever is wrong with one is refused, in a sentence that has nothing of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.access.identification import Given, Identification
+from topicpolicies_server.access.keys import public_key, secret_key
+from topicpolicies_server.access.remembered import MOST
+from topicpolicies_server.access.signed import MOST_CHARACTERS
+from topicpolicies_server.access.tokens import TokenRules, Tokens
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+
+from .signing import NOW, SECRET, curve_key, der, edwards_key, part, pem, rsa_key, signed, token, unsigned
+
+RULES = TokenRules()
+
+
+def tokens(rules: TokenRules = RULES, secret: bytes = SECRET) -> Tokens:
+    return Tokens(secret_key(secret), rules)
+
+
+def ask(verifier: Tokens, shown: str, now: float = NOW) -> Caller:
+    found = Identification(tokens=verifier).caller(Given(f"Bearer {shown}"), now, 0.0)
+    assert isinstance(found, Caller)
+    return found
+
+
+def refused(verifier: Tokens, shown: str, now: float = NOW) -> PolicyError:
+    with pytest.raises(PolicyError):
+        ask(verifier, shown, now)
+    with pytest.raises(PolicyError) as caught:  # whatever was remembered of it
+        ask(verifier, shown, now)
+    error = caught.value
+    assert error.kind is Kind.UNAUTHENTICATED
+    assert not any(len(each) > 5 and each in error.message for each in shown.split(".")), "nothing of the token is told"
+    return error
+
+
+def test_the_role_is_the_subject_and_the_token_need_not_expire() -> None:
+    assert ask(tokens(), token()) == Caller("alice", Way.TOKEN)
+    assert ask(tokens(), token(exp=NOW + 1)) == Caller("alice", Way.TOKEN, expires_at=NOW + 1)
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256", "ES256", "EdDSA"])
+def test_tokens_of_private_keys_are_verified_with_their_public_ones(algorithm: str) -> None:
+    key: Any = {"R": rsa_key(), "P": rsa_key(), "E": curve_key()}[algorithm[0]] if algorithm != "EdDSA" else edwards_key()
+    verifier = Tokens(public_key(der(key), algorithm), RULES)
+    assert ask(verifier, token(key, algorithm)).principal == "alice"
+    other: Any = {"R": rsa_key("other"), "P": rsa_key("other"), "E": curve_key("other")}[algorithm[0]]
+    if algorithm != "EdDSA":
+        assert refused(verifier, token(other, algorithm)).reason is Reason.CREDENTIALS_INVALID
+
+
+def test_a_token_of_another_secret_or_with_other_claims_is_refused() -> None:
+    good = token()
+    head, _, signature = good.split(".")
+    forged = f"{head}.{part(json.dumps({'sub': 'admin'}).encode())}.{signature}"
+    for shown in (token(bytes(32)), forged, f"{good}A", good[:-4], f"{good.rpartition('.')[0]}."):
+        assert refused(tokens(), shown).reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE", "", "HS1", "RS256", None, 5, ["HS256"], {}])
+def test_the_header_does_not_choose_the_algorithm(algorithm: object) -> None:
+    claims = {"sub": "admin"}
+    for made in (unsigned({"alg": algorithm}, claims), signed({"alg": algorithm}, claims), signed({}, claims)):
+        assert refused(tokens(), made).reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("form", [pem, der])
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+def test_a_public_key_is_no_secret_whatever_the_header_says(form: Any, algorithm: str) -> None:
+    verifier = Tokens(public_key(der(rsa_key()), "RS256"), RULES)
+    forged = signed({"alg": algorithm, "typ": "JWT"}, {"sub": "admin"}, form(rsa_key()), f"sha{algorithm[2:]}")
+    assert refused(verifier, forged).reason is Reason.CREDENTIALS_INVALID
+
+
+def test_a_longer_hash_than_the_secret_is_made_for_is_not_taken() -> None:
+    assert refused(tokens(), signed({"alg": "HS512"}, {"sub": "alice"}, digest="sha512")).reason is Reason.CREDENTIALS_INVALID
+    assert ask(tokens(secret=bytes(64)), token(bytes(64), "HS512")).principal == "alice"
+
+
+def test_times_are_judged_to_the_second_and_clocks_may_differ_by_what_is_said() -> None:
+    patient = tokens(TokenRules(leeway=10.0))
+    assert ask(tokens(), token(exp=NOW + 1, nbf=NOW, iat=NOW + 99)).expires_at == NOW + 1
+    assert refused(tokens(), token(exp=NOW)).reason is Reason.CREDENTIALS_EXPIRED
+    assert refused(tokens(), token(nbf=NOW + 1)).reason is Reason.CREDENTIALS_INVALID
+    assert ask(patient, token(exp=NOW - 9, nbf=NOW + 10)).expires_at == NOW + 1
+    assert refused(patient, token(exp=NOW - 10)).reason is Reason.CREDENTIALS_EXPIRED
+    assert refused(patient, token(nbf=NOW + 11)).reason is Reason.CREDENTIALS_INVALID
+
+
+def test_a_remembered_token_expires_too() -> None:
+    verifier, shown = tokens(), token(exp=NOW + 10)
+    assert ask(verifier, shown) is ask(verifier, shown, NOW + 9.9), "it is remembered"
+    assert refused(verifier, shown, NOW + 10).reason is Reason.CREDENTIALS_EXPIRED
+
+
+@pytest.mark.parametrize("said", ["soon", True, [1], {}, float("inf"), 10**400, -1])
+@pytest.mark.parametrize("name", ["exp", "nbf"])
+def test_times_that_are_none_are_refused(name: str, said: object) -> None:
+    shown = signed({"alg": "HS256"}, {"sub": "alice", name: said})
+    if said == -1 and name == "nbf":
+        assert ask(tokens(), shown).principal == "alice"
+    else:
+        refused(tokens(), shown)
+
+
+def test_the_audience_must_be_the_services_where_one_is_asked_for() -> None:
+    verifier = tokens(TokenRules(audience_claim="aud", audience="sidecar"))
+    assert ask(verifier, token(aud="sidecar")).principal == ask(verifier, token(aud=["broker", "sidecar"])).principal == "alice"
+    assert refused(verifier, _any_token({"audience": "sidecar"})).reason is Reason.CREDENTIALS_INVALID
+    audiences: list[object] = [None, "sidecar2", [], ["side", "car"], 5, {"sidecar": 1}]
+    for audience in audiences:
+        assert refused(verifier, _any_token({"aud": audience})).reason is Reason.CREDENTIALS_INVALID
+    assert ask(tokens(), token(aud="anybody")).principal == "alice"
+
+
+def test_the_role_may_stand_in_another_claim_and_of_a_list_the_first_counts() -> None:
+    verifier = tokens(TokenRules(role_claim="roles"))
+    assert ask(verifier, token(roles="bob")).principal == "bob"
+    assert ask(verifier, token(roles=["bob", "eve"])).principal == "bob"
+    for roles in ([], [5], "", None, 5, {"bob": 1}, [["bob"]]):
+        assert refused(verifier, token(roles=roles)).reason is Reason.CREDENTIALS_INVALID
+    assert refused(verifier, token()).reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("role", ["a\nb", "a\0", "\ud800", "a" * 257, " a", "a ", "\u202eeve", "\u2028"])
+def test_a_role_that_can_not_be_told_in_a_line_is_refused(role: str) -> None:
+    assert refused(tokens(), _any_token({"sub": role})).reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("role", ["a" * 256, "zoë", "cn=alice, o=acme", "spiffe://acme/ns/default", "管理者"])
+def test_roles_are_what_people_call_them(role: str) -> None:
+    assert ask(tokens(), _any_token({"sub": role})).principal == role
+
+
+def test_a_huge_token_is_refused_before_it_is_looked_at() -> None:
+    assert "characters" in refused(tokens(), token(more="x" * MOST_CHARACTERS)).message
+    refused(tokens(), signed({"alg": "HS256"}, b"[" * 5_000))
+
+
+@pytest.mark.parametrize("header", [{"alg": "HS256", "crit": ["exp"]}, {"alg": "HS256", "crit": []}, {"alg": "HS256", "b64": False}])
+def test_what_a_header_asks_for_and_is_not_understood_is_refused(header: dict[str, object]) -> None:
+    assert refused(tokens(), signed(header, {"sub": "alice"})).reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("shown", ["a", ".", "..", "...", "a.b", "a.b.c", "a.b.c.d", "é.é.é", "=.=.=", "bnVsbA.bnVsbA.", "WzFd.WzFd.WzFd"])
+def test_garbage_is_refused(shown: str) -> None:
+    assert refused(tokens(), shown).reason is Reason.CREDENTIALS_INVALID
+
+
+@given(st.text() | st.binary().map(part) | st.lists(st.binary(max_size=40).map(part), min_size=3, max_size=3).map(".".join))
+def test_whatever_is_shown_nothing_fails_otherwise(shown: str) -> None:
+    try:
+        ask(tokens(), shown)
+    except PolicyError as error:
+        assert error.kind is Kind.UNAUTHENTICATED
+    else:
+        raise AssertionError("nobody has signed it")
+
+
+@given(st.data())
+def test_a_changed_token_never_says_another_role(data: st.DataObject) -> None:
+    good = token()
+    at = data.draw(st.integers(0, len(good) - 1))
+    changed = good[:at] + data.draw(st.sampled_from("ABCDEFGHabcdefgh0123-_.=")) + good[at + 1 :]
+    try:
+        assert ask(tokens(), changed).principal == "alice"  # the last character of a part has bits that say nothing
+    except PolicyError as error:
+        assert error.reason is Reason.CREDENTIALS_INVALID
+
+
+def test_with_another_key_what_was_remembered_does_not_hold() -> None:
+    verifier = tokens()
+    old, new = token(), token(bytes(32))
+    ask(verifier, old)
+    verifier.take(secret_key(bytes(32)))
+    assert refused(verifier, old).reason is Reason.CREDENTIALS_INVALID
+    assert ask(verifier, new).principal == "alice"
+
+
+def test_a_bounded_number_of_tokens_is_remembered() -> None:
+    verifier = tokens()
+    shown = [token(jti=str(number)) for number in range(MOST + 5)]
+    for each in shown:
+        ask(verifier, each)
+    with pytest.raises(PolicyError):
+        ask(verifier, token(bytes(32)))
+    kept = [each for each in shown if verifier.known(each, NOW) is not None]
+    assert kept == shown[5:], "the newest, and none that does not hold"
+
+
+def _any_token(claims: dict[str, object]) -> str:
+    """Signed, with claims that a library would not sign."""
+    return signed({"alg": "HS256"}, {"sub": "alice"} | claims)

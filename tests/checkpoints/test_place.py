@@ -1,0 +1,109 @@
+"""A file of checkpoints is known as such though its beginning is damaged, and nobody else's file is ever touched."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.checkpoints import file
+from topicpolicies_server.checkpoints.place import Whose, whose
+from topicpolicies_server.checkpoints.store import Store
+
+from .server import Server, a_key
+from .test_trouble import filled, started
+
+Damage = Callable[[bytes], bytes]
+
+
+def no_header(found: bytes) -> bytes:
+    return bytes(file.HEADER_BYTES) + found[file.HEADER_BYTES :]
+
+
+def no_id(found: bytes) -> bytes:
+    return found[:68] + bytes(4) + found[72:]
+
+
+def garbled(found: bytes) -> bytes:
+    return b"\x5a" * 200 + found[200:]
+
+
+def no_page(found: bytes) -> bytes:
+    return bytes(file.PAGE_BYTES) + found[file.PAGE_BYTES :]
+
+
+def cut(found: bytes) -> bytes:
+    return found[:60]
+
+
+def damage(path: Path, how: Damage) -> bytes:
+    """Damages a file; what it is then."""
+    found = how(path.read_bytes())
+    path.write_bytes(found)
+    return found
+
+
+@pytest.mark.parametrize("named_here", [False, True])
+@pytest.mark.parametrize("how", [no_header, no_id, garbled])
+async def test_a_damaged_beginning_of_the_file_is_healed(tmp_path: Path, how: Damage, named_here: bool) -> None:
+    server = Server(tmp_path)
+    server.named_here = named_here
+    before = await filled(server)
+    damage(server.file, how)
+    assert (await started(server)) == ("log", before)
+    assert (await started(server)) == ("checkpoint", before)
+
+
+@pytest.mark.parametrize("how", [no_page, cut])
+async def test_of_a_file_without_a_beginning_its_name_tells_whose_it_is(tmp_path: Path, how: Damage) -> None:
+    server = Server(tmp_path)
+    before = await filled(server)
+    found = damage(server.file, how)
+    assert (await started(server)) == ("log", before)
+    assert server.file.read_bytes() == found, "an operator named it: it may be anybody's"
+    server.named_here = True
+    assert (await started(server)) == ("log", before)
+    assert (await started(server)) == ("checkpoint", before)
+
+
+async def test_a_log_of_writes_that_is_left_without_its_file_is_healed(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    await filled(server)
+    left = server.file.with_name(server.file.name + "-wal")
+    async with server.running() as registry:
+        await server.set(registry, a_key(1), 7)
+        await server.keep()
+        shutil.copy(left, tmp_path / "left")
+    server.file.unlink()
+    shutil.copy(tmp_path / "left", left)
+    came, before = await started(server)
+    assert (await started(server)) == ("checkpoint", before), came
+
+
+def our_page(tmp_path: Path) -> bytes:
+    store = Store(tmp_path / "ours.db")
+    store.open()
+    store.close()
+    return (tmp_path / "ours.db").read_bytes()[: file.PAGE_BYTES]
+
+
+def test_whose_a_file_is(tmp_path: Path) -> None:
+    ours = our_page(tmp_path)
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    other = (tmp_path / "other.db").read_bytes()[: file.PAGE_BYTES]
+    tables = "\n".join(file._TABLES).encode()
+    shifted = (b"x" * 512 + ours)[: file.PAGE_BYTES]
+    for named_here in (False, True):
+        assert whose(b"", named_here=named_here) is Whose.FREE
+        assert whose(ours, named_here=named_here) is Whose.OURS
+        assert whose(no_header(ours), named_here=named_here) is Whose.OURS
+        for foreign in (other, no_id(other), b"notes", tables, b"head" + tables + bytes(5_000), shifted, b"\1" + bytes(4_095)):
+            assert whose(foreign, named_here=named_here) is Whose.FOREIGN
+    for lost in (bytes(file.PAGE_BYTES), bytes(3), ours[:60]):
+        assert whose(lost, named_here=True) is Whose.OURS
+        assert whose(lost, named_here=False) is Whose.FOREIGN

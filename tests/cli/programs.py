@@ -1,0 +1,120 @@
+"""Commands as real processes that begin where the imports have ended: those are most of what the process of a command costs.
+
+One process imports the command line, and is forked for each command. What is forked has arguments, an environment and streams of its own,
+and ends as the interpreter ends. That it says what a process says that begins anew, ``test_programs`` shows; that one begins at all,
+``test_starting`` and ``test_serving``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO, NamedTuple
+
+_SECONDS = 60
+_FORKED = """
+import json, os, socket, sys
+
+import topicpolicies_server.process
+from topicpolicies_server.cli.app import main
+
+asking = socket.socket(fileno=int(sys.argv[1]))
+while True:
+    asked, streams, _, _ = socket.recv_fds(asking, 1 << 20, 3)
+    if not asked:
+        os._exit(0)
+    child = os.fork()
+    if child == 0:
+        break
+    for stream in streams:
+        os.close(stream)
+    _, status = os.waitpid(child, 0)
+    asking.send(str(os.waitstatus_to_exitcode(status)).encode())
+asking.close()
+for number, stream in enumerate(streams):
+    os.dup2(stream, number)
+    os.close(stream)
+sys.argv[1:], environment = json.loads(asked)
+os.environ.clear()
+os.environ.update(environment)
+main()
+"""
+
+
+class Ended(NamedTuple):
+    """What the process of a command came to."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class _Forking:
+    """The process that has imported the command line."""
+
+    def __init__(self) -> None:
+        self._asking, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._asking.settimeout(_SECONDS)
+        with its:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _FORKED, str(its.fileno())],
+                env={"PYTHONPATH": os.pathsep.join(sys.path)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[its.fileno()],
+                process_group=0,
+            )
+        atexit.register(self.end)
+
+    def run(self, arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]) -> int:
+        """Runs a command to its end; its exit code, or the signal that ended it, as a negative number."""
+        try:
+            socket.send_fds(self._asking, [json.dumps([arguments, dict(environment)]).encode()], streams)
+            return int(self._asking.recv(100))
+        except (OSError, ValueError):
+            self.end()
+            _forking.cache_clear()
+            raise
+
+    def end(self) -> None:
+        """Ends it, and the command that it runs."""
+        self._asking.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+@functools.cache
+def _forking() -> _Forking:
+    return _Forking()
+
+
+def run(arguments: Sequence[str | bytes], environment: Mapping[str, str], *, stdin: bytes = b"", stdout: IO[bytes] | None = None) -> Ended:
+    """Runs a command to its end.
+
+    Args:
+        arguments: without the name of the program.
+        environment: all of it.
+        stdin: what there is to read.
+        stdout: where its output goes; None: into what is returned.
+
+    Raises:
+        OSError: it did not end in time.
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as errors:
+        given.write(stdin)
+        given.seek(0)
+        streams = [each.fileno() for each in (given, stdout or told, errors)]
+        code = _forking().run([os.fsdecode(argument) for argument in arguments], environment, streams)
+        told.seek(0)
+        errors.seek(0)
+        return Ended(code, told.read().decode(), errors.read().decode())

@@ -1,0 +1,162 @@
+"""What is said of callers: everything that contradicts itself is told, and a first start is closed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    ConfigError,
+    EmbeddedLogConfig,
+    OidcConfig,
+    ServerConfig,
+    TlsConfig,
+    TokenConfig,
+    parse_address,
+)
+from topicpolicies_server.config.authentication import MOST_LEEWAY_SECONDS, is_private
+from topicpolicies_server.config.making import server_config
+from topicpolicies_server.config.sources import gather
+
+MEMORY = EmbeddedLogConfig(path=None)
+PUBLIC = parse_address("0.0.0.0:6680")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Any file that is there."""
+    path = tmp_path / "file"
+    path.write_text("x")
+    return path
+
+
+def made(**flags: object) -> AuthenticationConfig:
+    return server_config(gather({"data": Path("x.db"), "allow_authenticated": True, **flags}, {}), {}).authentication
+
+
+def problems(**flags: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        made(**flags)
+    return str(caught.value)
+
+
+def test_nobody_is_asked_unless_it_is_said() -> None:
+    assert made() == AuthenticationConfig()
+    assert not made().asks
+
+
+def test_each_way_is_made_of_its_options(file: Path) -> None:
+    tokens = made(
+        authentication_providers=["token"], token_public_key=file, token_public_alg="ES256", token_auth_claim="role", proxy_roles="a, b"
+    )
+    assert tokens.token == TokenConfig(public_key_file=file, public_algorithm="ES256", role_claim="role")
+    assert (tokens.oidc, tokens.certificate, tokens.proxy_roles, tokens.asks) == (None, "", ("a", "b"), True)
+    oidc = made(authentication_providers="oidc", oidc_issuers="https://a.example", oidc_audiences="x,y", oidc_jwks_file=file)
+    assert oidc.oidc == OidcConfig(issuers=("https://a.example",), audiences=("x", "y"), jwks_file=file)
+    tls = {"tls_certificate": file, "tls_key": file, "tls_client_ca": file}
+    assert made(authentication_providers=["certificate"], certificate_role="uri", **tls).certificate == "uri"
+    all_of_them = made(
+        authentication_providers="token,oidc,certificate",
+        token_secret_key=file,
+        oidc_issuers="https://a.example",
+        oidc_audiences="x",
+        **tls,
+    )
+    assert all_of_them.token and all_of_them.oidc and all_of_them.certificate == "cn"
+
+
+def test_algorithms_are_named_as_tokens_have_them(file: Path) -> None:
+    assert made(authentication_providers="token", token_public_key=file, token_public_alg="eddsa").token == TokenConfig(
+        public_key_file=file, public_algorithm="EdDSA"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"authentication_providers": "tokens"}, '"tokens" is no way'),
+        ({"authentication_providers": "token"}, "either --token-secret-key FILE or --token-public-key"),
+        ({"authentication_providers": "token", "token_secret_key": Path("/gone")}, "can't be read"),
+        ({"token_auth_claim": "x"}, "--token-auth-claim say nothing without --authentication-providers token"),
+        ({"oidc_issuers": "https://a.example"}, "--oidc-issuers say nothing without --authentication-providers oidc"),
+        ({"certificate_role": "uri"}, "--certificate-role say nothing"),
+        ({"proxy_roles": "gateway"}, "who is not asked is no proxy"),
+        ({"authentication_providers": "oidc"}, "need --oidc-issuers"),
+        ({"authentication_providers": "oidc", "oidc_issuers": "https://a.example"}, "need --oidc-audiences"),
+        ({"authentication_providers": "oidc", "oidc_issuers": "http://a.example", "oidc_audiences": "x"}, "write https://host"),
+        (
+            {
+                "authentication_providers": "oidc",
+                "oidc_issuers": "https://a.example,https://b.example",
+                "oidc_jwks_url": "https://a.example/k",
+            },
+            "one issuer",
+        ),
+        (
+            {"authentication_providers": "oidc", "oidc_issuers": "https://a.example", "oidc_jwks_url": "http://a.example/k"},
+            "(--oidc-jwks-url)",
+        ),
+        ({"authentication_providers": "certificate"}, "--tls-client-ca"),
+        ({"token_allowed_clock_skew_seconds": "301"}, "from 0 to 300"),
+    ],
+)
+def test_what_contradicts_itself_is_told(flags: dict[str, object], told: str) -> None:
+    assert told in problems(**flags)
+
+
+def test_just_one_key_verifies_tokens(file: Path) -> None:
+    both = {"authentication_providers": "token", "token_secret_key": file, "token_public_key": file}
+    assert "verified with one key" in problems(**both)
+    assert "belong together" in problems(authentication_providers="token", token_secret_key=file, token_audience="x")
+    assert "can't be empty" in problems(authentication_providers="token", token_secret_key=file, token_auth_claim="")
+
+
+def test_a_server_that_others_can_reach_asks_who_calls(file: Path) -> None:
+    tls = TlsConfig(certificate_file=file, key_file=file)
+    mutual = TlsConfig(certificate_file=file, key_file=file, client_ca_file=file)
+    tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=file))
+    with pytest.raises(ConfigError, match="nobody is asked who calls"):
+        ServerConfig(log=MEMORY, listen=PUBLIC, tls=tls)
+    with pytest.raises(ConfigError, match="give the server TLS"):
+        ServerConfig(log=MEMORY, listen=PUBLIC, authentication=tokens)
+    for allowed in (
+        {"listen": PUBLIC, "tls": mutual},
+        {"listen": PUBLIC, "tls": tls, "authentication": tokens, "authorization": AuthorizationConfig(allow_authenticated=True)},
+        {"listen": PUBLIC, "tls": tls, "insecure_listen": True},
+        {"listen": PUBLIC, "insecure_listen": True},
+        {"tls": tls},
+    ):
+        ServerConfig(log=MEMORY, **allowed)
+
+
+def test_how_much_clocks_may_differ_is_bounded() -> None:
+    assert AuthenticationConfig(leeway_seconds=MOST_LEEWAY_SECONDS).problems(mutual=False) == []
+    for wrong in (-1.0, MOST_LEEWAY_SECONDS + 1, float("nan")):
+        assert AuthenticationConfig(leeway_seconds=wrong).problems(mutual=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "private"),
+    [
+        ("https://login.example.com", True),
+        ("https://login.example.com:8443/realms/acme", True),
+        ("http://localhost:8080", True),
+        ("http://127.0.0.1:8080/keys", True),
+        ("http://[::1]:8080/keys", True),
+        ("http://login.example.com", False),
+        ("http://localhost.example.com", False),
+        ("https://user:password@login.example.com", False),
+        ("http://127.0.0.1@login.example.com", False),
+        ("https://", False),
+        ("https://a.example#x", False),
+        ("https://a.example:port", False),
+        ("http://[::1", False),
+        ("file:///etc/passwd", False),
+        ("", False),
+    ],
+)
+def test_an_issuer_is_asked_where_nobody_on_the_way_can_change_its_answer(url: str, private: bool) -> None:
+    assert is_private(url) is private

@@ -1,0 +1,198 @@
+"""Who calls a server that asks: with tokens over the wire, for every method of every service."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from tests.access.signing import SECRET, token
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, Refusal
+
+PATIENCE = 20.0
+UNAUTHENTICATED, DENIED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
+
+
+class Noting:
+    """Who made which calls."""
+
+    def __init__(self) -> None:
+        self.callers: list[tuple[str, Caller]] = []
+        self.over = asyncio.Event()
+
+    def began(self, call: Call) -> None:
+        """Nothing."""
+
+    def ended(self, call: Call) -> None:
+        """A call has ended."""
+        self.callers.append((call.method, call.caller))
+        self.over.set()
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """The brokers' secret key."""
+    path = tmp_path / "secret.key"
+    path.write_bytes(SECRET)
+    return path
+
+
+@pytest.fixture
+async def server(key: Path, limits: Limits) -> AsyncIterator[Server]:
+    """A server that asks for tokens; ``gateway`` is a proxy."""
+    authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key), proxy_roles=("gateway",))
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        authentication=authentication,
+        authorization=AuthorizationConfig(allow_authenticated=True),
+    )
+    async with Server(config) as running:
+        yield running
+
+
+@pytest.fixture
+async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A connection to it."""
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        yield channel
+
+
+def bearer(**claims: object) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {token(**claims)}"),)  # type: ignore[arg-type]
+
+
+Ask = Callable[[AsyncStub, tuple[tuple[str, str], ...]], Awaitable[object]]
+
+
+async def _update_many(stub: AsyncStub, metadata: tuple[tuple[str, str], ...]) -> object:
+    call = stub.UpdatePolicies(metadata=metadata)
+    await call.done_writing()
+    return await call.read()
+
+
+EVERY: dict[str, Ask] = {
+    "GetServerInfo": lambda stub, metadata: stub.GetServerInfo(service_pb2.GetServerInfoRequest(), metadata=metadata),
+    "GetPolicy": lambda stub, metadata: stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=metadata),
+    "GetEffectivePolicy": lambda stub, metadata: stub.GetEffectivePolicy(
+        service_pb2.GetEffectivePolicyRequest(topic=TOPIC), metadata=metadata
+    ),
+    "UpdatePolicy": lambda stub, metadata: stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC), metadata=metadata),
+    "DeletePolicy": lambda stub, metadata: stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC), metadata=metadata),
+    "ListPolicies": lambda stub, metadata: stub.ListPolicies(
+        service_pb2.ListPoliciesRequest(namespace="public/default"), metadata=metadata
+    ),
+    "ListHistory": lambda stub, metadata: stub.ListHistory(service_pb2.ListHistoryRequest(topic=TOPIC), metadata=metadata),
+    "WatchPolicies": lambda stub, metadata: stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[TOPIC]), metadata=metadata).read(),
+    "UpdatePolicies": _update_many,
+}
+
+
+def test_every_method_is_tried() -> None:
+    assert set(EVERY) == {each.name for each in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods}
+
+
+@pytest.mark.parametrize("method", EVERY)
+async def test_no_method_answers_whom_it_does_not_know(channel: grpc.aio.Channel, method: str) -> None:
+    now = time.time()
+    for metadata, reason in [
+        ((), Reason.CREDENTIALS_MISSING),
+        (bearer(key=bytes(32)), Reason.CREDENTIALS_INVALID),
+        (bearer(exp=now - 1), Reason.CREDENTIALS_EXPIRED),
+        (bearer(nbf=now + 3600), Reason.CREDENTIALS_INVALID),
+        ((*bearer(), *bearer()), Reason.CREDENTIALS_INVALID),
+    ]:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await EVERY[method](async_stub(channel), metadata)
+        refusal = Refusal(caught.value)
+        assert (refusal.code, refusal.info.reason) == (UNAUTHENTICATED, reason)
+
+
+@pytest.mark.parametrize("method", EVERY)
+async def test_every_method_knows_who_calls(server: Server, channel: grpc.aio.Channel, method: str) -> None:
+    noting = Noting()
+    server.calls.observers = (noting,)
+    try:
+        await EVERY[method](async_stub(channel), bearer())
+    except grpc.aio.AioRpcError as error:
+        assert error.code() is not UNAUTHENTICATED  # the request itself may be refused
+    await channel.close()
+    async with asyncio.timeout(PATIENCE):
+        await noting.over.wait()
+    assert noting.callers == [(method, Caller("alice", Way.TOKEN))]
+
+
+async def test_health_is_told_to_whoever_asks_and_reflection_is_not(channel: grpc.aio.Channel) -> None:
+    health = health_pb2_grpc.HealthStub(channel)
+    assert (await health.Check(health_pb2.HealthCheckRequest())).status == health_pb2.HealthCheckResponse.SERVING
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await health.Check(health_pb2.HealthCheckRequest(), metadata=bearer(key=bytes(32)))
+    assert caught.value.code() is UNAUTHENTICATED
+    asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asked).read()
+    assert caught.value.code() is UNAUTHENTICATED
+
+
+async def test_a_proxy_says_for_whom_it_calls_and_nobody_else_does(server: Server, channel: grpc.aio.Channel) -> None:
+    stub, ask = async_stub(channel), EVERY["GetPolicy"]
+    noting = Noting()
+    server.calls.observers = (noting,)
+    original = (("topicpolicies-original-principal", "bob"),)
+    await ask(stub, (*bearer(sub="gateway"), *original))
+    assert noting.callers == [("GetPolicy", Caller("gateway", Way.TOKEN, "bob"))]
+    for metadata, reason in [
+        (bearer(sub="gateway"), Reason.ORIGINAL_PRINCIPAL_INVALID),
+        ((*bearer(), *original), Reason.NOT_A_PROXY),
+        ((*bearer(sub="gateway"), *original, *original), Reason.CREDENTIALS_INVALID),
+    ]:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await ask(stub, metadata)
+        refusal = Refusal(caught.value)
+        assert refusal.info.reason == reason
+        assert refusal.code is (UNAUTHENTICATED if reason is Reason.CREDENTIALS_INVALID else DENIED)
+
+
+@pytest.fixture
+def short(key: Path) -> Path:
+    """One that is too short."""
+    key.write_bytes(b"short")
+    return key
+
+
+async def test_a_key_that_can_not_be_used_keeps_a_server_from_starting(short: Path) -> None:
+    authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=short))
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        authentication=authentication,
+        authorization=AuthorizationConfig(allow_authenticated=True),
+    )
+    with pytest.raises(PolicyError) as caught:
+        await Server(config).start()
+    assert caught.value.reason is Reason.KEY_FILE_UNUSABLE
+    assert str(short) in caught.value.message and "5 bytes" in caught.value.message

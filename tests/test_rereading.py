@@ -1,0 +1,188 @@
+"""Files that are read anew while the process goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.rereading import Rereading
+
+_SECONDS = 20
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Waits until something holds."""
+    async with asyncio.timeout(_SECONDS):
+        while not holds():  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
+
+
+class Number:
+    """A number in a file, which is put in force."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.path.write_text("1")
+        self.taken: list[int] = []
+        self.reads = 0
+
+    def read(self) -> int:
+        self.reads += 1
+        return int(self.path.read_text())
+
+    def add(self, rereading: Rereading) -> Callable[[], None]:
+        return rereading.add("the number", [self.path], self.read, self.taken.append, self.read())
+
+    def age(self) -> None:
+        """Its last change is long ago."""
+        os.utime(self.path, (time.time() - 100,) * 2)
+
+
+@pytest.fixture
+async def rereading() -> AsyncIterator[Rereading]:
+    made = Rereading(look_seconds=0.02)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def number(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Number:
+    caplog.set_level(logging.INFO)
+    return Number(tmp_path / "number")
+
+
+async def test_what_a_file_holds_is_taken_when_it_changes(rereading: Rereading, number: Number, caplog: pytest.LogCaptureFixture) -> None:
+    number.add(rereading)
+    rereading.start()
+    number.path.write_text("2")
+    await until(lambda: number.taken == [2])
+    number.path.write_text(" 2 ")  # the same
+    number.path.write_text("3")
+    await until(lambda: number.taken == [2, 3])
+    assert [record.message for record in caplog.records] == [f"the number: read anew from {number.path}, and in force"] * 2
+
+
+async def test_a_file_that_was_replaced_is_read(rereading: Rereading, number: Number) -> None:
+    number.age()
+    number.add(rereading)
+    rereading.start()
+    other = number.path.with_name("other")
+    other.write_text("2")
+    os.utime(other, ns=(number.path.stat().st_atime_ns, number.path.stat().st_mtime_ns))
+    other.replace(number.path)
+    await until(lambda: number.taken == [2])
+
+
+async def test_a_file_that_does_not_change_is_read_no_more(rereading: Rereading, number: Number) -> None:
+    number.age()
+    number.add(rereading)
+    rereading.start()
+    await until(lambda: number.reads == 2)
+    await asyncio.sleep(0.3)
+    assert number.reads == 2
+
+
+async def test_a_broken_file_leaves_in_force_what_was_and_is_told_once(
+    rereading: Rereading, number: Number, caplog: pytest.LogCaptureFixture
+) -> None:
+    number.add(rereading)
+    rereading.start()
+    number.path.write_text("no number")
+    await until(lambda: bool(rereading.problems))
+    reads = number.reads
+    await until(lambda: number.reads > reads + 5)
+    assert number.taken == []
+    (line,) = (record.message for record in caplog.records)
+    assert "the number: " in line and "no number" in line and "what was read before stays in force" in line
+    number.path.write_text("1")
+    await until(lambda: not rereading.problems)
+    assert number.taken == []
+    assert [record.message for record in caplog.records][1:] == [f"the number: {number.path} holds what is in force"]
+
+
+async def test_a_file_that_has_gone_leaves_in_force_what_was(rereading: Rereading, number: Number) -> None:
+    number.add(rereading)
+    rereading.start()
+    number.path.unlink()
+    await until(lambda: bool(rereading.problems))
+    number.path.write_text("2")
+    await until(lambda: number.taken == [2])
+    assert rereading.problems == {}
+
+
+async def test_what_can_not_be_put_in_force_is_tried_again(rereading: Rereading, number: Number) -> None:
+    refused = True
+
+    def take(value: int) -> None:
+        if refused:
+            raise ValueError("not now")
+        number.taken.append(value)
+
+    rereading.add("the number", [number.path], number.read, take, 1)
+    rereading.start()
+    number.path.write_text("2")
+    await until(lambda: rereading.problems == {"the number": "not now"})
+    refused = False
+    await until(lambda: number.taken == [2])
+
+
+async def test_one_that_fails_in_any_way_keeps_no_other_from_being_read(rereading: Rereading, number: Number) -> None:
+    def fails() -> int:
+        raise KeyError("anything")
+
+    rereading.add("the broken one", [number.path], fails, number.taken.append, 1)
+    number.add(rereading)
+    rereading.start()
+    number.path.write_text("2")
+    await until(lambda: number.taken == [2])
+    assert list(rereading.problems) == ["the broken one"]
+
+
+async def test_whoever_asks_is_told_of_each_file_at_once(number: Number, caplog: pytest.LogCaptureFixture) -> None:
+    rereading = Rereading(look_seconds=1_000)
+    number.age()
+    number.add(rereading)
+    rereading.start()
+    rereading.ask()
+    await until(lambda: bool(caplog.records))
+    number.path.write_text("2")
+    rereading.ask()
+    await until(lambda: number.taken == [2])
+    number.path.write_text("?")
+    for count in (3, 4):
+        rereading.ask()
+        await until(lambda expected=count: len(caplog.records) == expected)  # type: ignore[misc]  # bound at once
+    await rereading.close()
+    told = [record.message for record in caplog.records]
+    assert "holds what is in force" in told[0] and "and in force" in told[1]
+    assert all("stays in force" in line for line in told[2:])
+
+
+async def test_what_was_taken_out_is_read_no_more(rereading: Rereading, number: Number) -> None:
+    forget = number.add(rereading)
+    other = Number(number.path.with_name("other"))
+    other.add(rereading)
+    rereading.start()
+    forget()
+    number.path.write_text("2")
+    other.path.write_text("2")
+    await until(lambda: other.taken == [2])
+    assert number.taken == []
+    forget()
+
+
+async def test_a_disk_that_does_not_answer_keeps_nobody(number: Number) -> None:
+    rereading = Rereading(look_seconds=0.02)
+    gate = threading.Event()
+    rereading.add("the slow one", [number.path], lambda: gate.wait(_SECONDS), lambda _: None, False)
+    rereading.start()
+    await asyncio.sleep(0.1)
+    await asyncio.wait_for(rereading.close(), _SECONDS)
+    gate.set()
