@@ -17,7 +17,7 @@ SERVER = (
     ("core", "garbage", "sqlite_file", "threads"),
     ("config", "file_lock", "tasks"),
     ("logs", "rereading"),
-    ("history", "checkpoints", "cluster"),
+    ("history", "checkpoints", "cluster", "health"),
     ("access",),
     ("namespaces",),
     ("signals", "metrics"),

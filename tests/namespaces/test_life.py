@@ -21,6 +21,7 @@ from topicpolicies_server.namespaces.life import (
     Asked,
     Began,
     Closed,
+    CutOff,
     Ended,
     Failed,
     Happening,
@@ -87,6 +88,7 @@ def test_every_event_in_every_state_is_what_the_table_says() -> None:
             Lost(GONE, fresh),
             Asked(fresh),
             Began(fresh, silent=True),
+            CutOff(GONE, fresh),
             Ended(CLOSED),
         ]
         table: dict[tuple[State, type], State] = {
@@ -99,6 +101,10 @@ def test_every_event_in_every_state_is_what_the_table_says() -> None:
             (waited, Asked): waited,
             (failed, Began): Loading(fresh, LOST, silent=True),
             (waited, Began): Loading(mine, LOST, silent=True),
+            (loading, CutOff): Loading(fresh),
+            (serving, CutOff): serving,
+            (failed, CutOff): failed,
+            (waited, CutOff): failed,
         }
         states: list[State] = [loading, serving, failed, waited, closed]
         for state, event in itertools.product(states, events):
@@ -112,6 +118,22 @@ def test_every_event_in_every_state_is_what_the_table_says() -> None:
                 with pytest.raises(Impossible):
                     after(state, event)
         assert not table
+
+    _run(scenario)
+
+
+def test_those_who_wait_for_a_log_that_is_out_of_reach_are_told_and_the_try_goes_on() -> None:
+    async def scenario() -> None:
+        life = Life(lambda: None)
+        first, opening = life.admit(), _opening()
+        assert first is not None
+        life.opened(opening)
+        life.cut_off(GONE)
+        assert first.exception() is GONE and life.reading is opening
+        second = life.admit()
+        assert second is not None and second is not first and not second.done()
+        life.serve(opening, HUB)
+        assert second.done() and second.exception() is None
 
     _run(scenario)
 

@@ -11,6 +11,7 @@ from google.rpc.status_pb2 import Status as RpcStatus
 
 from tests.validators.records import Failure
 from topicpolicies_server.access import NOBODY
+from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
@@ -32,6 +33,9 @@ class CallContext:
 
     caller = NOBODY
     error: PolicyError | None = None
+    target = at_least = ""
+    request: Request | None = None
+    outcome: Outcome | None = None
 
     def __init__(self, actor: str) -> None:
         self._actor = actor
@@ -39,6 +43,9 @@ class CallContext:
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]]:
         """The call's metadata."""
         return (("topicpolicies-actor", self._actor),)
+
+    def note(self, key: str, value: str) -> None:
+        """Nobody looks at it."""
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends the call."""

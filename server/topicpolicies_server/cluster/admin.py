@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..core.errors import Kind
+from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
@@ -26,16 +26,25 @@ _PSEUDO_CLUSTER = "global"
 class AdminSource:
     """What brokers answer (``source.ClusterSource``). It belongs to the event loop that it is first used on."""
 
-    def __init__(self, admin: Admin, service_url: str, *, missing_topics: bool = False) -> None:
+    def __init__(
+        self,
+        admin: Admin,
+        service_url: str,
+        *,
+        missing_topics: bool = False,
+        refuses: Callable[[], PolicyError | None] = lambda: None,
+    ) -> None:
         """Asks nothing yet.
 
         Args:
             admin: the brokers' admin API. It is closed with the source.
             service_url: where brokers are reached, which may tell which of several clusters they are.
             missing_topics: whether it does not matter that a topic does not exist (yet).
+            refuses: the error of whoever would ask now; None: it can be asked.
         """
         self._admin = admin
         self._service_url = service_url
+        self._refuses = refuses
         self._name = ""
         self._questions = TopicQuestions(self._one, self._lists, time.monotonic, missing_topics=missing_topics)
 
@@ -103,6 +112,8 @@ class AdminSource:
         return Lists(frozenset(names_of(topics)), partitioned)
 
     async def _ask(self, *path: str) -> Any:
+        if (error := self._refuses()) is not None:
+            raise error
         return await self._admin.get(*path, seconds=_SECONDS)
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ..config import LogConfig, PulsarLogConfig
-from ..core.errors import Kind
+from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from .admission import FROM_BROKERS, FROM_FILE, Admission
 
 
-async def open_admission(config: LogConfig, *, missing_topics: bool = False) -> Admission | None:
+async def open_admission(
+    config: LogConfig, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
+) -> Admission | None:
     """What admits requests: with Pulsar's log on the brokers' word, with the embedded one on a file's, if there is one.
 
     Args:
         config: where the change logs are.
         missing_topics: whether updates of topics that do not exist are taken.
+        refuses: the error of whoever would ask the brokers now; None: they can be asked.
 
     Raises:
         LogError: the file, or one that the connection needs, can't be used.
@@ -32,7 +36,7 @@ async def open_admission(config: LogConfig, *, missing_topics: bool = False) -> 
             raise LogError(
                 Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
             ) from error
-        brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics)
+        brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics, refuses=refuses)
         return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
     if config.cluster_file is None:
         return None

@@ -3,7 +3,7 @@
 All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
-- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``history``, ``checkpoints``, ``server``: the configuration
+- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``history``, ``checkpoints``, ``server``: what is configured
 - ``errors``, ``files``: what is wrong with it
 - ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: what flags, the environment and a file say, and what is therefore in force

@@ -75,6 +75,9 @@ class Limits:
     """After this long without watches and requests a namespace is dropped from memory."""
     bookmark_interval_seconds: float = _bounded(10.0, 1.0, 3_600.0, serving=True)
     """Time between two bookmarks of a watch that does not ask for another."""
+    log_patience_seconds: float = _bounded(3.0, 0.1, 600.0)
+    """How long the change log may be out of reach before the server is not ready, and what needs the log is refused (``LOG_UNREACHABLE``)
+    instead of waiting for it."""
     guard_refresh_seconds: float = _bounded(1.0, 0.1, 3_600.0)
     """How often a guard looks for new namespaces, as far as ``max_guard_questions_per_second`` allows."""
     max_guard_questions_per_second: float = _bounded(20.0, 0.1, 10_000.0)

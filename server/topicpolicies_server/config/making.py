@@ -135,17 +135,6 @@ def _tls(values: Mapping[str, Any]) -> tuple[TlsConfig | None, list[str]]:
     return None, []
 
 
-def _authorization(values: Mapping[str, Any]) -> AuthorizationConfig:
-    return AuthorizationConfig(
-        file=values["authorization"],
-        brokers=values["authorization_by_brokers"],
-        superuser_roles=values["superuser_roles"],
-        namespace_roles_may_read=values["namespace_roles_may_read"],
-        cache_seconds=values["authorization_cache_seconds"],
-        allow_authenticated=values["allow_authenticated"],
-    )
-
-
 _OF_WAYS = {
     "token": (
         "token_secret_key", "token_public_key", "token_public_alg", "token_auth_claim", "token_audience_claim", "token_audience",
@@ -195,6 +184,17 @@ def _authentication(found: Gathered, values: Mapping[str, Any]) -> tuple[Authent
         leeway_seconds=values["token_allowed_clock_skew_seconds"],
     )
     return made, wrong
+
+
+def _authorization(values: Mapping[str, Any]) -> AuthorizationConfig:
+    return AuthorizationConfig(
+        file=values["authorization"],
+        brokers=values["authorization_by_brokers"],
+        superuser_roles=values["superuser_roles"],
+        namespace_roles_may_read=values["namespace_roles_may_read"],
+        cache_seconds=values["authorization_cache_seconds"],
+        allow_authenticated=values["allow_authenticated"],
+    )
 
 
 def _history(found: Gathered, values: Mapping[str, Any]) -> HistoryConfig | None:

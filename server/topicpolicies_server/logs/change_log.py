@@ -220,6 +220,22 @@ class NamespaceLog(Protocol):
         """Finishes what was appended (bounded in time), then stops. The sink hears nothing afterwards."""
 
 
+@runtime_checkable
+class Reached(Protocol):
+    """A change log behind which somebody keeps the events who may be out of reach."""
+
+    async def reach(self) -> None:
+        """Returns when whoever keeps the logs has answered; asked every few seconds.
+
+        Raises:
+            LogError: it can't be reached, or used. ``LOG_UNREACHABLE``: nothing can be appended; ``APPEND_FAILED``: the same, and the log
+                itself says so to whoever appends; others: what has to be opened, or asked of a cluster, can't be.
+        """
+
+    def cut_off(self, error: LogError) -> None:
+        """It was out of reach for too long: what waits here and certainly was not sent fails now."""
+
+
 class ChangeLog(Protocol):
     """The change logs of all namespaces."""
 

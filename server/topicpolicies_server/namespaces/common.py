@@ -11,6 +11,7 @@ from ..config import Limits
 from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
 from ..core.reasons import Reason
+from ..health import Readiness
 from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
 from .capacity import Capacity
@@ -45,6 +46,8 @@ class Common:
     """What the server's log was told of loads that failed."""
     record: Record | None = None
     """Gives whoever writes down what is folded; None: nobody does."""
+    readiness: Readiness = field(default_factory=lambda: Readiness(0.0, known=True))
+    """Whether the log can be reached; unless told otherwise, it can be."""
     checkpoints: Checkpoints | None = None
     """Where views are kept, so that loading need not begin at the beginning; None: nowhere."""
 

@@ -6,10 +6,12 @@ state    event        next     what is done
 Loading  ``Opened``   Loading  this opening is the one that is read
 Loading  ``Served``   Serving  those who wait are let in
 Loading  ``Missed``   Failed   those who wait have the error
+Loading  ``CutOff``   Loading  those who wait have the error; the try goes on
 Loading  ``Lost``     Loading  the error is why it is read anew; those who wait go on waiting
 Serving  ``Lost``     Loading  whoever asks from now on waits
 Failed   ``Asked``    Failed   there is somebody who waits for the next try, which begins soon
 Failed   ``Began``    Loading  those who wait, wait for this try
+Failed   ``CutOff``   Failed   those who wait have the error
 Closed   all          Closed   nothing
 the      ``Ended``    Closed   those who wait have the error, and so has everybody who comes later
 others
@@ -146,13 +148,20 @@ class Began(NamedTuple):
     silent: bool
 
 
+class CutOff(NamedTuple):
+    """The log is known to be out of reach: nobody waits for it."""
+
+    error: LogError
+    fresh: Waiters
+
+
 class Ended(NamedTuple):
     """It is closed."""
 
     error: PolicyError
 
 
-Happening: TypeAlias = Opened | Served | Missed | Lost | Asked | Began | Ended
+Happening: TypeAlias = Opened | Served | Missed | Lost | Asked | Began | CutOff | Ended
 
 
 class Impossible(Exception):
@@ -181,6 +190,12 @@ def after(state: State, event: Happening) -> State:
             then = Loading(waiters, error)
         case Serving(), Lost(error, fresh):
             then = Loading(fresh, error)
+        case Loading(_, error, silent, follower), CutOff(_, fresh):
+            then = Loading(fresh, error, silent, follower)
+        case Failed(error), CutOff():
+            then = Failed(error)
+        case Serving(), CutOff():
+            pass
         case Failed(error, waiters), Asked(fresh):
             then = Failed(error, waiters or fresh)
         case Failed(error, waiters), Began(fresh, silent):
@@ -278,6 +293,10 @@ class Life:
         """A new try begins; ``silent``: watchers are told when it has ended."""
         self._go(Began(_fresh(), silent))
 
+    def cut_off(self, error: LogError) -> None:
+        """The log is known to be out of reach: those who wait are told so."""
+        self._go(CutOff(error, _fresh()))
+
     def end(self, error: PolicyError) -> None:
         """It is closed: whoever asks is refused."""
         self._go(Ended(error))
@@ -307,9 +326,15 @@ class Life:
             return
         if isinstance(now, Serving):
             waiters.set_result(None)
+        elif isinstance(event, CutOff):
+            _refuse(waiters, event.error)
         elif isinstance(now, Closed) or (isinstance(now, Failed) and now.waiters is not waiters):
-            waiters.set_exception(now.error)
-            waiters.exception()  # whoever waits has it; nobody may
+            _refuse(waiters, now.error)
+
+
+def _refuse(waiters: Waiters, error: PolicyError) -> None:
+    waiters.set_exception(error)
+    waiters.exception()  # whoever waits has it; nobody may
 
 
 def _fresh() -> Waiters:

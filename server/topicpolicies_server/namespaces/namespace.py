@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 
 from ..core.chains.refusals import not_in_time
 from ..core.chains.sequencer import Request, Result
-from ..core.errors import Kind, PolicyError
+from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import ABSENT, Position
 from ..core.reading.view import Head, View
 from ..core.reading.watch import Mode, Selection, Token, Watcher
 from ..core.reasons import Reason
+from ..logs.change_log import LogError
 from .common import Common, unavailable
-from .follower import Follower
 from .freshness import Freshness
 from .life import Closed, Life, Loading, Phase, Serving
 from .loading import Loader, close_quietly
@@ -32,7 +32,7 @@ from .restating import Restating
 from .retrying import Pauses
 from .updates import Updates
 from .usage import Usage
-from .waiting import Waiting
+from .versions import Versions
 
 __all__ = ["Namespace", "Phase"]
 
@@ -68,7 +68,7 @@ class Namespace:
         self._updates = Updates(name, common, self._life, self._usage, chance)
         self._restating = Restating(name, common, self._life, self._updates, chance)
         self._freshness = Freshness(common.now, limits.bookmark_interval_seconds / 2, self._updates.shared, self._usage.is_watched)
-        self._waiting = Waiting()
+        self._versions = Versions(name, limits.update_timeout_seconds, self._usage)
         self._loader = Loader(
             name,
             common,
@@ -78,7 +78,7 @@ class Namespace:
             dismiss=lambda: not self.busy and dismiss(self),
             predecessor=predecessor,
         )
-        parts = self._life, self._loader, self._updates, self._restating, self._freshness, self._waiting
+        parts = self._life, self._loader, self._updates, self._restating, self._freshness, self._versions.waiting
         self._loader.start(Reports(name, common, *parts))
 
     # --- what is asked of it --------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Namespace:
         """
         follower = (await self._ready()).follower
         if at_least:
-            await self._reached(follower, key, at_least)
+            await self._versions.reached(follower, key, at_least)
             follower = (await self._ready()).follower
         return follower.view.head(key)
 
@@ -267,6 +267,11 @@ class Namespace:
         """The view that answers, or answered last; None: none has."""
         return self._life.view
 
+    def cut_off(self, error: LogError) -> None:
+        """The log is known to be out of reach: whoever waits for it, and of whose requests nothing was sent, is told so."""
+        self._life.cut_off(error)
+        self._updates.turn_away(error)
+
     # --- its end ----------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
@@ -308,6 +313,8 @@ class Namespace:
 
     async def _ready(self) -> Serving:
         while (waiters := self._life.admit()) is not None:
+            if (error := self._common.readiness.refuses_waiting()) is not None:
+                raise error
             with self._usage.waiting():
                 await asyncio.shield(waiters)
         self._usage.used()
@@ -327,22 +334,6 @@ class Namespace:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
                 serving = await self._ready()
                 if not self._updates.shared():
-                    await self._reached(serving.follower, request.key, request.etag)
+                    await self._versions.reached(serving.follower, request.key, request.etag)
         except TimeoutError:
             raise not_in_time(request) from None
-
-    async def _reached(self, follower: Follower, key: PolicyKey, position: Position) -> None:
-        assert follower.log is not None, "open"
-        partition = follower.log.partition_of(key)
-        if follower.positions[partition] >= position or follower.view.version(key) >= position:
-            return
-        try:
-            with self._usage.waiting():
-                await self._waiting.until(partition, position, self._common.limits.update_timeout_seconds)
-        except TimeoutError:
-            raise PolicyError(
-                Kind.DEADLINE_EXCEEDED,
-                Reason.VERSION_NOT_REACHED,
-                f"The log of {self.name} has not been read up to version {position}: try again, or ask without at_least.",
-                metadata={"at_least_version": position},
-            ) from None

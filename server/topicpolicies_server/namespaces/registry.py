@@ -16,6 +16,7 @@ from ..config import Limits
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.fold.fold import FoldContext
 from ..core.reasons import Reason
+from ..health import Readiness, Transition
 from ..history import History
 from ..logs.change_log import ChangeLog
 from ..tasks import Kept, Owned
@@ -93,6 +94,11 @@ class Registry:
         """Those in memory."""
         return list(self._namespaces.values())
 
+    def heed(self, readiness: Readiness) -> None:
+        """What is known of the log's reach counts from now on; for before anything is loaded."""
+        self.common.readiness = readiness
+        readiness.tell(self._reach_changed)
+
     def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
         """Views are kept there from now on, so that loading need not begin at the beginning; for before anything is loaded."""
         self.common.checkpoints = checkpoints
@@ -121,6 +127,10 @@ class Registry:
         self._namespaces[name] = namespace
         return namespace
 
+    def find(self, name: str) -> Namespace | None:
+        """The namespace if it is in memory."""
+        return self._namespaces.get(name)
+
     async def close(self) -> None:
         """Closes all namespaces; what their logs have accepted is finished. Whoever asks, or waits for what was not sent, is told why."""
         if self._ended is None:
@@ -130,6 +140,12 @@ class Registry:
         for namespace in list(self._namespaces.values()):
             self._drop(namespace, self._ended)
         await self._closings.close(cancel=False)
+
+    def _reach_changed(self, _: Transition) -> None:
+        error = self.common.readiness.refuses_waiting()
+        if error is not None:
+            for namespace in self.namespaces():
+                namespace.cut_off(error)
 
     def _dismiss(self, namespace: Namespace) -> bool:
         """Closes a namespace, unless it is needed. Returns whether it does."""

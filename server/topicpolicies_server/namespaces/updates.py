@@ -27,7 +27,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 
-from ..core.chains.refusals import not_in_time, nothing_is_written
+from ..core.chains.refusals import not_in_time
 from ..core.chains.sequencer import Append, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
@@ -41,6 +41,7 @@ from .deadlines import Deadlines
 from .ends import Ends, not_confirmed
 from .follower import Follower
 from .life import Closed, Life, Serving
+from .refusing import refusal
 from .usage import Usage
 
 _LOG = logging.getLogger(__name__)
@@ -88,11 +89,10 @@ class Updates:
         self._usage.pending += len(requests)
         for request in requests:
             request.tell = tell
-        if self._common.read_only:
-            refusal = nothing_is_written(self._name)
+        if (refused := refusal(self._name, self._common)) is not None:
             for request in requests:
-                if not request.validate_only:
-                    self._settle(request, refusal)
+                if refused.dry_runs or not request.validate_only:
+                    self._settle(request, refused.error)
             requests = [request for request in requests if not request.answered]
         if not requests:
             return

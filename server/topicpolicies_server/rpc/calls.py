@@ -25,8 +25,10 @@ from typing import Any, Protocol, TypeAlias
 import grpc
 
 from ..access import NOBODY, Caller
+from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
+from .lateness import Lateness
 
 UNREAD_SECONDS = 1.0
 """How long, while the server stops, a peer may leave unread what is written to it."""
@@ -53,7 +55,23 @@ class State(enum.Enum):
 class Call:
     """One call, as the service sees it (``errors.Context``)."""
 
-    __slots__ = ("_context", "_loop", "_task", "began", "caller", "error", "given_up", "method", "since", "state")
+    __slots__ = (
+        "_context",
+        "_loop",
+        "_task",
+        "at_least",
+        "began",
+        "caller",
+        "error",
+        "expired",
+        "given_up",
+        "method",
+        "outcome",
+        "request",
+        "since",
+        "state",
+        "target",
+    )
 
     def __init__(self, method: str, context: Any) -> None:
         """It has come; its task is the present one, which nobody awaits but gRPC.
@@ -72,6 +90,16 @@ class Call:
         """What it was told at its end; None: nothing went wrong, or it has not ended."""
         self.given_up = False
         """Whether its caller went away, or did not read, before its end."""
+        self.target = ""
+        """The namespace, or the topic, that it reads, as the caller names it; "" if it names none, or changes something."""
+        self.at_least = ""
+        """A version that its answer must have reached; "" is any."""
+        self.request: Request | None = None
+        """The change that it makes, once that is read; None: it makes none, or many."""
+        self.outcome: Outcome | None = None
+        """What became of the change; None: it failed, or has no outcome yet."""
+        self.expired: PolicyError | None = None
+        """Why it has no answer, when its caller's deadline is near."""
         self.state = State.WORKING
         self.began = self.since = self._loop.time()
         """The loop's times at which it came, and at which its state began."""
@@ -95,6 +123,20 @@ class Call:
         """Ends it with an error (``errors.abort``)."""
         return await self._context.abort(code, details, trailing_metadata)
 
+    def note(self, key: str, value: str) -> None:
+        """Says something beside its answer, in the trailing metadata."""
+        self._context.set_trailing_metadata(((key, value),))
+
+    def time_left(self) -> float | None:
+        """Seconds until its caller's deadline; None: it has none."""
+        left: float | None = self._context.time_remaining()
+        return left
+
+    def expire(self, error: PolicyError) -> None:
+        """Ends it with an error, because its caller's deadline is near."""
+        self.expired = error
+        self.end()
+
     def goes_to(self, state: State) -> None:
         """Its state is another one from now on."""
         self.state, self.since = state, self._loop.time()
@@ -112,6 +154,8 @@ class Call:
         assert self._task is not None, "a call has a task"
         if not self._task.cancelling():
             return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "What the request waited for was given up by the sidecar.")
+        if self.expired is not None and self.state is not State.TOLD and self._task.uncancel() == 0:
+            return self.expired
         return stopping() if self.state is State.TOLD and self._task.uncancel() == 0 else None
 
 
@@ -147,6 +191,8 @@ class Calls:
         """Who is told of each."""
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
+        self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)
+        """The deadlines of those with one answer."""
         self._endless = 0
         """Those of them that do not end by themselves when the server stops."""
         self._ended = asyncio.Event()

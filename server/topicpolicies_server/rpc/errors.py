@@ -12,6 +12,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from ..access import Caller
+from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation
 from ..core.reasons import Reason
 
@@ -30,6 +31,14 @@ class Context(Protocol):
 
     error: PolicyError | None
     """What it was told at its end."""
+    target: str
+    """What it reads."""
+    at_least: str
+    """A version that its answer must have reached."""
+    request: Request | None
+    """The change that it makes."""
+    outcome: Outcome | None
+    """What became of that."""
 
     @property
     def caller(self) -> Caller:
@@ -37,6 +46,9 @@ class Context(Protocol):
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
         """The call's metadata."""
+
+    def note(self, key: str, value: str) -> None:
+        """Says something beside its answer."""
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Anything = ()) -> Anything:
         """Ends the call with an error."""

@@ -99,6 +99,7 @@ class _Methods:
             call = calls.came(name, context)
             try:
                 calls.begin(call)
+                calls.lateness.add(call)
                 try:
                     await calls.enter(call)
                     return await method(decode(parse, raw, most), call)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
@@ -23,15 +22,17 @@ from ..cluster.opening import open_admission
 from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
+from ..health import LogWatch, Pulse, Readiness
 from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
-from .calls import LAST_SECONDS, Calls, Door
+from .calls import Calls, Door
 from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
+from .health import HealthService
 from .identifying import Identifying
 from .info import info
 from .permitting import Permitting
@@ -68,7 +69,8 @@ class Server:
         self._guard_admin: Admin | None = None
         self._opened: Opened | None = None
         self._metrics: Endpoint | None = None
-        self._health = HealthServicer()
+        self._watch: LogWatch | None = None
+        self._pulse: Pulse | None = None
         self._grpc: grpc.aio.Server | None = None
 
     @property
@@ -82,6 +84,12 @@ class Server:
         """The calls in progress."""
         assert self._servicer is not None, "started"
         return self._servicer.calls
+
+    @property
+    def readiness(self) -> Readiness:
+        """Whether it is ready."""
+        assert self._watch is not None, "started"
+        return self._watch.readiness
 
     @property
     def warrants(self) -> Warrants | None:
@@ -114,13 +122,16 @@ class Server:
             pause_repairs=config.pause_repairs,
             history=self._history,
         )
+        self._watch = LogWatch(self._log, config.limits.log_patience_seconds)
+        self._registry.heed(self._watch.readiness)
         if (kept := config.checkpoints) is not None:
             self._checkpoints = open_checkpoints(kept.path, named_here=kept.named_here)
         if self._checkpoints is not None:
             self._registry.keep_checkpoints(self._checkpoints)
         try:
             doors = self._open_doors()
-            self._admission = await open_admission(config.log, missing_topics=config.missing_topics)
+            refuses = self._watch.readiness.refuses_waiting
+            self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
             self._authority = await open_authority(config.authorization, config.log, self.rereading)
         except BaseException:
             await self.stop()
@@ -151,34 +162,24 @@ class Server:
         )
         self._grpc.add_generic_rpc_handlers((handlers(self._servicer, limits.max_message_bytes),))
         others = Others(self._grpc, self._servicer.calls, limits.max_message_bytes)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, others)
+        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE), others)
         services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         try:
             self._listen(self._grpc)
+            await self._watch.start()
             await self._grpc.start()
             self._guard_and_show(config, self._registry)
             self.rereading.start()
         except BaseException:
             await self.stop()
             raise
-        for service in ("", SERVICE):
-            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
         async with contextlib.AsyncExitStack() as steps:  # the last one first, and each of them whatever becomes of the others
-            parts = (
-                self._opened,
-                self._guard_admin,
-                self._authority,
-                self._admission,
-                self._checkpoints,
-                self._history,
-                self._log,
-                self._registry,
-            )
-            for part in parts:
+            log = (self._checkpoints, self._history, self._log, self._registry)
+            for part in (self._opened, self._guard_admin, self._authority, self._admission, *log):
                 if part is not None:
                     steps.push_async_callback(part.close)
             steps.push_async_callback(self.rereading.close)
@@ -188,9 +189,9 @@ class Server:
                 steps.push_async_callback(self._metrics.close)
             if self._grpc is not None and self._servicer is not None:
                 steps.push_async_callback(stop_calls, self._grpc, self._servicer, self.config.limits.drain_seconds)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LAST_SECONDS):  # who watches the health and does not read holds nobody up
-                    await self._health.enter_graceful_shutdown()
+            if self._watch is not None:
+                steps.push_async_callback(self._watch.stop)
+                self._watch.readiness.drained(time.monotonic())
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -204,6 +205,8 @@ class Server:
         if not self.config.authentication.asks:
             return []
         self._opened = Opened(self.config.authentication)
+        for source in self._opened.sources:
+            self.rereading.add(*source)
         return [Identifying(self._opened.identification)]
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
@@ -21,8 +22,8 @@ from ..core.reasons import Reason
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from . import answers, effective, errors, histories, listing, requests
-from .calls import Calls
+from . import answers, effective, errors, histories, listing, requests, shortfalls
+from .calls import Call, Calls
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures
@@ -49,12 +50,15 @@ def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Contex
 
     async def answering(self: Servicer, message: _Message, context: Context) -> bytes:
         try:
-            return await method(self, message, context)
+            answer = await method(self, message, context)
         except PolicyError as error:
             return await errors.abort(context, error)
         except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
             self._failures.tell(name, error)
             return await errors.abort(context, errors.internal())
+        if self._readiness.cut_off and not self._registry.common.context.sole_writer:
+            context.note(shortfalls.UNCONFIRMED_KEY, shortfalls.unconfirmed_since(self._readiness, time.monotonic()))
+        return answer
 
     return answering
 
@@ -90,6 +94,7 @@ class Servicer:
         self.warrants = Warrants(permitting) if permitting is not None else None
         """What open watches need; None: they need nothing."""
         self._registry = registry
+        self._readiness = registry.common.readiness
         self._limits = limits
         self._admission = admission
         self._info = info
@@ -104,6 +109,7 @@ class Servicer:
         self._failures = Failures()
         self.calls = calls
         """The calls in progress."""
+        calls.lateness.hurry = self._hurry
         self._gathering = Gathering(asyncio.get_running_loop())
 
     @contextlib.asynccontextmanager
@@ -139,6 +145,15 @@ class Servicer:
         for stream in list(self._streams):
             stream.give_up()
 
+    def _hurry(self, call: Call) -> None:
+        """A call's caller has no time left: it is told why there is no answer; of a change, whether it may have been made."""
+        request = call.request
+        if request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
+            target = request.key.topic if request is not None else call.target
+            call.expire(shortfalls.no_answer(self._registry, target, call.at_least))
+        else:
+            namespace.end(request, shortfalls.no_outcome(self._readiness, request))
+
     @_answering
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
         """UpdatePolicy."""
@@ -148,7 +163,7 @@ class Servicer:
         try:
             namespace, request = requests.read_update(message, _asker(context))
             wire = self._desk.wire if self._permitting is None else await self._shown(context, namespace, Permission.CHANGE)
-            return answers.update_answer(request, await self._changed(namespace, request), wire)
+            return answers.update_answer(request, await self._changed(namespace, request, context), wire)
         finally:
             gathering.leave()
 
@@ -157,7 +172,7 @@ class Servicer:
         """DeletePolicy."""
         namespace, request = requests.read_delete(message, _asker(context))
         wire = await self._shown(context, namespace, Permission.CHANGE)
-        return answers.delete_answer(request, await self._changed(namespace, request), wire)
+        return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
 
     async def _shown(self, context: Context, namespace: str, *permissions: Permission) -> answers.Wire:
         """How documents are shown to a caller, who has these permissions (``Permitting.shown``)."""
@@ -165,12 +180,15 @@ class Servicer:
             return self._desk.wire
         return await self._permitting.shown(context.caller, namespace, *permissions)
 
-    async def _changed(self, name: str, request: Request) -> Result:
+    async def _changed(self, name: str, request: Request, context: Context) -> Result:
+        context.request = request
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self._registry.get(name)
         try:
-            return await namespace.update(request)
+            result = await namespace.update(request)
+            context.outcome = result.outcome
+            return result
         finally:
             del self._changes[request]
 
@@ -191,6 +209,7 @@ class Servicer:
     @_answering
     async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Context) -> bytes:
         """GetPolicy."""
+        context.target = message.topic
         problems = Problems()
         target, moment = requests.read_get(message, problems), histories.read_moment(message, problems)
         problems.check()
@@ -203,12 +222,14 @@ class Servicer:
         if self._admission is not None and await self._admission.disabled(target.namespace, target.topic):
             return answers.get_answer(answers.document(key, ABSENT, None, disabled=True) for key in target.keys)
         namespace = self._registry.get(target.namespace)
+        context.at_least = target.at_least
         heads = [(key, await namespace.get(key, target.at_least)) for key in target.keys]
         return answers.get_answer(answers.present(key, head, wire) for key, head in heads)
 
     @_answering
     async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, context: Context) -> bytes:
         """GetEffectivePolicy."""
+        context.target = message.topic
         question = effective.read(message)
         wire = await self._shown(context, question.topic.namespace, Permission.READ)
         return await effective.answer(self._registry, self._admission, question, wire)
@@ -221,6 +242,7 @@ class Servicer:
     @_answering
     async def list_history(self, message: service_pb2.ListHistoryRequest, context: Context) -> bytes:
         """ListHistory."""
+        context.target = message.topic or message.namespace
         question = histories.read_question(message)
         await self._shown(context, question.namespace, Permission.HISTORY)
         followed = await self._may_be_read(question.namespace, question.topic)
@@ -238,6 +260,7 @@ class Servicer:
     @_answering
     async def list_policies(self, message: service_pb2.ListPoliciesRequest, context: Context) -> bytes:
         """ListPolicies."""
+        context.target = message.namespace
         page = requests.read_list(message)
         wire = await self._shown(context, page.namespace, Permission.READ)
         return await listing.answer(self._registry, self._admission, page, wire)

@@ -342,14 +342,6 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
     ERROR_REASON_TOO_MANY_CALLS: _ErrorReason.ValueType  # 132
     """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
-    ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 140
-    """Who may do what.
-
-    The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
-    Metadata: permission, namespace.
-    """
-    ERROR_REASON_AUTHORIZATION_UNKNOWN: _ErrorReason.ValueType  # 141
-    """Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes."""
     ERROR_REASON_CREDENTIALS_MISSING: _ErrorReason.ValueType  # 150
     """Who calls.
 
@@ -370,7 +362,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Repeat: no.
     """
     ERROR_REASON_KEY_FILE_UNUSABLE: _ErrorReason.ValueType  # 156
-    """A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes."""
+    """A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes.
+    Who may do what.
+    """
+    ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 140
+    """The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
+    Metadata: permission, namespace.
+    """
+    ERROR_REASON_AUTHORIZATION_UNKNOWN: _ErrorReason.ValueType  # 141
+    """Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
@@ -701,14 +701,6 @@ ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 131
 """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
 ERROR_REASON_TOO_MANY_CALLS: ErrorReason.ValueType  # 132
 """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
-ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 140
-"""Who may do what.
-
-The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
-Metadata: permission, namespace.
-"""
-ERROR_REASON_AUTHORIZATION_UNKNOWN: ErrorReason.ValueType  # 141
-"""Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes."""
 ERROR_REASON_CREDENTIALS_MISSING: ErrorReason.ValueType  # 150
 """Who calls.
 
@@ -729,5 +721,13 @@ ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID: ErrorReason.ValueType  # 155
 Repeat: no.
 """
 ERROR_REASON_KEY_FILE_UNUSABLE: ErrorReason.ValueType  # 156
-"""A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes."""
+"""A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes.
+Who may do what.
+"""
+ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 140
+"""The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
+Metadata: permission, namespace.
+"""
+ERROR_REASON_AUTHORIZATION_UNKNOWN: ErrorReason.ValueType  # 141
+"""Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -94,6 +94,11 @@ class Request:
     """Whether its caller has been told."""
 
     @property
+    def submitted(self) -> bool:
+        """Whether somebody is to be told its answer."""
+        return self.tell is not _nobody
+
+    @property
     def conditional(self) -> bool:
         """Whether the version before it must be known before it is computed."""
         return self.etag != "" or self.must_not_exist

@@ -1,6 +1,7 @@
 """Pulsar's own change logs: the ``__change_events`` topic of each namespace.
 
 - ``log``: all of them; ``namespace_log``: one, opened; ``health_checks``: what is looked at from time to time
+- ``reach``: whether the cluster can be reached; ``contacts``: what is known of the connections
 - ``reading``, ``writing``: what their names say
 - ``admin``: the brokers' admin API; ``client``: pulsar-client
 - ``ids``: positions

@@ -11,6 +11,7 @@ from .admin import Admin
 from .admin.facts import ClusterFacts
 from .admin.topics import Topics
 from .client import PulsarClient
+from .contacts import Contacts
 from .limits import PulsarLimits
 from .reading.not_handed_over import NotHandedOver
 
@@ -29,6 +30,8 @@ class Access(NamedTuple):
     """To be called when an event is refused because of ``facts``, so that they are asked for again (``upgrades``)."""
     not_handed_over: NotHandedOver | None = None
     """The messages that this process was not given when it read; None: that is not remembered."""
+    contacts: Contacts = Contacts()
+    """The connections that there are."""
 
     def heed(self, error: LogError) -> None:
         """An event was refused."""

@@ -15,10 +15,12 @@ from .admin import Admin
 from .admin.facts import ClusterFacts, learn
 from .admin.topics import Topics
 from .client import PulsarClient
+from .contacts import Contacts
 from .credentials import TlsOptions, TokenSource
 from .health_checks import Checked, HealthChecks
 from .limits import PulsarLimits
 from .namespace_log import PulsarNamespaceLog
+from .reach import Reach
 from .reading.not_handed_over import NotHandedOver
 from .upgrades import Upgrades, same_for_logs
 
@@ -67,6 +69,8 @@ class PulsarLog:
         self._client: PulsarClient | None = None
         self._upgrades: Upgrades | None = None
         self._not_handed_over = NotHandedOver()
+        self._contacts = Contacts()
+        self._reach: Reach | None = None
         self._asking = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
         self._starting: set[PulsarNamespaceLog] = set()
@@ -86,6 +90,18 @@ class PulsarLog:
         except BaseException:
             self._logs.pop(namespace, None)
             raise
+
+    async def reach(self) -> None:
+        """Asks the cluster (see ``change_log.Reached``)."""
+        if self._closed:
+            raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
+        self._begin()
+        assert self._reach is not None, "begun"
+        await self._reach.ask()
+
+    def cut_off(self, error: LogError) -> None:
+        """What waits for a producer fails."""
+        self._contacts.cut_off(error)
 
     async def close(self) -> None:
         """Closes what is open, in bounded time."""
@@ -121,28 +137,39 @@ class PulsarLog:
             raise _upgraded(namespace)
         return log
 
+    def _begin(self) -> None:
+        """Makes the ways to the brokers, unless there are some. Nothing is connected yet.
+
+        Raises:
+            LogError: a file can't be used.
+        """
+        if self._reach is not None:
+            return
+        try:
+            admin = Admin(self._admin_url, token=self._token, tls=self._tls)
+        except OSError as error:
+            raise LogError(
+                Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+            ) from error
+        self._admin = admin
+        self._client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
+        self._upgrades = Upgrades(
+            functools.partial(learn, admin, self._service_url, cluster=self._cluster),
+            self._reopen_for,
+            every_seconds=self._limits.facts_seconds,
+            soonest_seconds=self._limits.creation_seconds,
+        )
+        self._checks = HealthChecks(self._checked, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
+        self._checks.start()
+        self._reach = Reach(self._service_url, admin, self._contacts)
+
     async def _access(self) -> Access:
         async with self._asking:
-            if self._admin is None or self._client is None or self._upgrades is None:
-                try:
-                    self._admin = Admin(self._admin_url, token=self._token, tls=self._tls)
-                except OSError as error:
-                    raise LogError(
-                        Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
-                    ) from error
-                self._client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
-                self._upgrades = Upgrades(
-                    functools.partial(learn, self._admin, self._service_url, cluster=self._cluster),
-                    self._reopen_for,
-                    every_seconds=self._limits.facts_seconds,
-                    soonest_seconds=self._limits.creation_seconds,
-                )
-                self._checks = HealthChecks(self._checked, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
-                self._checks.start()
+            self._begin()
+            assert self._admin is not None and self._client is not None and self._upgrades is not None, "begun"
             topics, facts = Topics(self._admin, self._topic), await self._upgrades.facts()
-            return Access(
-                self._client, self._admin, topics, facts, self._limits, self._advertised, self._upgrades.doubt, self._not_handed_over
-            )
+            ways = self._client, self._admin, topics, facts, self._limits, self._advertised, self._upgrades.doubt, self._not_handed_over
+            return Access(*ways, self._contacts)
 
     def _checked(self) -> list[Checked]:
         logs = self._open_logs()

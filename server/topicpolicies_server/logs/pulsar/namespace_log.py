@@ -80,8 +80,9 @@ class PulsarNamespaceLog:
                 cluster=access.facts.name,
                 address=access.advertised(),
             )
-        ways, patience = (self._open_producer, self._rehearse, self), access.limits.send_seconds
-        self._writers = [PartitionWriter(partition, *ways, patience_seconds=patience) for partition in range(self.partitions)]
+        ways, patience, told = (self._open_producer, self._rehearse, self), access.limits.send_seconds, access.contacts
+        span = range(self.partitions)
+        self._writers = [PartitionWriter(partition, *ways, patience_seconds=patience, contacts=told) for partition in span]
 
     # What a change log is asked (``change_log.NamespaceLog``)
 

@@ -21,6 +21,7 @@ from .compaction import Compaction, Pass
 from .loading import Known, Loading
 from .namespace import Flight, SqliteNamespaceLog, Stored
 from .opening import Opened, open_file
+from .reach import Reach
 from .writer import Tail, Writer
 
 IN_FLIGHT = 8_192
@@ -68,6 +69,7 @@ class SqliteLog:
         self._compaction = compaction or Compaction()
         self._now = now
         self._flight = Flight(in_flight_limit, in_flight_bytes, close_seconds)
+        self._reach = Reach(self._flight)
         self._connection_kind = connection
         self._lock = FileLock(self.path)
         self._readers = DaemonThreads(1, "sqlite-reader")
@@ -99,7 +101,7 @@ class SqliteLog:
             self._namespaces = {row.name: Stored(Space(row.name, row.id, row.last), row.last, row.compacted) for row in opened.namespaces}
             reopen = partial(file.connect, self.path, self._connection_kind)
             self._writer = Writer(opened.connection, opened.schema, self._now, Tail(opened.mark, opened.water), opened.home, reopen, self)
-            self._flight.doubt = None
+            self._flight.doubt = self._flight.refused = None
             if self._compactor is None:
                 self._compactor = asyncio.create_task(self._compact_for_ever())
 
@@ -129,6 +131,16 @@ class SqliteLog:
         await log.load(loading, self._readers)
         return log
 
+    async def reach(self) -> None:
+        """Returns when the file can be written (see ``change_log.Reached``); after a loss it is opened anew."""
+        await self.start()
+        if self._opened is None or self._writer is None:
+            raise LogError(Reason.APPEND_FAILED, f"The change log's file {self.path} was lost again while it was opened.")
+        await self._reach.ask(self._opened.home, self._writer)
+
+    def cut_off(self, error: LogError) -> None:
+        """Nothing waits: what can't be written is refused at once."""
+
     async def close(self) -> None:
         """Commits what was appended, closes the file and gives up its lock; bounded in time, three times ``close_seconds`` at the worst."""
         async with self._starting:
@@ -148,6 +160,7 @@ class SqliteLog:
             else:  # whoever takes the file must wait until we are gone
                 _log.error("%s is still being written to; it stays locked until this process ends", self.path)
             self._readers.shutdown(wait=False)
+            self._reach.close()
 
     def broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
         """Nothing can be written any more: all logs are lost, and the next opening starts anew (``writer.Owner``)."""

@@ -42,6 +42,8 @@ class Flight:
     """Bytes that wait now."""
     doubt: sqlite3.Error | None = None
     """Why nothing can be written for now."""
+    refused: sqlite3.Error | None = None
+    """Why the last commit was refused; None: it was not."""
 
 
 @dataclass(slots=True)
@@ -157,6 +159,7 @@ class SqliteNamespaceLog(Brokerless):
 
     def committed(self, placed: Sequence[Placed]) -> None:
         """The next of our events are durable. They are shown first: what was read needs no proof that nothing stands before it."""
+        self._flight.refused = None
         self._stored.committed += len(placed)
         self._stored.rows += len(placed)
         awaited = bool(self._pending)  # not if close has given up waiting
@@ -173,6 +176,7 @@ class SqliteNamespaceLog(Brokerless):
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
         """The next of our events certainly are not in the file."""
+        self._flight.refused = error
         self._fail(
             min(count, len(self._pending)), LogError(Reason.APPEND_FAILED, f"The change log could not be written: {explained(error)}")
         )

@@ -89,6 +89,27 @@ class Admin:
         answer = await self._answer(_resource(path), seconds)
         return None if answer is None else answer.headers
 
+    async def reached(self, seconds: float) -> None:
+        """Returns when one of the hosts has answered, all of which have so many seconds together. Nothing is repeated.
+
+        Raises:
+            LogError: none has (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``), or it lets nobody in (``PULSAR_ADMIN_REFUSED``).
+        """
+        resource, hosts = _resource(("brokers", "version")), len(self._bases)
+        for left in reversed(range(hosts)):
+            try:
+                async with asyncio.timeout(seconds / hosts):
+                    await self._followed(resource)
+            except TimeoutError:
+                fault = f"none within {seconds / hosts:g} s"
+            except _PassingFaultError as error:
+                fault = str(error)
+            else:
+                return
+            self._bases.append(self._bases.pop(0))
+            if not left:
+                raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer: {fault}.")
+
     async def close(self) -> None:
         """Ends what is being asked, which then has no answer, and closes the connections.
 

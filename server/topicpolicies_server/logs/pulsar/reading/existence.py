@@ -31,7 +31,9 @@ class Existence:
 
     def check_connection(self) -> None:
         """Looks at the connection; called often enough to see it interrupted for a tenth of a second."""
-        self._interrupted = self._interrupted or not self._following.connected
+        connected = self._following.connected
+        self._access.contacts.seen(self._following.layout.namespace, connected=connected)
+        self._interrupted = self._interrupted or not connected
 
     def due(self, now: float) -> bool:
         """Whether it is time to ask; called every second or so, ``now`` being monotonic seconds."""

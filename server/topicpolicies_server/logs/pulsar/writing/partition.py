@@ -24,6 +24,7 @@ from ...avro import Codec
 from ...change_log import LogError
 from ..client import OK, Inbox, PulsarClientError, Result, close_handle, close_quietly, message_of
 from ..client.refusals import is_passing, refusal
+from ..contacts import Contacts
 from ..ids import MessageId, position_of
 
 _FIRST_PAUSE = 0.1
@@ -81,6 +82,7 @@ class PartitionWriter:
         outcomes: Outcomes,
         *,
         patience_seconds: float,
+        contacts: Contacts | None = None,
     ) -> None:
         """Opens nothing yet.
 
@@ -90,12 +92,14 @@ class PartitionWriter:
             rehearse: raises ``LogError`` for an event that could not be written as far as is known; asked while there is no producer.
             outcomes: whom to tell.
             patience_seconds: how long an event may wait for a producer.
+            contacts: told while events wait for a producer; None: nobody is.
         """
         self._partition = partition
         self._open_producer = open_producer
         self._rehearse = rehearse
         self._outcomes = outcomes
         self._patience = patience_seconds
+        self._contacts = contacts or Contacts()
         self._thread = threading.get_ident()
         self._producer: OpenProducer | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -164,6 +168,11 @@ class PartitionWriter:
         """Takes a producer that somebody else has opened, instead of opening one."""
         self._producer = producer
         self._used = time.monotonic()
+
+    def fail_waiting(self, error: LogError) -> None:
+        """Fails what waits for a producer: the brokers are out of reach, and it certainly was not sent."""
+        if self._producer is None:
+            self._fail_waiting(len(self._waiting), error)
 
     def give_up(self) -> list[tuple[Event, bool]]:
         """Closes the producer at once: nothing of what has no outcome is sent (again).
@@ -238,6 +247,7 @@ class PartitionWriter:
 
     async def _open(self) -> None:
         """Gets a producer, if there is none, and sends what waits."""
+        self._contacts.waits(self)
         try:
             pause = _FIRST_PAUSE
             while self._waiting and not self._changing_over:
@@ -249,6 +259,7 @@ class PartitionWriter:
                     pause = min(2 * pause, _LONGEST_PAUSE)
         finally:
             self._opening = None
+            self._contacts.goes_on(self)
 
     async def _try_to_open(self) -> PulsarClientError | LogError | None:
         """One attempt, which events may outwait; they never cut it short, or a broker that is slow to come back would never be reached."""

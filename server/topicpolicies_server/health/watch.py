@@ -1,0 +1,102 @@
+"""Asks the change log, from time to time, whether it can be reached, and tells of each transition in the server's log.
+
+A log that does not say (``Reached``) is reached for as long as the process runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from ..core.errors import PolicyError
+from ..core.reasons import Reason
+from ..logs.change_log import ChangeLog, LogError, Reached
+from ..tasks import Kept
+from .readiness import Readiness, State, Transition
+
+_LOG = logging.getLogger(__name__)
+_WELL_SECONDS = 2.0
+"""Between two questions while it answers."""
+_ILL_SECONDS = 0.5
+"""Between two questions while it does not."""
+_ANSWER_SECONDS = 4.0
+"""How long an answer may take, whatever the log itself waits."""
+_FIRST_SECONDS = 2.0
+"""How long a start waits for the first answer."""
+
+
+class LogWatch:
+    """Watches over one log. It belongs to the event loop that starts it."""
+
+    def __init__(self, log: ChangeLog, patience_seconds: float) -> None:
+        """Asks nothing yet.
+
+        Args:
+            log: what is asked.
+            patience_seconds: how long it may go without an answer before it counts as out of reach.
+        """
+        self._log = log if isinstance(log, Reached) else None
+        self._patience = patience_seconds
+        self.readiness = Readiness(patience_seconds, known=self._log is None, now=time.monotonic())
+        """What is known."""
+        self.readiness.tell(self._told)
+        self._first = asyncio.Event()
+        self._task = Kept("asking whether the change log can be reached", self._run, longest_seconds=_WELL_SECONDS, failed=self._failed)
+
+    async def start(self) -> None:
+        """Begins to ask. Returns with the first answer, or soon if there is none: the process may be reached before it is ready."""
+        if self._log is None:
+            return
+        self._task.start()
+        try:
+            async with asyncio.timeout(_FIRST_SECONDS):
+                await self._first.wait()
+        except TimeoutError:
+            pass
+
+    async def stop(self) -> None:
+        """Asks no more."""
+        await self._task.stop()
+
+    async def _run(self) -> None:
+        assert self._log is not None, "started"
+        while True:
+            await self._ask(self._log)
+            self._first.set()
+            well = self.readiness.state is State.READY
+            await asyncio.sleep(min(_WELL_SECONDS if well else _ILL_SECONDS, max(self._patience, 0.1)))
+
+    async def _ask(self, log: Reached) -> None:
+        asked = time.monotonic()
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await log.reach()
+        except TimeoutError:
+            problem = LogError(Reason.LOG_UNREACHABLE, f"There was no answer within {_ANSWER_SECONDS:g} s.")
+            self.readiness.failed(problem, asked, time.monotonic())
+        except PolicyError as error:
+            self.readiness.failed(error, asked, time.monotonic())
+        else:
+            self.readiness.answered(time.monotonic())
+
+    def _failed(self, error: BaseException) -> None:
+        """Asking failed in a way that nobody foresaw: that is no answer."""
+        now = time.monotonic()
+        self.readiness.failed(LogError(Reason.LOG_UNREACHABLE, f"Asking it failed ({type(error).__name__})."), now, now)
+        self._first.set()
+
+    def _told(self, transition: Transition) -> None:
+        problem, seconds = transition.problem, transition.seconds
+        if transition.after is State.CUT_OFF and problem is not None:
+            fields = {"event": "log_cut_off", "reason": str(problem.reason), "seconds": round(seconds, 1)}
+            _LOG.error("not ready: the change log can't be reached: %s", problem.message, extra={"fields": fields})
+            if self._log is not None and isinstance(problem, LogError):
+                self._log.cut_off(problem)
+        elif transition.after is State.READY and transition.before is State.CUT_OFF:
+            fields = {"event": "log_reached", "seconds": round(seconds, 1)}
+            _LOG.warning("ready: the change log is reached again, after %.1f s", seconds, extra={"fields": fields})
+        elif transition.after is State.READY:
+            _LOG.info("ready: the change log is reached", extra={"fields": {"event": "log_reached"}})
+        else:
+            _LOG.info("not ready: stopping", extra={"fields": {"event": "draining"}})

@@ -1,0 +1,54 @@
+"""What is known of the connections to brokers: whether readers have theirs, and who waits for a producer.
+
+A log that is open says ten times a second whether its readers are connected; what it has not said for a moment does not count: it is
+closed, or being opened.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from ..change_log import LogError
+
+_HOLDS_SECONDS = 2.0
+"""For so long what a log has said counts."""
+
+
+class Waiting(Protocol):
+    """Whoever has events that wait for a producer."""
+
+    def fail_waiting(self, error: LogError) -> None:
+        """Fails them: they certainly were not sent."""
+
+
+class Contacts:
+    """The connections of all logs of one cluster."""
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        self._said: dict[str, tuple[float, bool]] = {}
+        self._waiting: set[Waiting] = set()
+
+    def seen(self, log: str, *, connected: bool) -> None:
+        """A log that is open says whether all of its readers are connected."""
+        self._said[log] = time.monotonic(), connected
+
+    def connected(self) -> bool | None:
+        """Whether any log is connected; None: none is open."""
+        oldest = time.monotonic() - _HOLDS_SECONDS
+        self._said = {log: said for log, said in self._said.items() if said[0] >= oldest}
+        return any(connected for _, connected in self._said.values()) if self._said else None
+
+    def waits(self, waiting: Waiting) -> None:
+        """Somebody's events wait for a producer."""
+        self._waiting.add(waiting)
+
+    def goes_on(self, waiting: Waiting) -> None:
+        """They wait no more."""
+        self._waiting.discard(waiting)
+
+    def cut_off(self, error: LogError) -> None:
+        """The brokers are out of reach: what was not sent fails."""
+        for waiting in list(self._waiting):
+            waiting.fail_waiting(error)

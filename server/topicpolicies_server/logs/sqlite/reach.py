@@ -1,0 +1,44 @@
+"""Whether the file can be written: what commits have come to, whether it stands in its place, and after a refusal a small write."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+
+from ...core.reasons import Reason
+from ...threads import DaemonThreads
+from ..change_log import LogError
+from .file import overwrite_unfinished
+from .home import Home
+from .namespace import Flight
+from .refusals import explained
+from .writer import Writer
+
+
+class Reach:
+    """Asks about one file."""
+
+    def __init__(self, flight: Flight) -> None:
+        """``flight``: what commits have come to."""
+        self._flight = flight
+        self._looking = DaemonThreads(1, "sqlite-reach")
+
+    async def ask(self, home: Home, writer: Writer) -> None:
+        """Returns when the file can be written.
+
+        Raises:
+            LogError: it can't be (``APPEND_FAILED``).
+        """
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._looking, home.check)
+            if self._flight.doubt is not None:
+                raise self._flight.doubt
+            if self._flight.refused is not None:
+                await writer.run(overwrite_unfinished)
+                self._flight.refused = None
+        except sqlite3.Error as error:
+            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(error)}") from error
+
+    def close(self) -> None:
+        """Asks no more."""
+        self._looking.shutdown(wait=False)

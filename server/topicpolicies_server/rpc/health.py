@@ -1,0 +1,127 @@
+"""gRPC's health service (``grpc.health.v1``).
+
+======================================  ==========================================================================================
+name                                    what is told
+======================================  ==========================================================================================
+"", ``readiness``, the service's name   whether the server is ready: the change log can be reached, and the server does not stop
+``liveness``                            SERVING, as long as it answers
+``tenant/namespace``                    SERVING: its view answers, and the log can be reached. NOT_SERVING: it can't be loaded, the log
+                                        is out of reach, or the server stops. UNKNOWN: nobody has asked for it, or it is being read;
+                                        asking for its health does not load it
+anything else                           NOT_FOUND; a watch is told SERVICE_UNKNOWN
+======================================  ==========================================================================================
+
+Watches have a bound, and so has a name. A peer that does not read holds up nobody: each watch has its own task, and is told the newest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from ..core.errors import PolicyError
+from ..core.names import parse_namespace
+from ..health import Readiness, State, Transition
+from ..namespaces.namespace import Phase
+from ..namespaces.registry import Registry
+
+MOST_WATCHES = 1_000
+"""Open watches of the health; beyond them RESOURCE_EXHAUSTED."""
+_LONGEST_NAME = 512
+_LOOK_SECONDS = 1.0
+"""How often it is looked how a watched namespace is."""
+_ALIVE = "liveness"
+_Status = health_pb2.HealthCheckResponse
+SERVING, NOT_SERVING, UNKNOWN, SERVICE_UNKNOWN = _Status.SERVING, _Status.NOT_SERVING, _Status.UNKNOWN, _Status.SERVICE_UNKNOWN
+
+
+class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+    """The health of one server."""
+
+    def __init__(self, readiness: Readiness, registry: Registry, service: str) -> None:
+        """Nobody watches.
+
+        Args:
+            readiness: what is known.
+            registry: the namespaces.
+            service: the name of the service whose health is that of the server.
+        """
+        self._readiness = readiness
+        self._registry = registry
+        self._of_all = ("", "readiness", service)
+        self._changed: set[asyncio.Event] = set()
+        """Set when something has changed; one of each watch."""
+        readiness.tell(self._wake)
+
+    @property
+    def watches(self) -> int:
+        """Open watches."""
+        return len(self._changed)
+
+    def status(self, name: str) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
+        """How something is; None: there is no such thing."""
+        ready = SERVING if self._readiness.ready else NOT_SERVING
+        if name in self._of_all:
+            return ready
+        if name == _ALIVE:
+            return SERVING
+        if not _is_namespace(name):
+            return None
+        if self._readiness.state is State.DRAINING:
+            return NOT_SERVING
+        namespace = self._registry.find(name)
+        if namespace is None or namespace.phase is Phase.LOADING:
+            return UNKNOWN
+        return ready if namespace.phase is Phase.READY else NOT_SERVING
+
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:  # noqa: N802 (gRPC's name)
+        """How something is now."""
+        status = self.status(request.service)
+        if status is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: ask for liveness, readiness or tenant/namespace.")
+        return _Status(status=status)
+
+    async def List(self, request: health_pb2.HealthListRequest, context: Any) -> health_pb2.HealthListResponse:  # noqa: N802
+        """How the server is, by all names but those of namespaces."""
+        del request, context
+        return health_pb2.HealthListResponse(statuses={name: _Status(status=self.status(name)) for name in (*self._of_all, _ALIVE)})
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802
+        """How something is, now and whenever that changes."""
+        if len(self._changed) >= MOST_WATCHES:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MOST_WATCHES:,} watches of the health are open, which is the most.")
+        name, told = request.service, None
+        looks = _LOOK_SECONDS if _is_namespace(name) else None
+        changed = asyncio.Event()
+        self._changed.add(changed)
+        try:
+            while True:
+                changed.clear()
+                status = self.status(name)
+                if status is None:
+                    status = SERVICE_UNKNOWN
+                if status != told:
+                    told = status
+                    await context.write(_Status(status=status))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(looks):
+                        await changed.wait()
+        finally:
+            self._changed.discard(changed)
+
+    def _wake(self, _: Transition) -> None:
+        for changed in self._changed:
+            changed.set()
+
+
+def _is_namespace(name: str) -> bool:
+    if "/" not in name or len(name) > _LONGEST_NAME:
+        return False
+    try:
+        return parse_namespace(name) == name
+    except PolicyError:
+        return False

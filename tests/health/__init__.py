@@ -1,0 +1,1 @@
+"""Whether a process is well, and says so."""

@@ -1,0 +1,114 @@
+"""Asking a log whether it can be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import cast
+
+import pytest
+
+from tests.logs.pulsar.conftest import eventually
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.health import LogWatch, Pulse, State, report
+from topicpolicies_server.health import pulse as pulse_module
+from topicpolicies_server.logs.change_log import ChangeLog, LogError
+from topicpolicies_server.logs.memory import MemoryLog
+
+GONE = LogError(Reason.LOG_UNREACHABLE, "No broker is reached.")
+
+
+class FakeLog:
+    """A log that may be out of reach."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self.hangs = False
+        self.cut: list[LogError] = []
+
+    async def reach(self) -> None:
+        """Answers, or not."""
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+
+    def cut_off(self, error: LogError) -> None:
+        """Is told."""
+        self.cut.append(error)
+
+
+def watch(log: object, patience: float = 0.2) -> LogWatch:
+    return LogWatch(cast("ChangeLog", log), patience)
+
+
+async def test_a_log_that_goes_and_comes_back_is_told_in_one_line_each(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "topicpolicies_server.health")
+    log = FakeLog()
+    watching = watch(log)
+    await watching.start()
+    assert watching.readiness.ready, "a start returns with the first answer"
+    log.error = GONE
+    await eventually(lambda: watching.readiness.cut_off)
+    await asyncio.sleep(0.5)
+    assert log.cut == [GONE], "the log is told once"
+    log.error = None
+    await eventually(lambda: watching.readiness.ready)
+    await watching.stop()
+    assert [record.getMessage().split(", after")[0] for record in caplog.records] == [
+        "ready: the change log is reached",
+        "not ready: the change log can't be reached: No broker is reached.",
+        "ready: the change log is reached again",
+    ]
+    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR", "WARNING"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), asyncio.CancelledError()])
+async def test_asking_that_fails_in_a_way_that_nobody_foresaw_is_no_answer_and_goes_on(error: BaseException) -> None:
+    log = FakeLog()
+    log.error = error
+    watching = watch(log)
+    await watching.start()
+    await eventually(lambda: watching.readiness.cut_off)
+    log.error = None
+    await eventually(lambda: watching.readiness.ready)
+    await watching.stop()
+
+
+async def test_a_log_that_hangs_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.1)
+    log = FakeLog()
+    log.hangs = True
+    watching = watch(log)
+    await watching.start()
+    await eventually(lambda: watching.readiness.cut_off)
+    assert watching.readiness.problem is not None and watching.readiness.problem.message == "There was no answer within 0.1 s."
+    await watching.stop()
+
+
+async def test_a_start_does_not_wait_for_a_log_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topicpolicies_server.health.watch._FIRST_SECONDS", 0.1)
+    log = FakeLog()
+    log.hangs = True
+    watching = watch(log, 3.0)
+    await watching.start()
+    assert watching.readiness.state is State.STARTING and not watching.readiness.ready
+    await watching.stop()
+
+
+async def test_a_log_in_memory_is_always_reached() -> None:
+    watching = watch(MemoryLog())
+    await watching.start()
+    assert watching.readiness.ready
+    await watching.stop()
+
+
+async def test_an_event_loop_that_does_not_turn_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    watching, pulse = watch(MemoryLog()), Pulse()
+    assert all(not check.problem for check in report(watching.readiness, pulse).ready)
+    monkeypatch.setattr(time, "monotonic", lambda: pulse._beat_at + pulse_module.STUCK_SECONDS + 1)
+    (loop,) = report(watching.readiness, pulse).live
+    assert loop.problem == "The event loop has not turned for 31 s."
+    monkeypatch.undo()
+    pulse.stop()

@@ -1,0 +1,83 @@
+"""While the log is known to be out of reach nobody waits for it, and what is known is told."""
+
+from __future__ import annotations
+
+import asyncio
+
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.health import Readiness
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.namespaces.life import Phase
+
+from .bench import NAMESPACE, Bench, error_of, simulate
+
+GONE = LogError(Reason.LOG_UNREACHABLE, "No broker is reached.")
+
+
+def heeded(bench: Bench) -> Readiness:
+    """A log that may be out of reach, as this process knows it."""
+    readiness = Readiness(3.0, known=True)
+    bench.registry.heed(readiness)
+    return readiness
+
+
+def lose(readiness: Readiness) -> None:
+    """The patience is over."""
+    readiness.failed(GONE, 0.0, 4.0)
+
+
+def test_changes_are_refused_at_once_and_reads_go_on() -> None:
+    async def scenario(bench: Bench) -> None:
+        readiness = heeded(bench)
+        await bench.set(1)
+        lose(readiness)
+        began = bench.loop.time()
+        for attempt in (bench.set(2), bench.set(3, etag="0"), bench.set(4, validate_only=True)):
+            assert (await error_of(attempt)).reason is Reason.LOG_UNREACHABLE
+        assert bench.loop.time() == began
+        assert await bench.value() == 1
+        readiness.answered(9.0)
+        await bench.set(5)
+        assert await bench.value() == 5
+
+    simulate(scenario)
+
+
+def test_a_first_load_is_refused_at_once_and_goes_on_beside() -> None:
+    async def scenario(bench: Bench) -> None:
+        readiness = heeded(bench)
+        lose(readiness)
+        bench.log.opening_seconds = 0.5
+        error = await error_of(bench.namespace.get(bench.request(1).key))
+        assert (error.reason, bench.loop.time()) == (Reason.LOG_UNREACHABLE, 0.0)
+        await asyncio.sleep(2.0)
+        assert bench.namespace.phase is Phase.READY, "the try was not given up"
+
+    simulate(scenario)
+
+
+def test_those_who_wait_when_it_becomes_known_are_told_then() -> None:
+    async def scenario(bench: Bench) -> None:
+        readiness = heeded(bench)
+        bench.log.opening_seconds = 4.0
+        waiting = [asyncio.ensure_future(error_of(bench.value())), asyncio.ensure_future(error_of(bench.set(1)))]
+        await asyncio.sleep(0.5)
+        lose(readiness)
+        assert [error.reason for error in await asyncio.gather(*waiting)] == [Reason.LOG_UNREACHABLE] * 2
+        assert bench.loop.time() == 0.5
+        assert bench.registry.find(NAMESPACE) is bench.namespace
+
+    simulate(scenario)
+
+
+def test_what_can_not_be_asked_of_the_cluster_alone_keeps_no_change_from_a_log_that_serves() -> None:
+    async def scenario(bench: Bench) -> None:
+        readiness = heeded(bench)
+        await bench.set(1)
+        readiness.failed(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The admin API gives no answer."), 0.0, 4.0)
+        await bench.set(2)
+        assert await bench.value() == 2
+        other = bench.registry.get("acme/other")
+        assert (await error_of(other.get(bench.request(1).key))).reason is Reason.PULSAR_ADMIN_UNREACHABLE
+
+    simulate(scenario)

@@ -1,0 +1,165 @@
+"""Callers whose deadlines are near are told why they have no answer, while they can be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, ListPoliciesRequest, UpdatePolicyRequest
+from topicpolicies_server.config import PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.health import State
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.rpc.lateness import Lateness
+from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.shortfalls import UNCONFIRMED_KEY
+
+from .cluster import FakeCluster
+from .conftest import TOPIC, refused
+
+UPDATE = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
+
+
+@pytest.fixture
+def log_path() -> None:
+    """In memory: what is tested here is above the log."""
+    return
+
+
+@contextmanager
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The log takes events, and tells nothing of them."""
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryNamespaceLog, "append", lambda self, event: None)
+        yield
+
+
+@contextmanager
+def slow_to_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No log can be opened."""
+
+    async def never(self: MemoryLog, *_: object) -> MemoryNamespaceLog:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryLog, "open", never)
+        yield
+
+
+async def test_a_change_that_may_have_been_made_is_told_so_before_its_callers_deadline(
+    stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stub.UpdatePolicy(UPDATE)
+    with silent(monkeypatch):
+        refusal = await refused(
+            stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=2)), timeout=2.0)
+        )
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN")
+    assert refusal.info.metadata["request_id"]
+
+
+async def test_a_change_that_waits_for_its_namespace_certainly_was_not_made(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    with slow_to_open(monkeypatch):
+        refusal = await refused(stub.UpdatePolicy(UPDATE, timeout=2.0))
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "NOT_APPENDED")
+
+
+@pytest.mark.parametrize("named", ["persistent", "short", "list"])
+async def test_a_read_that_waits_for_its_namespace_is_told_so(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    with slow_to_open(monkeypatch):
+        if named == "list":
+            refusal = await refused(stub.ListPolicies(ListPoliciesRequest(namespace="public/default"), timeout=2.0))
+        else:
+            topic = TOPIC if named == "persistent" else TOPIC.partition("://")[2]
+            refusal = await refused(stub.GetPolicy(GetPolicyRequest(topic=topic), timeout=2.0))
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOAD_TIMEOUT")
+    assert "public/default has not been read yet" in refusal.message
+
+
+async def test_why_the_log_does_not_answer_is_told_though_the_patience_is_not_over(
+    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with slow_to_open(monkeypatch):
+        server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker is reached."), 0.0, 0.0)
+        for call in (stub.UpdatePolicy(UPDATE, timeout=1.0), stub.GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=1.0)):
+            refusal = await refused(call)
+            assert refusal.info.reason == "LOG_UNREACHABLE"
+            assert "within the time of this call: No broker is reached. Nothing was done" in refusal.message
+
+
+@pytest.fixture
+async def beside() -> AsyncIterator[Server]:
+    """A server of a cluster whose admin API hangs."""
+    cluster = FakeCluster()
+    cluster.hangs = True
+    await cluster.open()
+    config = ServerConfig(
+        log=PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url), listen=parse_address("127.0.0.1:0")
+    )
+    async with Server(config) as running:
+        yield running
+        await cluster.shut()
+
+
+async def test_what_must_be_asked_of_brokers_that_hang_is_told_before_the_callers_deadline(beside: Server) -> None:
+    async with grpc.aio.insecure_channel(beside.address) as channel:
+        for call in (
+            async_stub(channel).UpdatePolicy(UPDATE, timeout=1.5),
+            async_stub(channel).GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=1.5),
+        ):
+            refusal = await refused(call)
+            assert (refusal.code, refusal.info.reason[:4]) in {(grpc.StatusCode.UNAVAILABLE, "LOAD"), (grpc.StatusCode.UNAVAILABLE, "PULS")}
+
+
+async def test_answers_while_the_log_is_out_of_reach_say_since_when_they_are_not_confirmed(server: Server, stub: AsyncStub) -> None:
+    await stub.UpdatePolicy(UPDATE)
+    get = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
+    await get
+    assert UNCONFIRMED_KEY not in dict(await get.trailing_metadata())
+    server.registry.common.context = server.registry.common.context._replace(sole_writer=False)
+    asked = asyncio.get_running_loop().time()
+    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker is reached."), asked, asked + 4.0)
+    assert server.readiness.state is State.CUT_OFF
+    get = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
+    assert (await get).documents
+    since = datetime.fromisoformat(str(dict(await get.trailing_metadata())[UNCONFIRMED_KEY]))
+    assert abs(datetime.now(UTC) - since) < timedelta(seconds=20)
+
+
+class Caller:
+    """A call that a test looks at."""
+
+    def __init__(self, began: float, left: float | None) -> None:
+        self.began = began
+        self.looked = 0
+        self._left = left
+
+    def time_left(self) -> float | None:
+        """As gRPC would tell it."""
+        self.looked += 1
+        return self._left
+
+
+async def test_calls_that_end_soon_are_not_looked_at_and_those_without_a_deadline_once() -> None:
+    loop = asyncio.get_running_loop()
+    calls: dict[Caller, None] = {}
+    hurried: list[Caller] = []
+    lateness: Lateness[Caller] = Lateness(loop, calls.__contains__)
+    lateness.hurry = hurried.append
+    quick, endless, timed = Caller(loop.time(), 1.0), Caller(loop.time(), None), Caller(loop.time(), 0.3)
+    calls |= dict.fromkeys((endless, timed))
+    for each in (quick, endless, timed):
+        lateness.add(each)
+    await asyncio.sleep(0.6)
+    assert (quick.looked, endless.looked, timed.looked) == (0, 1, 1)
+    assert hurried == [timed]
+    assert lateness._timer is None, "nothing is left to look at"
