@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import grpc
 
@@ -21,6 +22,7 @@ from topicpolicies_server.config import (
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
 PRINCIPAL_KEY, FOR_KEY = "tested-principal", "tested-for"
 ROLES = """
 superusers = ["admin"]
@@ -69,7 +71,7 @@ def believe(call: Call) -> None:
     call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, said.get(FOR_KEY, ""))
 
 
-def of(caller: str) -> tuple[tuple[str, str], ...]:
+def of(caller: str) -> Metadata:
     """The metadata of a caller: a role, or two of them as ``proxy>role``; "" is nobody."""
     principal, _, role = caller.partition(">")
     named = ((PRINCIPAL_KEY, principal), (FOR_KEY, role))

@@ -106,6 +106,8 @@ class Server:
             OSError: the address can't be listened on, or a file can't be used.
         """
         config = self.config
+        for warning in config.warnings():
+            _LOG.warning("%s", warning)
         self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
         sole_writer = isinstance(config.log, EmbeddedLogConfig)
         context = FoldContext(sole_writer=sole_writer)
