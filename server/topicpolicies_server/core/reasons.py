@@ -144,6 +144,7 @@ class Reason(enum.StrEnum):
     MALFORMED_MESSAGE = enum.auto()
     MESSAGE_TOO_LARGE = enum.auto()
     TOO_MANY_CALLS = enum.auto()
+    PRINCIPAL_LIMIT = enum.auto()
     CREDENTIALS_MISSING = enum.auto()
     CREDENTIALS_INVALID = enum.auto()
     CREDENTIALS_EXPIRED = enum.auto()

@@ -22,7 +22,7 @@ from ..cluster.opening import open_admission
 from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
-from ..health import LogWatch, Pulse, Readiness
+from ..health import LogWatch, Pulse, Readiness, report
 from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
@@ -36,6 +36,7 @@ from .health import HealthService
 from .identifying import Identifying
 from .info import info
 from .permitting import Permitting
+from .rationing import ration
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
 from .watching.warrants import Warrants
@@ -131,7 +132,8 @@ class Server:
         if self._checkpoints is not None:
             self._registry.keep_checkpoints(self._checkpoints)
         try:
-            doors = self._open_doors()
+            calls = Calls(config.limits.max_concurrent_calls, self._open_doors())
+            ration(calls, config.limits)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
             self._authority = await open_authority(config.authorization, config.log, self.rereading)
@@ -143,7 +145,7 @@ class Server:
             self._registry,
             config.limits,
             lambda: info(config, admission),
-            Calls(config.limits.max_concurrent_calls, doors),
+            calls,
             admission=admission,
             permitting=Permitting(self._authority) if self._authority is not None else None,
             show_secrets=config.show_secrets,
@@ -191,6 +193,8 @@ class Server:
                 steps.push_async_callback(self._metrics.close)
             if self._grpc is not None and self._servicer is not None:
                 steps.push_async_callback(stop_calls, self._grpc, self._servicer, self.config.limits.drain_seconds)
+            if self._pulse is not None:
+                self._pulse.stop()
             if self._watch is not None:
                 steps.push_async_callback(self._watch.stop)
                 self._watch.readiness.drained(time.monotonic())
@@ -221,7 +225,9 @@ class Server:
             registry.activity.on_repair = tell_of_healing
             self._guard.start()
         if config.metrics_listen is not None:
-            self._metrics = Endpoint(config.metrics_listen, ServerCollector(registry, self._guard))
+            readiness, pulse = self.readiness, Pulse()
+            self._pulse = pulse
+            self._metrics = Endpoint(config.metrics_listen, ServerCollector(registry, self._guard), lambda: report(readiness, pulse))
             _LOG.info("metrics at http://%s/metrics", self._metrics.address)
 
     def _listen(self, server: grpc.aio.Server) -> None:

@@ -25,6 +25,7 @@ from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
 from .failures import Failures
 from .permitting import Permitted
+from .rationing import Pace
 
 MESSAGE_BYTES = 256 * 1024
 """A message is sent when it has so many; only one result may make it longer."""
@@ -42,6 +43,7 @@ class UpdateStream:
         places: int,
         failures: Failures,
         stop: asyncio.Event,
+        pace: Pace | None = None,
     ) -> None:
         """Reads nothing yet.
 
@@ -53,7 +55,9 @@ class UpdateStream:
             places: changes that may be under way, or wait to be told.
             failures: where failures that nobody foresaw are told of.
             stop: set when the server stops.
+            pace: how fast it may go on; None: as fast as it comes.
         """
+        self._pace = pace
         self._registry = registry
         self._turns = Turns(admission) if admission is not None else None
         self._wire = wire
@@ -100,6 +104,8 @@ class UpdateStream:
                         size += len(batch[-1])
                     yield b"".join(batch)
                     self._free += len(batch)
+                    if self._pace is not None:
+                        self._pace.told(len(batch))
                     self._freed.set()
                 if self._ended and not self._under_way and not self._results:
                     if self._failure is not None:
@@ -135,12 +141,16 @@ class UpdateStream:
                 if len(changes) > MOST_CHANGES:
                     problem = f"changes has {len(changes):,} elements; {MOST_CHANGES:,} is the most."
                     raise invalid(Reason.TOO_MANY_ELEMENTS, Violation("changes", Reason.TOO_MANY_ELEMENTS, problem))
+                if self._pace is not None:
+                    await self._pace.came(message)
                 begin = 0
                 while begin < len(changes):
                     while not self._free:
                         self._freed.clear()
                         await self._freed.wait()
                     count = min(self._free, len(changes) - begin)
+                    if self._pace is not None:
+                        count = await self._pace.granted(count)
                     self._free -= count
                     self._under_way += count
                     self._begin(changes[begin : begin + count], begin)

@@ -307,6 +307,9 @@ const (
 	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 131
 	// More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
 	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 132
+	// The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+	// RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+	ErrorReason_ERROR_REASON_PRINCIPAL_LIMIT ErrorReason = 160
 	// The server asks who calls, and nothing was given that says it. UNAUTHENTICATED. Repeat: no.
 	ErrorReason_ERROR_REASON_CREDENTIALS_MISSING ErrorReason = 150
 	// What was given does not hold: a token that can't be read, that nobody trusted here has signed, or that was made for another service; or a
@@ -466,6 +469,7 @@ var (
 		130: "ERROR_REASON_MALFORMED_MESSAGE",
 		131: "ERROR_REASON_MESSAGE_TOO_LARGE",
 		132: "ERROR_REASON_TOO_MANY_CALLS",
+		160: "ERROR_REASON_PRINCIPAL_LIMIT",
 		150: "ERROR_REASON_CREDENTIALS_MISSING",
 		151: "ERROR_REASON_CREDENTIALS_INVALID",
 		152: "ERROR_REASON_CREDENTIALS_EXPIRED",
@@ -610,6 +614,7 @@ var (
 		"ERROR_REASON_MALFORMED_MESSAGE":          130,
 		"ERROR_REASON_MESSAGE_TOO_LARGE":          131,
 		"ERROR_REASON_TOO_MANY_CALLS":             132,
+		"ERROR_REASON_PRINCIPAL_LIMIT":            160,
 		"ERROR_REASON_CREDENTIALS_MISSING":        150,
 		"ERROR_REASON_CREDENTIALS_INVALID":        151,
 		"ERROR_REASON_CREDENTIALS_EXPIRED":        152,
@@ -653,7 +658,7 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\x8b&\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xae&\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
@@ -788,7 +793,8 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\"ERROR_REASON_CLUSTER_FILE_UNUSABLE\x10\x81\x01\x12#\n" +
 	"\x1eERROR_REASON_MALFORMED_MESSAGE\x10\x82\x01\x12#\n" +
 	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x83\x01\x12 \n" +
-	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01\x12%\n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01\x12!\n" +
+	"\x1cERROR_REASON_PRINCIPAL_LIMIT\x10\xa0\x01\x12%\n" +
 	" ERROR_REASON_CREDENTIALS_MISSING\x10\x96\x01\x12%\n" +
 	" ERROR_REASON_CREDENTIALS_INVALID\x10\x97\x01\x12%\n" +
 	" ERROR_REASON_CREDENTIALS_EXPIRED\x10\x98\x01\x12*\n" +

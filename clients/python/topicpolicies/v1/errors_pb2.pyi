@@ -342,6 +342,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
     ERROR_REASON_TOO_MANY_CALLS: _ErrorReason.ValueType  # 132
     """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
+    ERROR_REASON_PRINCIPAL_LIMIT: _ErrorReason.ValueType  # 160
+    """The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+    RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+    """
     ERROR_REASON_CREDENTIALS_MISSING: _ErrorReason.ValueType  # 150
     """Who calls.
 
@@ -701,6 +705,10 @@ ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 131
 """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
 ERROR_REASON_TOO_MANY_CALLS: ErrorReason.ValueType  # 132
 """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
+ERROR_REASON_PRINCIPAL_LIMIT: ErrorReason.ValueType  # 160
+"""The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+"""
 ERROR_REASON_CREDENTIALS_MISSING: ErrorReason.ValueType  # 150
 """Who calls.
 
