@@ -244,6 +244,24 @@ async def test_a_watch_of_several_namespaces_needs_the_permission_in_each(channe
     assert await refusal_of(make, channel, "admin") is None
 
 
+async def health(channel: grpc.aio.Channel, caller: str, namespace: str) -> list[int]:
+    """What a caller is told of a namespace's health, now and in a watch."""
+    stub: Any = health_pb2_grpc.HealthStub(channel)
+    request = health_pb2.HealthCheckRequest(service=namespace)
+    watch = stub.Watch(request, metadata=of(caller))
+    try:
+        return [(await stub.Check(request, metadata=of(caller))).status, (await anext(aiter(watch))).status]
+    finally:
+        watch.cancel()
+
+
+async def test_the_health_of_a_namespace_is_told_to_those_who_may_read_it(channel: grpc.aio.Channel) -> None:
+    serving, unknown = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.UNKNOWN
+    for caller in CALLERS:
+        assert await health(channel, caller, NAMESPACE) == [serving if caller in READING else unknown] * 2, caller
+    assert await health(channel, "stranger", "acme/nowhere") == [unknown] * 2, "as of one that does not exist"
+
+
 # Secrets
 
 

@@ -141,13 +141,14 @@ class Server:
             await self.stop()
             raise
         admission = self._admission
+        permitting = Permitting(self._authority) if self._authority is not None else None
         self._servicer = Servicer(
             self._registry,
             config.limits,
             lambda: info(config, admission),
             calls,
             admission=admission,
-            permitting=Permitting(self._authority) if self._authority is not None else None,
+            permitting=permitting,
             show_secrets=config.show_secrets,
         )
         limits = config.limits
@@ -166,7 +167,7 @@ class Server:
         )
         self._grpc.add_generic_rpc_handlers((handlers(self._servicer, limits.max_message_bytes),))
         others = Others(self._grpc, self._servicer.calls, limits.max_message_bytes)
-        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE), others)
+        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE, permitting), others)
         services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         try:
