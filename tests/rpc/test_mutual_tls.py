@@ -15,6 +15,7 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest
 from topicpolicies_server.access import Way
 from topicpolicies_server.config import (
     AuthenticationConfig,
+    AuthorizationConfig,
     EmbeddedLogConfig,
     Limits,
     ServerConfig,
@@ -64,7 +65,12 @@ async def server(authority: Authority, authentication: AuthenticationConfig, lim
     own = authority.identity("server", "127.0.0.1")
     tls = TlsConfig(certificate_file=own.certificate, key_file=own.key, client_ca_file=authority.certificate)
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits, tls=tls, authentication=authentication
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        tls=tls,
+        authentication=authentication,
+        authorization=AuthorizationConfig(allow_authenticated=True),
     )
     async with Server(config) as running:
         yield running

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -111,20 +112,9 @@ async def update(stub: AsyncStub, value: int, namespace: str = ONE) -> None:
     await stub.UpdatePolicy(UpdatePolicyRequest(topic=topic(namespace), policies=policies), metadata=of("admin"))
 
 
-def watching(stub: AsyncStub, caller: str = "reader", shown: Callable[[str], Metadata] = of, **selection: object) -> Told:
+def watching(stub: AsyncStub, caller: str = "reader", shown: Callable[[str], Metadata] = of, **selection: Any) -> Told:
     """A watch of a caller's, who shows what ``shown`` says."""
-    return Told(Called(stub, shown(caller)), **selection)  # type: ignore[arg-type]
-
-
-class Called:
-    """The service as a caller calls it."""
-
-    def __init__(self, stub: AsyncStub, metadata: Metadata) -> None:
-        self._stub, self._metadata = stub, metadata
-
-    def WatchPolicies(self, request: service_pb2.WatchPoliciesRequest) -> object:  # noqa: N802 (its name)
-        """The watch."""
-        return self._stub.WatchPolicies(request, metadata=self._metadata)
+    return Told(stub, metadata=shown(caller), **selection)
 
 
 async def ended(told: Told) -> tuple[list[service_pb2.WatchEvent], Refusal]:
