@@ -18,6 +18,7 @@ state    what happens                                                           
 TRUSTED  an opening fails in a way that nobody thought of                                 DOUBTED
 TRUSTED  an opening that the log let begin there contradicts it, or nothing comes of it   DOUBTED
 TRUSTED  an opening fails otherwise                                                       TRUSTED
+TRUSTED  the log is lost because what it stands in is damaged: all of it is looked at     DOUBTED
 DOUBTED  an opening serves                                                                TRUSTED
 =======  ===============================================================================  =======
 """
@@ -77,6 +78,11 @@ class Beginnings:
         """The opening answers."""
         self._doubted = False
 
+    def lost(self, error: LogError) -> None:
+        """The log can't be followed any more."""
+        if error.reason is Reason.LOG_FILE_UNUSABLE:
+            self._doubted = True
+
     def failed(self, follower: Follower | None, error: BaseException | None) -> None:
         """The opening has failed; ``error``: in what way, None: its log was lost."""
         if not self._begun:
@@ -85,7 +91,7 @@ class Beginnings:
         contradicted = follower is not None and not follower.trusted
         nothing_came = isinstance(error, LogError) and error.reason is Reason.LOAD_TIMEOUT
         unforeseen = isinstance(error, Exception) and not isinstance(error, LogError)
-        self._doubted = unforeseen or (resumed and (contradicted or nothing_came))
+        self._doubted |= unforeseen or (resumed and (contradicted or nothing_came))
 
     async def _restored(self, recorder: Recorder | None) -> Beginning:
         """The last checkpoint, if it is of use."""

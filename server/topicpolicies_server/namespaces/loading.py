@@ -142,6 +142,7 @@ class Loader:
             _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
         if isinstance(self._life.state, Serving):
             self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
+        self._beginnings.lost(error)
         self._life.lost(error)
         self._give_up(follower)
         self._lost.set()
