@@ -132,6 +132,10 @@ class Call:
         metadata: Iterable[tuple[str, str | bytes]] | None = self._context.invocation_metadata()
         return metadata
 
+    async def write(self, answer: Any) -> None:
+        """Writes one of a stream's answers."""
+        await self._context.write(answer)
+
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends it with an error (``errors.abort``)."""
         return await self._context.abort(code, details, trailing_metadata)

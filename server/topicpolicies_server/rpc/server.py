@@ -108,6 +108,8 @@ class Server:
             OSError: the address can't be listened on, or a file can't be used.
         """
         config = self.config
+        for warning in config.warnings():
+            _LOG.warning("%s", warning)
         self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
         sole_writer = isinstance(config.log, EmbeddedLogConfig)
         context = FoldContext(sole_writer=sole_writer)
@@ -135,18 +137,19 @@ class Server:
             ration(calls, config.limits)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
-            self._authority = await open_authority(config.authorization, config.log)
+            self._authority = await open_authority(config.authorization, config.log, self.rereading)
         except BaseException:
             await self.stop()
             raise
         admission = self._admission
+        permitting = Permitting(self._authority) if self._authority is not None else None
         self._servicer = Servicer(
             self._registry,
             config.limits,
             lambda: info(config, admission),
             calls,
             admission=admission,
-            permitting=Permitting(self._authority) if self._authority is not None else None,
+            permitting=permitting,
             show_secrets=config.show_secrets,
         )
         limits = config.limits
@@ -165,7 +168,7 @@ class Server:
         )
         self._grpc.add_generic_rpc_handlers((handlers(self._servicer, limits.max_message_bytes),))
         others = Others(self._grpc, self._servicer.calls, limits.max_message_bytes)
-        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE), others)
+        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE, permitting), others)
         services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         try:
