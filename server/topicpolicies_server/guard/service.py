@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 
-from ..config import GuardConfig
+from ..config import GuardConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..logs.pulsar.opening import admin_api, pulsar_log
 from ..metrics import Endpoint, ServerCollector
@@ -13,6 +14,8 @@ from ..rereading import Rereading
 from .discovery import discovery
 from .guard import Guard
 from .healing import tell_of_healing
+
+_LOG = logging.getLogger(__name__)
 
 
 class GuardService:
@@ -54,6 +57,8 @@ class GuardService:
             if config.metrics_listen is not None:
                 parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard)).close)
             guard.start()
+            for sentence in insecure(config):
+                _LOG.warning("insecure: %s", sentence)
             parts.push_async_callback(self.rereading.close)
             self.rereading.start()
             self._registry, self._parts = registry, parts.pop_all()
