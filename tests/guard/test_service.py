@@ -58,7 +58,7 @@ async def run(config: GuardConfig) -> None:
 
 async def test_a_guard_that_is_told_to_stop_closes_every_part_once(closed: Counter[str]) -> None:
     await run(a_guard())
-    assert closed == Counter(["metrics", "guard", "registry", "log", "admin"])
+    assert closed == Counter(["metrics", "guard", "registry", "log", "admin", "admin"]), "the log has an admin API of its own"
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -75,10 +75,10 @@ async def test_whatever_fails_while_a_guard_stops_every_part_is_closed(
     monkeypatch.setattr(kind, method, fail)
     with pytest.raises(OSError, match="nobody thought of it"):
         await run(a_guard())
-    assert closed == Counter(["metrics", "guard", "registry", "log", "admin"])
+    assert closed == Counter(["metrics", "guard", "registry", "log", "admin", "admin"]), "the log has an admin API of its own"
 
 
 async def test_a_guard_that_can_not_start_gives_back_what_it_had(closed: Counter[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         await run(a_guard(f"127.0.0.1:{taken.getsockname()[1]}"))
-    assert closed == Counter(["guard", "registry", "log", "admin"])
+    assert closed == Counter(["guard", "registry", "log", "admin", "admin"])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from functools import partial
 
 from ..config import GuardConfig, insecure
 from ..core.fold.fold import FoldContext
+from ..health import LogWatch, Pulse, report
 from ..logs.pulsar.opening import admin_api, pulsar_log
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
@@ -51,11 +53,18 @@ class GuardService:
             parts.push_async_callback(log.close)
             registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
             parts.push_async_callback(registry.close)
+            watch = LogWatch(log, config.limits.log_patience_seconds)
+            registry.heed(watch.readiness)
+            parts.push_async_callback(watch.stop)
+            await watch.start()
             registry.activity.on_repair = tell_of_healing
             guard = Guard(registry, discovery(admin, config.patterns, config.limits))
             parts.push_async_callback(guard.stop)
             if config.metrics_listen is not None:
-                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard)).close)
+                pulse = Pulse()
+                parts.callback(pulse.stop)
+                health = partial(report, watch.readiness, pulse)
+                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), health).close)
             guard.start()
             for sentence in insecure(config):
                 _LOG.warning("insecure: %s", sentence)

@@ -1,38 +1,48 @@
-"""Where metrics are shown: a small HTTP server in a thread of its own, so that a slow scrape delays nobody."""
+"""Where metrics and probes are answered over HTTP, in threads of their own, so that a slow scrape delays nobody.
+
+``GET /metrics``, ``/livez`` and ``/readyz``, without TLS and without asking who asks: numbers, and whether the log can be reached; no names
+of topics or people. Everything else is 404.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
 from ..config import Address
+from ..health import Report
+from .probes import probe
+from .web import App, Web, routed
 
 
 class Endpoint:
-    """``GET /metrics``, without TLS and without asking who asks: numbers only, no names of topics or people."""
+    """Answers at one address."""
 
-    def __init__(self, address: Address, collector: Collector) -> None:
+    def __init__(self, address: Address, collector: Collector, health: Callable[[], Report] | None = None) -> None:
         """Listens at once.
 
         Args:
             address: where; port 0 lets the system choose.
             collector: what is shown.
+            health: what probes are told, in any thread; None: there are none.
 
         Raises:
             OSError: the address can't be listened on.
         """
         registry = CollectorRegistry()
         registry.register(collector)
-        self._server, self._thread = start_http_server(address.port, address.host, registry)
-        self.address = address._replace(port=self._server.server_port)
+        apps: dict[str, App] = {"/metrics": make_wsgi_app(registry)}
+        if health is not None:
+            apps |= {"/livez": probe("livez", lambda: health().live), "/readyz": probe("readyz", lambda: health().ready)}
+        self._web = Web(address.host, address.port, routed(apps))
+        self.address = address._replace(port=self._web.port)
 
     async def close(self) -> None:
         """Stops listening."""
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._web.close()

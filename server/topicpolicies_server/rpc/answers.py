@@ -18,7 +18,7 @@ from ..core.chains.sequencer import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, parse_topic
 from ..core.policies.documents import Settings, record, varint
-from ..core.policies.events import ABSENT, Event, Placed, Position
+from ..core.policies.events import ABSENT, Event, Placed, Position, Stamp
 from ..core.policies.secrets import SETTING
 from ..core.reading.view import Head
 from ..core.reading.watch import Token
@@ -226,13 +226,21 @@ def _describe(origin: service_pb2.ChangeOrigin, placed: Placed, head: Settings |
     stamp = event.stamp
     if stamp is not None:
         origin.actor = stamp.actor
+        origin.principal = stamp.principal
+        origin.claimed_actor = stamp.claimed
         origin.reason = stamp.reason
         origin.request_id = stamp.request_id
         if stamp.mask:
             origin.update_mask.paths.extend(stamp.mask)
-    known = stamp is not None and stamp.actor != ""
-    origin.actor_standing = service_pb2.ACTOR_STANDING_UNAUTHENTICATED if known else service_pb2.ACTOR_STANDING_UNKNOWN
+    origin.actor_standing = _standing(stamp)
     _quote(origin.event, event, head, wire)
+
+
+def _standing(stamp: Stamp | None) -> service_pb2.ActorStanding.ValueType:
+    """What is known of the actor of an event."""
+    if stamp is None or not stamp.actor:
+        return service_pb2.ACTOR_STANDING_UNKNOWN
+    return service_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else service_pb2.ACTOR_STANDING_UNAUTHENTICATED
 
 
 def _quote(written: events_pb2.PulsarEvent, event: Event, head: Settings | None, wire: Wire) -> None:

@@ -22,7 +22,7 @@ from ..cluster.opening import open_admission
 from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
-from ..health import LogWatch, Pulse, Readiness
+from ..health import LogWatch, Pulse, Readiness, report
 from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
@@ -194,6 +194,8 @@ class Server:
                 steps.push_async_callback(self._metrics.close)
             if self._grpc is not None and self._servicer is not None:
                 steps.push_async_callback(stop_calls, self._grpc, self._servicer, self.config.limits.drain_seconds)
+            if self._pulse is not None:
+                self._pulse.stop()
             if self._watch is not None:
                 steps.push_async_callback(self._watch.stop)
                 self._watch.readiness.drained(time.monotonic())
@@ -224,7 +226,9 @@ class Server:
             registry.activity.on_repair = tell_of_healing
             self._guard.start()
         if config.metrics_listen is not None:
-            self._metrics = Endpoint(config.metrics_listen, ServerCollector(registry, self._guard))
+            readiness, pulse = self.readiness, Pulse()
+            self._pulse = pulse
+            self._metrics = Endpoint(config.metrics_listen, ServerCollector(registry, self._guard), lambda: report(readiness, pulse))
             _LOG.info("metrics at http://%s/metrics", self._metrics.address)
 
     def _listen(self, server: grpc.aio.Server) -> None:

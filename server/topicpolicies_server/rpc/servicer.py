@@ -296,12 +296,13 @@ class Servicer:
 
 
 def _asker(context: Context) -> Asker:
-    """Who asks, and why, by the call's metadata."""
+    """Who asks, and why: who was verified, and what the call's metadata says."""
     told = {key: value for key, value in context.invocation_metadata() or () if key in (ACTOR_KEY, REASON_KEY)}
-    if not told:
+    caller = context.caller
+    if not told and not caller.principal:
         return _NOBODY
     texts = {key: value if isinstance(value, str) else value.decode(errors="replace") for key, value in told.items()}
-    return Asker(texts.get(ACTOR_KEY, ""), texts.get(REASON_KEY, ""))
+    return Asker(texts.get(ACTOR_KEY, ""), texts.get(REASON_KEY, ""), caller.principal, caller.role)
 
 
 _NOBODY = Asker()

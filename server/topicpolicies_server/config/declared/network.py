@@ -76,7 +76,7 @@ OPTIONS = (
     Option(
         name="metrics_listen",
         kind=Kind.ADDRESS,
-        help="Where to show metrics (Prometheus), over HTTP without TLS.",
+        help="Where to show metrics (Prometheus) and to answer probes, over HTTP without TLS: /metrics, /livez, /readyz.",
         section=_SECTION,
         default_text="nowhere",
         example='"127.0.0.1:9464"',

@@ -4,8 +4,8 @@
 document, version, version before, number and place, so that watchers and answers show the same. Not kept of the head's event is what only
 folding it needed: ``base``, ``etag``, ``skip_if_absent``, ``reads``, ``operands``, ``remembered``, ``head_version``, ``seen`` and ``known``
 of a thawed ``Head.placed`` are as if its writer had not said them. Its place, when it was published, its producer, action and document,
-and the stamp's id, kind, request, digest, actor, reason and mask are exact. Nothing is kept of what a ring keeps for its time:
-``Head.before`` and the bytes for watchers are None. ``Head.number`` belongs to the numbering of the view that froze it.
+and the stamp's id, kind, request, digest, actor, reason, mask, principal and claimed name are exact. Nothing is kept of what a ring keeps
+for its time: ``Head.before`` and the bytes for watchers are None. ``Head.number`` belongs to the numbering of the view that froze it.
 
 A key is not settled while events of it may have to be folded again, or many were superseded lately (``fold/leftovers``).
 
@@ -39,11 +39,11 @@ from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKin
 from ..policies.packed import Damaged, is_like, pack, unpack
 from .heads import Head
 
-FORMAT = 1
+FORMAT = 2
 """The first byte. Bytes with another one are not read."""
 NUMBERS = struct.Struct(">BIQHHIqqIIHHB")
 GLANCE = struct.Struct(">BIQHH")
-_FIXED = 14
+_FIXED = 16
 _PLACE, _VERSION, _NEWEST, _HEAD_EVENT, _LAST, _ID = "\x01", "\x02", "\x03", "\x04", "\x05", "\x06"
 """Stand for a text: where the head stands, the state's version, the newest event's id, that of the head's event, what is remembered last,
 or the id that stands behind the texts."""
@@ -101,7 +101,7 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
     packed = bytearray()
     flags |= _pack(document, None, packed) << _DOCUMENT | _pack(state.live, document, packed) << _LIVE
     number = size = place = published_at = 0
-    words = ["", state.version, newest or "", state.head_event, state.since, state.upto, "", "", "", "", "", "", "", ""]
+    words = ["", state.version, newest or "", state.head_event, state.since, state.upto, "", "", "", "", "", "", "", "", "", ""]
     mask: tuple[str, ...] = ()
     if head is not None:
         flags |= HEAD | _pack(head.document, document, packed) << SHOWN
@@ -120,7 +120,7 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
             stamp = event.stamp
             if stamp is not None:
                 flags |= _STAMP | _KINDS.index(stamp.kind) << _KIND
-                words[9:] = stamp.event_id, stamp.request_id, stamp.digest, stamp.actor, stamp.reason
+                words[9:] = stamp.event_id, stamp.request_id, stamp.digest, stamp.actor, stamp.reason, stamp.principal, stamp.claimed
                 mask = stamp.mask
                 words += mask
     requests = b""
@@ -155,7 +155,7 @@ def _pack(document: Settings | None, like: Settings | None, into: bytearray) -> 
 
 def _shorten(words: list[str], remembered: tuple[Remembered, ...]) -> None:
     """Has single characters stand for texts that are there anyway."""
-    place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, _, _ = words[:_FIXED]
+    place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, *_ = words[:_FIXED]
     if texts.is_hexadecimal(newest, 2 * _ID_SIZE):
         words[2] = _ID
     if head_event:
@@ -297,7 +297,7 @@ def _head(
 
 def _placed(key: PolicyKey, numbers: _Numbers, words: list[str], written: Settings | None, requests: bytes) -> Placed:
     _, flags, _, _, partition, _, _, published_at, _, _, _, paths, _ = numbers
-    producer, event_id, request_id, digest, actor, reason = words[8:_FIXED]
+    producer, event_id, request_id, digest, actor, reason, principal, claimed = words[8:_FIXED]
     if requests:
         try:
             request_id, digest = last_remembered(requests)
@@ -306,6 +306,7 @@ def _placed(key: PolicyKey, numbers: _Numbers, words: list[str], written: Settin
     stamp = None
     if flags & _STAMP:
         kind = _KINDS[flags >> _KIND & 3]
-        stamp = Stamp(event_id, kind, request_id, digest, actor, reason, tuple(words[_FIXED : _FIXED + paths]))
+        mask = tuple(words[_FIXED : _FIXED + paths])
+        stamp = Stamp(event_id, kind, request_id, digest, actor, reason, mask, principal=principal, claimed=claimed)
     event = Event(key, _ACTIONS[flags >> _ACTION & 7], written, stamp, None, bool(flags & _REPLICATED))
     return Placed(partition, words[0], event, published_at, producer)

@@ -19,7 +19,7 @@ from ..policies.events import Action, Event, ListChange, Placed, Remembered, See
 from .cells import name_of
 from .heads import Cell, Head
 
-FORMAT = 1
+FORMAT = 2
 """What is written, and read."""
 _ALONE = 1
 """Stands for ``keystate.ALONE``."""
@@ -142,6 +142,8 @@ class _Writer:
             stamp.remembered,
             stamp.head_version,
             stamp.seen,
+            stamp.principal,
+            stamp.claimed,
         ]
 
     def state(self, state: KeyState) -> list[Any]:
@@ -208,14 +210,17 @@ class _Reader:
         return Event(self._key, Action(action), self.document(document), told, families, bool(replicated))
 
     def _stamp(self, written: list[Any]) -> Stamp:
-        event_id, kind, request_id, digest, actor, reason, mask, base, etag, skip, reads, operands, remembered, head_version, seen = written
+        (
+            event_id, kind, request_id, digest, actor, reason, mask, base, etag, skip, reads, operands, remembered, head_version, seen,
+            principal, claimed,
+        ) = written  # fmt: skip
         lists = {}
         for setting, (change, at) in operands.items():
             (value,) = self._documents[at].values()
             lists[setting] = ListChange(change), value
         return Stamp(
             event_id, StampKind(kind), request_id, digest, actor, reason, tuple(mask), base, etag, bool(skip), reads, lists,
-            _requests(remembered), head_version, None if seen is None else Seen(*seen),
+            _requests(remembered), head_version, None if seen is None else Seen(*seen), principal, claimed,
         )  # fmt: skip
 
     def state(self, written: list[Any]) -> KeyState:

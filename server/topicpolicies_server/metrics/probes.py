@@ -1,0 +1,41 @@
+"""``/livez`` and ``/readyz``, as Kubernetes' API server has them: 200 and ``ok``, or 503 and each check by its name.
+
+With ``?verbose`` each check is told where all is well, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from ..health import Check
+from .web import App, text
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+
+def probe(name: str, checks: Callable[[], Sequence[Check]]) -> App:
+    """What answers a probe.
+
+    Args:
+        name: what it is called, such as ``readyz``.
+        checks: looks; called in any thread.
+    """
+
+    def app(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+        found = checks()
+        well = not any(check.problem for check in found)
+        if well and "verbose" not in parse_qs(environment.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=16):
+            return text(respond, HTTPStatus.OK, "ok")
+        lines = [f"[-]{check.name} failed: {_line(check.problem)}" if check.problem else f"[+]{check.name} ok" for check in found]
+        lines.append(f"{name} check {'passed' if well else 'failed'}")
+        return text(respond, HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines) + "\n")
+
+    return app
+
+
+def _line(problem: str) -> str:
+    return " ".join(problem.split())

@@ -1,0 +1,130 @@
+"""A small HTTP server in threads of its own: every path that there is has an app, everything else is 404; GET and HEAD only.
+
+Each connection has one request and one answer. So many connections have a place at once; for one more, the one that has been there longest
+goes. So who sends or reads slowly delays nobody, and for a short time only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any, TypeAlias
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+CONNECTIONS = 32
+"""How many have a place at once."""
+SILENT_SECONDS = 5.0
+"""How long a peer may send nothing, or read nothing."""
+_METHODS = ("GET", "HEAD")
+_TEXT = ("Content-Type", "text/plain; charset=utf-8")
+
+App: TypeAlias = "Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]"
+
+
+def text(respond: StartResponse, status: HTTPStatus, body: str, *headers: tuple[str, str]) -> Iterable[bytes]:
+    """Answers with a text."""
+    raw = body.encode()
+    respond(f"{status.value} {status.phrase}", [_TEXT, ("Content-Length", str(len(raw))), ("Cache-Control", "no-store"), *headers])
+    return [raw]
+
+
+def routed(apps: Mapping[str, App]) -> App:
+    """One app of several, by their paths."""
+
+    def app(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+        named = apps.get(environment.get("PATH_INFO", ""))
+        if named is None:
+            return text(respond, HTTPStatus.NOT_FOUND, f"There are {', '.join(apps)}.\n")
+        method = environment["REQUEST_METHOD"]
+        if method not in _METHODS:
+            return text(respond, HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and HEAD.\n", ("Allow", ", ".join(_METHODS)))
+        answer = named({**environment, "REQUEST_METHOD": "GET"}, respond)
+        return [] if method == "HEAD" else answer
+
+    return app
+
+
+class Web:
+    """An HTTP server."""
+
+    def __init__(self, host: str, port: int, app: App) -> None:
+        """Listens at once.
+
+        Args:
+            host: where.
+            port: where; 0 lets the system choose.
+            app: what is answered, in any of several threads.
+
+        Raises:
+            OSError: the address can't be listened on.
+        """
+        kind = type("Server", (_Server,), {"address_family": _family(host, port)})
+        self._server: _Server = make_server(host, port, app, server_class=kind, handler_class=_Handler)
+        self.port: int = self._server.server_port
+        """Where it listens."""
+        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops listening, and ends the connections that there are. It blocks for half a second at most."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = SILENT_SECONDS
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is logged of requests: probes come every few seconds."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._open: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            while len(self._open) >= CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                _hang_up(oldest)
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that goes away in the middle is no concern of ours."""
+
+    def server_close(self) -> None:
+        super().server_close()
+        with self._lock:
+            for each in self._open:
+                _hang_up(each)
+            self._open.clear()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)  # its thread closes it
+
+
+def _family(host: str, port: int) -> socket.AddressFamily:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

@@ -1,0 +1,116 @@
+"""What is answered over HTTP, and that nobody who is slow delays anybody."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from topicpolicies_server.config import parse_address
+from topicpolicies_server.health import Check, Report
+from topicpolicies_server.metrics import Endpoint, web
+
+WELL = Report((Check("loop", ""),), (Check("loop", ""), Check("log", "")))
+ILL = Report((Check("loop", ""),), (Check("loop", ""), Check("log", "The change log has been out of reach for 4 s: no\nbroker.")))
+
+
+class Asked:
+    """An endpoint, and what it tells."""
+
+    def __init__(self) -> None:
+        self.report = WELL
+        registry = CollectorRegistry()
+        Counter("one", "Something.", registry=registry).inc()
+        self.endpoint = Endpoint(parse_address("127.0.0.1:0"), registry, lambda: self.report)
+        self.port = self.endpoint.address.port
+
+    def ask(self, path: str, method: str = "GET", **rest: float) -> httpx.Response:
+        """An answer."""
+        return httpx.request(method, f"http://127.0.0.1:{self.port}{path}", trust_env=False, timeout=10, **rest)  # type: ignore[arg-type]
+
+    def connect(self) -> socket.socket:
+        """A connection on which nothing was said yet."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    """It listens."""
+    made = Asked()
+    yield made
+    made.endpoint._close()
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+def test_what_is_well_says_ok(asked: Asked, path: str) -> None:
+    answer = asked.ask(path)
+    assert (answer.status_code, answer.text, answer.headers["cache-control"]) == (200, "ok", "no-store")
+
+
+@pytest.mark.parametrize("query", ["verbose", "verbose=", "verbose=1", "x=2&verbose"])
+def test_with_verbose_each_check_is_told(asked: Asked, query: str) -> None:
+    assert asked.ask(f"/readyz?{query}").text == "[+]loop ok\n[+]log ok\nreadyz check passed\n"
+
+
+def test_what_is_not_ready_says_why_in_a_line_and_is_alive(asked: Asked) -> None:
+    asked.report = ILL
+    answer = asked.ask("/readyz")
+    assert answer.status_code == 503
+    assert answer.text == "[+]loop ok\n[-]log failed: The change log has been out of reach for 4 s: no broker.\nreadyz check failed\n"
+    assert asked.ask("/livez").text == "ok"
+    asked.report = WELL
+    assert asked.ask("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/metric", "/metrics/", "/metrics/x", "/readyz/log", "/..%2fmetrics", "/favicon.ico"])
+def test_everything_else_is_not_found(asked: Asked, path: str) -> None:
+    assert asked.ask(path).status_code == 404
+
+
+def test_metrics_are_shown(asked: Asked) -> None:
+    answer = asked.ask("/metrics")
+    assert answer.status_code == 200 and "one_total 1.0" in answer.text
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_other_methods_are_not_allowed(asked: Asked, method: str) -> None:
+    answer = asked.ask("/metrics", method)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_head_has_no_body(asked: Asked) -> None:
+    for path in ("/metrics", "/readyz"):
+        answer = asked.ask(path, "HEAD")
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_those_who_say_nothing_delay_nobody_and_go_first_for_others(asked: Asked) -> None:
+    silent = [asked.connect() for _ in range(web.CONNECTIONS + 8)]
+    began = time.monotonic()
+    for _ in range(5):
+        assert asked.ask("/readyz").text == "ok"
+    assert time.monotonic() - began < web.SILENT_SECONDS, "nobody waited for them"
+    assert silent[0].recv(1) == b"", "the oldest has gone"
+    for each in silent:
+        each.close()
+
+
+def test_one_who_stops_in_the_middle_is_hung_up_on(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web._Handler, "timeout", 0.2)
+    with asked.connect() as peer:
+        peer.sendall(b"GET /readyz HTTP/1.1\r\nHost:")
+        assert peer.recv(100) == b""
+
+
+def test_nonsense_is_refused(asked: Asked) -> None:
+    for nonsense in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"GET " + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", b"\r\n" * 10):
+        with asked.connect() as peer:
+            peer.sendall(nonsense)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(65536):
+                pass
+    assert asked.ask("/livez").text == "ok"
