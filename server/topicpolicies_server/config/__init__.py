@@ -3,8 +3,8 @@
 All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
-- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``history``, ``checkpoints``, ``server``: what is configured
-- ``errors``, ``files``: what is wrong with it
+- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``oauth2``, ``history``, ``checkpoints``, ``server``: configured
+- ``errors``, ``files``: what is wrong with it; ``insecure``: what is allowed, and told of
 - ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: what flags, the environment and a file say, and what is therefore in force
 - ``settling``: values that follow from others; ``places``: the user's data folder
@@ -18,8 +18,10 @@ from .authorization import AuthorizationConfig
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .history import HistoryConfig, history_beside
+from .insecure import insecure
 from .limits import Limits, bounds
 from .logs import MOST_RECALLED_ENTRIES, RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
+from .oauth2 import OAuth2Config
 from .server import GuardConfig, LogLevel, ServerConfig, TlsConfig
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "Limits",
     "LogConfig",
     "LogLevel",
+    "OAuth2Config",
     "OidcConfig",
     "PulsarLogConfig",
     "ServerConfig",
@@ -46,5 +49,6 @@ __all__ = [
     "Writer",
     "bounds",
     "history_beside",
+    "insecure",
     "parse_address",
 ]

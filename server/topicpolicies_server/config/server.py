@@ -85,6 +85,8 @@ class ServerConfig:
     """Patterns of namespaces that are kept loaded, and so repaired although nobody asks for them (``guard/``)."""
     metrics_listen: Address | None = None
     """Where metrics are shown, over HTTP; None: nowhere."""
+    reflection: bool = True
+    """Whether whoever reaches the server can ask it for the definition of its services."""
 
     def __post_init__(self) -> None:
         problems = self.log.problems() + self.limits.problems() + _guard_problems(self.guard) + _metrics_problems(self.metrics_listen)
