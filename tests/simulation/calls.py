@@ -36,6 +36,7 @@ class CallContext:
     target = at_least = ""
     request: Request | None = None
     outcome: Outcome | None = None
+    changes = 0
 
     def __init__(self, actor: str) -> None:
         self._actor = actor

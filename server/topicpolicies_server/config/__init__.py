@@ -3,7 +3,7 @@
 All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
-- ``limits``, ``address``, ``authentication``, ``logs``, ``history``, ``checkpoints``, ``server``: the configuration itself
+- ``limits``, ``address``, ``authentication``, ``logs``, ``history``, ``checkpoints``, ``call_record``, ``server``: the configuration itself
 - ``errors``, ``files``: what is wrong with it
 - ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: what flags, the environment and a file say, and what is therefore in force
@@ -14,12 +14,13 @@ The defaults are safe: loopback only, and a server that others can reach must be
 
 from .address import DEFAULT_LISTEN, DEFAULT_PORT, Address, parse_address
 from .authentication import AuthenticationConfig, OidcConfig, TokenConfig
+from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .history import HistoryConfig, history_beside
 from .limits import Limits, bounds
 from .logs import MOST_RECALLED_ENTRIES, RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
-from .server import GuardConfig, LogLevel, ServerConfig, TlsConfig
+from .server import GuardConfig, LogFormat, LogLevel, ServerConfig, TlsConfig
 
 __all__ = [
     "DEFAULT_LISTEN",
@@ -28,6 +29,7 @@ __all__ = [
     "RECALLED_ENTRIES",
     "Address",
     "AuthenticationConfig",
+    "CallRecordConfig",
     "CheckpointsConfig",
     "ConfigError",
     "EmbeddedLogConfig",
@@ -35,9 +37,11 @@ __all__ = [
     "HistoryConfig",
     "Limits",
     "LogConfig",
+    "LogFormat",
     "LogLevel",
     "OidcConfig",
     "PulsarLogConfig",
+    "Recorded",
     "ServerConfig",
     "TlsConfig",
     "TokenConfig",

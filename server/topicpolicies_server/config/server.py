@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .address import DEFAULT_LISTEN, Address, parse_address
 from .authentication import AuthenticationConfig
+from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .files import unreadable
@@ -46,6 +47,14 @@ class LogLevel(enum.Enum):
     ERROR = "error"
 
 
+class LogFormat(enum.Enum):
+    """How the server's lines are written."""
+
+    TEXT = "text"
+    LOGFMT = "logfmt"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     """Everything that a server is told.
@@ -71,6 +80,8 @@ class ServerConfig:
     show_secrets: bool = False
     """Whether answers have the secrets of object storages in offload policies; else ``topicpolicies.secrets.REDACTED`` stands for them."""
     log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
+    call_record: CallRecordConfig = field(default=CallRecordConfig(which=Recorded.OFF))
     missing_topics: bool = False
     """Whether policies of topics that do not exist are taken, for topics that are still to come; else updates of them are NOT_FOUND."""
     read_only: bool = False
@@ -99,7 +110,7 @@ class ServerConfig:
                 problems.append(f'The change log and the history are both "{self.history.path}": each has a file of its own.')
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
-        problems += self._checkpoints_problems()
+        problems += self._checkpoints_problems() + self.call_record.problems()
         if problems:
             raise ConfigError(tuple(problems))
 
@@ -169,6 +180,7 @@ class GuardConfig:
     """As with a server."""
     limits: Limits = field(default=Limits())
     log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
     metrics_listen: Address | None = None
     """As with a server."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -17,7 +18,7 @@ from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig
+from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
@@ -33,6 +34,7 @@ from .handlers import Others, handlers
 from .health import HealthService
 from .identifying import Identifying
 from .info import info
+from .journal import Journal
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
 
@@ -66,6 +68,7 @@ class Server:
         self._metrics: Endpoint | None = None
         self._watch: LogWatch | None = None
         self._pulse: Pulse | None = None
+        self._journal: Journal | None = None
         self._grpc: grpc.aio.Server | None = None
 
     @property
@@ -125,11 +128,17 @@ class Server:
             await self.stop()
             raise
         admission = self._admission
+        calls = Calls(config.limits.max_concurrent_calls, doors)
+        try:
+            self._keep_journal(calls)
+        except BaseException:
+            await self.stop()
+            raise
         self._servicer = Servicer(
             self._registry,
             config.limits,
             lambda: info(config, admission),
-            Calls(config.limits.max_concurrent_calls, doors),
+            calls,
             admission=admission,
             show_secrets=config.show_secrets,
         )
@@ -168,6 +177,8 @@ class Server:
             for part in (self._opened, self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
                 if part is not None:
                     steps.push_async_callback(part.close)
+            if self._journal is not None:
+                steps.push_async_callback(asyncio.to_thread, self._journal.close)
             steps.push_async_callback(self.rereading.close)
             if self._guard is not None:
                 steps.push_async_callback(self._guard.stop)
@@ -194,6 +205,13 @@ class Server:
             return []
         self._opened = Opened(self.config.authentication)
         return [Identifying(self._opened.identification)]
+
+    def _keep_journal(self, calls: Calls) -> None:
+        """Records calls, if that was asked for."""
+        if self.config.call_record.which is not Recorded.OFF:
+            self._journal = Journal(self.config.call_record, self.config.log_format)
+            calls.observers += (self._journal,)
+            calls.change_observers += (self._journal,)
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):

@@ -28,7 +28,7 @@ from .errors import Context
 from .failures import Failures
 from .problems import Problems
 from .requests import ACTOR_KEY, REASON_KEY, Asker
-from .streaming import UpdateStream
+from .streaming import Told, UpdateStream
 from .watching.bookmarks import Bookmarks
 from .watching.desk import Desk
 from .watching.requests import read_watch
@@ -153,6 +153,7 @@ class Servicer:
         if (turn := gathering.come()) is not None:
             await gathering.wait(turn)
         try:
+            context.target = message.topic
             namespace, request = requests.read_update(message, _asker(context))
             return answers.update_answer(request, await self._changed(namespace, request, context), self._desk.wire)
         finally:
@@ -161,6 +162,7 @@ class Servicer:
     @_answering
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
         """DeletePolicy."""
+        context.target = message.topic
         namespace, request = requests.read_delete(message, _asker(context))
         return answers.delete_answer(request, await self._changed(namespace, request, context), self._desk.wire)
 
@@ -180,9 +182,8 @@ class Servicer:
         """UpdatePolicies."""
         async with self._ending(context, "UpdatePolicies"):
             places = self._limits.max_in_flight_per_stream
-            updates = UpdateStream(
-                self._registry, self._admission, self._desk.wire, _asker(context), places, self._failures, self._stopping
-            )
+            ways = self._registry, self._admission, self._desk.wire, _asker(context)
+            updates = UpdateStream(*ways, places, self._failures, self._stopping, [self._of_change(context)])
             self._streams.add(updates)
             try:
                 async with contextlib.aclosing(updates.messages(stream)) as messages:
@@ -190,6 +191,17 @@ class Servicer:
                         yield message
             finally:
                 self._streams.discard(updates)
+
+    def _of_change(self, context: Context) -> Told:
+        """Tells whoever observes them of the changes of a stream."""
+        observers, caller = [each.changed for each in self.calls.change_observers], context.caller
+
+        def changed(request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
+            context.changes += 1
+            for observe in observers:
+                observe("UpdatePolicies", caller, request, answer, seconds)
+
+        return changed
 
     @_answering
     async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Context) -> bytes:
@@ -254,6 +266,7 @@ class Servicer:
                     Reason.TOO_MANY_WATCHES,
                     f"{len(self._watching)} watches are open, which is the most: share one, or raise max_watches.",
                 )
+            context.target = next(iter((*message.namespaces, *message.topics)), "")
             stream = WatchStream(self._desk, watch, self._bookmarks)
             self._watching[stream] = None
             if self._stopping.is_set():
