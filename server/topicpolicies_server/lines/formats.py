@@ -65,11 +65,15 @@ class Structured(logging.Formatter):
 
 
 def _logfmt(fields: Mapping[str, object]) -> str:
-    return " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+    return " ".join(f"{name}={logfmt_value(_text(value))}" for name, value in fields.items())
 
 
-def _value(value: object) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def logfmt_value(text: str) -> str:
+    """A text as the value of a field of logfmt."""
     return text if _PLAIN.fullmatch(text) else json.dumps(text)
 
 
