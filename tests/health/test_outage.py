@@ -114,7 +114,7 @@ async def test_an_outage_is_told_by_lines_probes_and_reasons_and_ends_without_a_
         server.kill()
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     events = [line["event"] for line in lines if "event" in line]
-    assert events == ["log_reached", "log_cut_off", "log_reached", "draining"]
+    assert events == ["log_cut_off", "log_reached", "draining"]
     (cut_off,) = [line for line in lines if line.get("event") == "log_cut_off"]
     assert (cut_off["level"], cut_off["reason"]) == ("error", "LOG_UNREACHABLE")
     recorded = [(line["outcome"], line.get("reason")) for line in lines if line["logger"] == "calls"]

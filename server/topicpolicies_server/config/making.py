@@ -208,4 +208,4 @@ def _checkpoints(found: Gathered, values: Mapping[str, Any]) -> CheckpointsConfi
 
 def _call_record(values: Mapping[str, Any]) -> CallRecordConfig:
     path = values["call_record_file"]
-    return CallRecordConfig(which=Recorded(values["call_record"]), path=None if str(path) == "-" else path)
+    return CallRecordConfig(which=Recorded(values["call_record"]), path=None if path is None or path.name == "-" else path)

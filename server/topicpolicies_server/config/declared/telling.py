@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..call_record import Recorded
 from ..option import Kind, Option, ReadBy
 from ..server import LogFormat, LogLevel
@@ -52,7 +50,8 @@ OPTIONS = (
         kind=Kind.FILE,
         help="Where calls are recorded; - is standard error. A file that is moved away is begun anew.",
         section=_SECTION,
-        default=Path("-"),
+        default_text="standard error",
+        example='"calls.log"',
         metavar="FILE|-",
         read_by=ReadBy.SERVE,
     ),
