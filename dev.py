@@ -78,7 +78,7 @@ def check(arguments: list[str]) -> int:
 def lint(_: list[str]) -> int:
     """Lint, types, definitions and the committed code that they generate; no tests."""
     install("dev")
-    return 1 if inspect() else 0
+    return 1 if inspect(INSPECTIONS) else 0
 
 
 def generate(arguments: list[str]) -> int:
@@ -142,7 +142,7 @@ def verify(*arguments: str) -> int:
     # All test processes, of all runs, read the same tests. They are compiled once, also where the environment (as that of many containers)
     # tells Python to keep nothing.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    failed = inspect()
+    failed = inspect(INSPECTIONS if (ROOT / "tests" / "__pycache__").is_dir() else INSPECTIONS | COMPILING)
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
     # for brokers and other programs most of their time: there are more processes than processors.
@@ -153,7 +153,7 @@ def verify(*arguments: str) -> int:
     return status
 
 
-INSPECTIONS = {
+INSPECTIONS: dict[str, tuple[str | Path, ...]] = {
     "lint": (PROGRAMS / "ruff", "check"),
     "format": (PROGRAMS / "ruff", "format", "--check"),
     "types": (PROGRAMS / "mypy",),
@@ -162,13 +162,15 @@ INSPECTIONS = {
     "Protobuf lint": (PYTHON, "proto/buf.py", "lint"),
     "Protobuf compatibility": (PYTHON, "proto/buf.py", "breaking"),
 }
+# Has the tests compiled, and what they import. Test processes that begin at the same time would each do that for themselves.
+COMPILING: dict[str, tuple[str | Path, ...]] = {"tests to be collected": (PYTHON, "-m", "tests.collecting")}
 
 
-def inspect() -> list[str]:
+def inspect(inspections: dict[str, tuple[str | Path, ...]]) -> list[str]:
     """Lint, types and definitions, two at a time, told in their order; which of them are not in order."""
     failed = []
     with ThreadPoolExecutor(max_workers=2) as threads:
-        for name, (status, told, seconds) in zip(INSPECTIONS, threads.map(look, INSPECTIONS.values()), strict=True):
+        for name, (status, told, seconds) in zip(inspections, threads.map(look, inspections.values()), strict=True):
             heading(name)
             print(told, end="")
             if status:

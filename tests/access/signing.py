@@ -12,6 +12,7 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 NOW = 1_800_000_000.0
@@ -69,3 +70,11 @@ def signed(header: object, claims: object, secret: bytes = SECRET, digest: str =
 def part(content: bytes) -> str:
     """Bytes as a part of a token."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def jwk(key: Any, key_id: str | None = None, **others: str) -> dict[str, Any]:
+    """The public half, as issuers publish it."""
+    kinds = {rsa.RSAPrivateKey: RSAAlgorithm, ec.EllipticCurvePrivateKey: ECAlgorithm, ed25519.Ed25519PrivateKey: OKPAlgorithm}
+    kind: Any = next(made for private, made in kinds.items() if isinstance(key, private))
+    written: dict[str, Any] = kind.to_jwk(key.public_key(), as_dict=True)
+    return written | ({} if key_id is None else {"kid": key_id}) | others

@@ -24,6 +24,8 @@ class Refusal(NamedTuple):
     metadata: Mapping[str, str] = {}
     violations: Sequence[tuple[str, str, str]] = ()
     domain: str = DOMAIN
+    retry_seconds: float | None = None
+    """Set: what ``google.rpc.RetryInfo`` says."""
 
     @property
     def details(self) -> list[AnyMessage]:
@@ -36,6 +38,10 @@ class Refusal(NamedTuple):
             for field, reason, description in self.violations:
                 request.field_violations.add(field=field, reason=reason, description=description)
             packed.append(_packed(request))
+        if self.retry_seconds is not None:
+            again = error_details_pb2.RetryInfo()
+            again.retry_delay.FromNanoseconds(int(self.retry_seconds * 1e9))
+            packed.append(_packed(again))
         return packed
 
     @property
@@ -55,7 +61,7 @@ BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
 """How a connection breaks."""
 
 
-def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest) -> AnyMessage:
+def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest | error_details_pb2.RetryInfo) -> AnyMessage:
     packed = AnyMessage()
     packed.Pack(message)
     return packed

@@ -100,7 +100,8 @@ def test_scopes_are_the_same_keys_as_before() -> None:
 
 @pytest.mark.parametrize("there", [True, False])
 def test_an_absent_document_does_not_keep_the_message_that_told_of_it_and_all_that_came_with_that(there: bool) -> None:
-    answer = service_pb2.GetPolicyResponse(documents=[policies_pb2.PolicyDocument(topic="a", scope=1, version="1", disabled=not there)])
+    told = policies_pb2.PolicyDocument(topic="a", scope=policies_pb2.SCOPE_LOCAL, version="1", disabled=not there)
+    answer = service_pb2.GetPolicyResponse(documents=[told])
     if there:
         answer.documents[0].policies.max_producer_per_topic = 1
     message = answer.documents[0]

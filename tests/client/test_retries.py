@@ -14,6 +14,7 @@ from topicpolicies.retries import NO_RETRIES, Attempts, RetryPolicy
 NEVER_SENT = Refusal(Code.UNAVAILABLE, "failed to connect to all addresses")
 TOO_LATE = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "OUTCOME_UNKNOWN")
 REFUSED = Refusal(Code.UNAVAILABLE, "The log can't be reached.", "LOG_UNREACHABLE")
+LIMIT = Refusal(Code.RESOURCE_EXHAUSTED, "Too much of yours.", "PRINCIPAL_LIMIT", retry_seconds=3.5)
 CHANGE = "6b8f"
 
 
@@ -51,6 +52,23 @@ def test_what_can_not_help_is_never_repeated(code: grpc.StatusCode, change: str 
     with pytest.raises(type(error)) as caught:
         attempts(change).failed(error, 0.0, 0.5)
     assert caught.value is error
+
+
+@pytest.mark.parametrize("change", [None, CHANGE])
+def test_a_limit_is_waited_for_as_long_as_the_service_says(change: str | None) -> None:
+    tries = attempts(change)
+    assert LIMIT.error.retry_seconds == 3.5
+    waits = [tries.failed(LIMIT.error, 0.0, 0.5) for _ in range(50)]
+    assert all(3.5 < wait <= 3.5 + RetryPolicy().longest_delay_seconds for wait in waits) and waits[0] < waits[-1]
+    assert isinstance(tries.given_up(LIMIT.error), tp.ResourceExhausted), "nothing was done"
+
+
+@pytest.mark.parametrize("change", [None, CHANGE])
+def test_a_limit_that_passes_too_late_is_raised_at_once(change: str | None) -> None:
+    with pytest.raises(tp.ResourceExhausted):
+        attempts(change, deadline=3.0).failed(LIMIT.error, 0.0, 0.5)
+    with pytest.raises(tp.ResourceExhausted):
+        Attempts(NO_RETRIES, 100.0, change).failed(LIMIT.error, 0.0, 0.5)
 
 
 def test_a_read_that_took_too_long_is_not_repeated() -> None:

@@ -84,6 +84,8 @@ def heads(draw: st.DrawFn, state: KeyState) -> Head | None:
             draw(TEXTS),
             draw(TEXTS),
             tuple(draw(st.lists(TEXTS, max_size=3))),
+            principal=draw(TEXTS),
+            claimed=draw(TEXTS),
         )
         written = draw(st.sampled_from([document, None]) | DOCUMENTS)
         event = Event(KEY, draw(st.sampled_from(Action)), written, draw(st.sampled_from([stamp, None])), None, draw(st.booleans()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -13,17 +12,14 @@ from hypothesis import strategies as st
 
 from tests.core.fold.model.kinds import WORLDS
 from tests.core.fold.model.world import World
-from tests.core.fold.test_frozen_worlds import copied
+from tests.core.fold.test_frozen_worlds import passing
 from tests.core.test_frozen import DOCUMENTS, IDS, KEY, NAMES, POSITIONS, TEXTS, TIMES, heads, requests, seen_in, states
 from topicpolicies_server.core.fold import fold as rules
-from topicpolicies_server.core.fold.fold import FoldContext, Folded
 from topicpolicies_server.core.fold.keystate import Joined, KeyState, Noted
-from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Seen, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.cells import name_of
 from topicpolicies_server.core.reading.heads import Cell
 from topicpolicies_server.core.reading.whole import Unreadable, from_bytes, to_bytes
-
-Fold = Callable[[KeyState, Placed, FoldContext], Folded]
 
 
 @st.composite
@@ -36,7 +32,7 @@ def events(draw: st.DrawFn) -> Placed:
             draw(IDS), draw(st.sampled_from(StampKind)), draw(IDS), draw(TEXTS), draw(TEXTS), draw(TEXTS),
             tuple(draw(st.lists(TEXTS, max_size=2))), draw(IDS), draw(st.none() | POSITIONS), draw(st.booleans()),
             draw(st.dictionaries(NAMES, TEXTS, max_size=2)), operands, draw(requests()), draw(POSITIONS),
-            draw(st.none() | st.builds(Seen, POSITIONS, POSITIONS)),
+            draw(st.none() | st.builds(Seen, POSITIONS, POSITIONS)), draw(TEXTS), draw(TEXTS),
         )  # fmt: skip
     known = draw(st.none() | st.frozensets(TEXTS, max_size=2))
     event = Event(KEY, draw(st.sampled_from(Action)), draw(st.none() | DOCUMENTS), stamp, known, draw(st.booleans()))
@@ -92,30 +88,30 @@ def test_bytes_that_are_no_cell_raise_the_same(data: bytes) -> None:
         from_bytes(KEY, b"%d:%b" % (len(data), data))
 
 
-def kept_between(fold: Fold, chance: random.Random, counts: Counter[str]) -> Fold:
-    """A fold that writes and reads the states that it is given, and sees whether the originals would have come to the same."""
-
-    def folded(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
-        if placed.event is None or chance.random() < 0.5:
-            return fold(state, placed, context)
-        key = placed.event.key
-        counts["with a trail" if state.joined is not None and state.joined.trail else "without"] += 1
-        original = copied(state)
-        read = from_bytes(key, to_bytes(Cell(key, name_of(key), 0, state))).state
-        expected = fold(original, placed, context)
-        assert fold(read, placed, context) == expected
-        assert seen_in(read) == seen_in(original)
-        for slot in KeyState.__slots__:
-            setattr(state, slot, getattr(read, slot))
-        return expected
-
-    return folded
-
-
 @pytest.mark.parametrize("name", ["sidecars", "mixed", "joining late", "joining", "foreign"])
 def test_nobody_can_tell_that_keys_were_written_and_read_between_their_events(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     counts: Counter[str] = Counter()
-    monkeypatch.setattr(rules, "fold", kept_between(rules.fold, random.Random(name), counts))
+
+    def read_again(state: KeyState, placed: Placed) -> KeyState:
+        assert placed.event is not None
+        counts["with a trail" if state.joined is not None and state.joined.trail else "without"] += 1
+        key = placed.event.key
+        return from_bytes(key, to_bytes(Cell(key, name_of(key), 0, state))).state
+
+    monkeypatch.setattr(rules, "fold", passing(rules.fold, random.Random(name), Counter(), read_again))
     for seed in range(6):
         World(WORLDS[name], seed).run()
     assert counts.total() > 100 and (counts["with a trail"] > 20 or "join" not in name), counts
+
+
+def test_a_request_that_many_events_tell_of_stands_there_once() -> None:
+    requests = tuple(Remembered(f"the request {number}", "d" * 16, str(number), "") for number in range(16))
+    cell = Cell(KEY, name_of(KEY), 0, KeyState())
+    cell.state.remembered = requests
+    joined = cell.state.joined = Joined("1", 5, "1")
+    for number in range(10):
+        stamp = Stamp(f"event {number}", StampKind.UPDATE, "r", "d", remembered=requests[number:])
+        joined.trail.append(Noted(Placed(0, str(number), Event(KEY, Action.UPDATE, {}, stamp), number)))
+    data = to_bytes(cell)
+    assert all(data.count(b'"%b"' % request.request_id.encode()) == 1 for request in requests)
+    assert all_of(from_bytes(KEY, data)) == all_of(cell)

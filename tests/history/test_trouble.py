@@ -28,7 +28,13 @@ from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of
 
 KEY = PolicyKey(topic(), Scope.LOCAL)
 DAY = 86_400_000
-_FORMAT_2 = """
+_FORMAT_3 = """
+    PRAGMA user_version = 3;
+    ALTER TABLE entries DROP COLUMN principal;
+    ALTER TABLE entries DROP COLUMN claimed;
+"""
+_FORMAT_2 = f"""
+    {_FORMAT_3}
     PRAGMA user_version = 2;
     ALTER TABLE entries DROP COLUMN checksum;
     ALTER TABLE namespaces DROP COLUMN checksum;
@@ -410,8 +416,9 @@ async def test_a_history_that_does_not_know_how_far_it_goes_is_refused(path: Pat
     assert refused.value.reason == "HISTORY_FILE_UNUSABLE"
 
 
-async def test_a_history_of_the_former_format_is_brought_to_the_present_one(
-    path: Path, now: list[int], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("former", "script"), [(2, _FORMAT_2), (3, _FORMAT_3)])
+async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
+    path: Path, now: list[int], caplog: pytest.LogCaptureFixture, former: int, script: str
 ) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history, Log(complete=position(1)))
@@ -420,11 +427,11 @@ async def test_a_history_of_the_former_format_is_brought_to_the_present_one(
     before = await history.page(Question(NAMESPACE, most=1_000))
     await history.close()
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(_FORMAT_2)
+        connection.executescript(script)
     for told in (True, False):
         caplog.clear()
         history = open_history(path, BOUNDS, now=lambda: now[0])
-        assert ("was brought from format 2 to 3" in caplog.text) is told
+        assert (f"was brought from format {former} to 4" in caplog.text) is told
         after = await history.page(Question(NAMESPACE, most=1_000))
         assert after == before
         assert after.gaps

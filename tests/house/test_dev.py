@@ -122,8 +122,7 @@ def test_inspections_run_beside_each_other_and_are_told_in_their_order(
     file = f"file = pathlib.Path({str(tmp_path / 'second')!r})"
     first = f"import pathlib, time; {file}\nwhile not file.exists(): time.sleep(0.01)\nprint('first')"
     second = f"import pathlib, sys; {file}\nfile.touch()\nprint('second', file=sys.stderr)\nraise SystemExit(3)"
-    monkeypatch.setattr(dev, "INSPECTIONS", {"one": (sys.executable, "-c", first), "two": (sys.executable, "-c", second)})
-    assert dev.inspect() == ["two"]
+    assert dev.inspect({"one": (sys.executable, "-c", first), "two": (sys.executable, "-c", second)}) == ["two"]
     assert re.fullmatch(r"== one\nfirst\nin order \(.* s\)\n== two\nsecond\nnot in order\n", capfd.readouterr().out)
 
 
@@ -147,6 +146,26 @@ def test_what_the_tests_compile_is_kept_wherever_they_run(monkeypatch: pytest.Mo
     monkeypatch.setattr(dev, "run", run)
     assert dev.main(["check"]) == 0
     assert answers == ["False"]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_was_never_compiled_is_compiled_once_before_many_processes_need_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled: bool
+) -> None:
+    (tmp_path / "tests" / "__pycache__").mkdir(parents=True)
+    if not compiled:
+        (tmp_path / "tests" / "__pycache__").rmdir()
+    asked: list[str] = []
+
+    def run(*command: str | Path, **_: object) -> int:
+        asked.extend(each for each in command if each in ("tests.collecting", "pytest"))
+        return 0
+
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    monkeypatch.setattr(dev, "install", lambda _: None)
+    monkeypatch.setattr(dev, "run", run)
+    assert dev.main(["check"]) == 0
+    assert asked == (["pytest"] if compiled else ["tests.collecting", "pytest"])
 
 
 def test_the_readme_continuous_integration_and_make_name_its_commands() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies.events import Action, Event, Placed
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction, floors
@@ -150,6 +150,21 @@ async def test_large_documents_do_not_wait_for_many_events_or_their_turn(tmp_pat
         while count(bench.path) > 30:  # noqa: ASYNC110 (nobody tells of it)
             await asyncio.sleep(0.01)
     await bench.change_log.close()
+
+
+async def test_what_came_is_counted_with_the_requests_that_its_rows_carry(bench: Bench) -> None:
+    """Of more keys in turn than are remembered every row is complete, and four times as large as without them."""
+    log, recorder = await bench.open()
+    requests = tuple(Remembered(f"{n:032x}", "d" * 64, f"1{n:x}", f"1{n:x}") for n in range(16))
+    for number in range(20):
+        event = update(number, f"{number}")
+        assert event.stamp is not None
+        recorder.append(log, event._replace(stamp=event.stamp._replace(remembered=requests)))
+    await recorder.until_settled(20)
+    with closing(sqlite3.connect(bench.path)) as connection:
+        (size,) = connection.execute("SELECT sum(ifnull(length(payload), 0) + length(key) + length(properties)) FROM events").fetchone()
+    assert bench.change_log._namespaces[NAMESPACE].bytes_since == size > 20 * 16 * 100
+    await log.close()
 
 
 async def test_both_scopes_of_a_topic_are_keys_of_their_own(bench: Bench) -> None:

@@ -207,8 +207,9 @@ class LedgerReader:
         Raises:
             LogError: there is no answer.
         """
-        if self._caught_up:
-            await self._questions.keep_up(self.continuity)
+        if self._caught_up and (horizon := await self._questions.keep_up(self.continuity)) > self.continuity.whole:
+            self._expected = max(self._expected, horizon)
+            self._come.set()
 
     async def _begin(self, target: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> None:
         end = max(self._last, target)

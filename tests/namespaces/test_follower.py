@@ -30,6 +30,7 @@ class NamedLog:
 
     partitions = 1
     in_place = False
+    resumed = False
 
     def __init__(self, identity: str, complete_after: Position | None = "") -> None:
         self.identity = identity

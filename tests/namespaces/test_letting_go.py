@@ -112,6 +112,37 @@ def test_of_openings_that_were_replaced_nothing_is_kept(again: str) -> None:
     simulate(scenario)
 
 
+@pytest.mark.parametrize("ends", ["nothing comes", "it is lost", "it is closed"])
+def test_an_opening_that_went_on_with_a_view_and_came_to_nothing_leaves_the_view(ends: str) -> None:
+    async def scenario(bench: Bench) -> None:
+        version = (await bench.set(1)).version
+        namespace = bench.namespace
+        told: list[str] = []
+        watcher = await namespace.watch(Selection(None), Mode.LATEST, None, lambda: told.append("woken"))
+        assert len(watcher.take(10).changes) == 1
+        bench.faults.read_seconds = 100.0
+        bench.elsewhere(2)
+        bench.storage.lose(NAMESPACE)
+        await asyncio.sleep(1)
+        assert (namespace.phase, len(bench.log.openings)) == (Phase.LOADING, 2)
+        if ends == "nothing comes":
+            await asyncio.sleep(bench.limits.load_timeout_seconds)
+            assert namespace.phase is Phase.FAILED
+        elif ends == "it is lost":
+            bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")] * 3
+            bench.storage.lose(NAMESPACE)
+        else:
+            await namespace.close()
+        assert (namespace.version(KEY), namespace.documents) == (version, 1)
+        if ends != "it is closed":
+            bench.faults.read_seconds = 0.0
+            await asyncio.sleep(5)
+            assert [change.previous for change in watcher.take(10).changes] == [version], "and nothing again"
+        namespace.unwatch(watcher)
+
+    simulate(scenario, sole_writer=False)
+
+
 async def test_a_server_that_loads_and_dismisses_again_and_again_keeps_nothing_of_it(tmp_path: Path) -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "log.db"), listen=Address("127.0.0.1", 0))
     async with Server(config) as server:

@@ -316,7 +316,8 @@ def test_what_is_read_while_a_namespace_closes_makes_no_repair_due_in_it() -> No
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=4)))
         await closing
         assert (await error_of(waiting)).kind in (Kind.UNAVAILABLE, Kind.DEADLINE_EXCEEDED)
-        state = namespace._updates.state(KEY)
+        assert namespace.view is not None
+        state = namespace.view.state(KEY)
         assert state is not None and repair_due(state), "the case: it would be"
         assert namespace.repairs_due == 0
 
@@ -442,3 +443,26 @@ def test_repairs_that_are_due_at_once_pass_on_uvloop_too_whose_handles_of_such_c
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario())
     assert sorted(published) == sorted((KEY, OTHER))
+
+
+def test_a_repair_that_fails_in_a_way_that_nobody_foresaw_is_told_of_and_keeps_no_other_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        original = bench.opened.append
+
+        def append(event: Event) -> None:
+            if event.key == KEY:
+                raise RuntimeError("planted")
+            original(event)
+
+        bench.opened.append = append  # type: ignore[method-assign]
+        await conflict(bench)
+        await conflict(bench, OTHER)
+        assert bench.namespace.repairs_due == 2
+        bench.registry.gate.resume()
+        await asyncio.sleep(5)
+        assert bench.namespace.repairs_due == 0 and not bench.namespace.busy
+        assert written(bench) == 1 and bench.registry.gate.waiting == 0
+
+    simulate(scenario, sole_writer=False, pause_repairs=True, max_repairs_per_second=1)
+    assert "planted" in caplog.text and KEY.topic in caplog.text

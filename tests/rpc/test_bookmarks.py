@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from topicpolicies_server.rpc.watching.bookmarks import SLOT_SECONDS, Bookmarks
 
@@ -87,3 +90,18 @@ async def test_a_sooner_one_is_not_made_to_wait_for_a_later_one() -> None:
     async with asyncio.timeout(20):
         await sooner.wait()
     assert not later.is_set()
+
+
+def test_a_stream_that_fails_as_it_is_told_keeps_no_other_from_its_bookmarks(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Loop()
+    called: list[int] = []
+    bookmarks = Bookmarks(loop)  # type: ignore[arg-type]
+
+    def fails() -> None:
+        raise RuntimeError("planted")
+
+    dues: list[Callable[[], None]] = [fails, *(functools.partial(called.append, number) for number in range(3))]
+    for due, seconds in zip(dues, (1, 1, 1, 2), strict=True):
+        bookmarks.expect(due, seconds)
+    loop.pass_to(loop.now + 5)
+    assert called == [0, 1, 2] and "planted" in caplog.text

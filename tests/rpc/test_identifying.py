@@ -74,6 +74,13 @@ def bearer(**claims: object) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token(**claims)}"),)  # type: ignore[arg-type]
 
 
+def replace(file: Path, content: bytes) -> None:
+    """Puts another file in the place of one."""
+    other = file.with_name("new")
+    other.write_bytes(content)
+    other.rename(file)
+
+
 Ask = Callable[[AsyncStub, tuple[tuple[str, str], ...]], Awaitable[object]]
 
 
@@ -179,3 +186,36 @@ async def test_a_key_that_can_not_be_used_keeps_a_server_from_starting(short: Pa
         await Server(config).start()
     assert caught.value.reason is Reason.KEY_FILE_UNUSABLE
     assert str(short) in caught.value.message and "5 bytes" in caught.value.message
+
+
+async def test_with_another_key_in_its_file_other_tokens_are_taken_without_a_restart(
+    server: Server, channel: grpc.aio.Channel, key: Path
+) -> None:
+    stub, ask = async_stub(channel), EVERY["GetPolicy"]
+    await ask(stub, bearer())
+    replace(key, bytes(32))
+    server.rereading.ask()
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await ask(stub, bearer(key=bytes(32)))
+            except grpc.aio.AioRpcError as error:
+                assert Refusal(error).info.reason == Reason.CREDENTIALS_INVALID
+                await asyncio.sleep(0.01)
+            else:
+                break
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await ask(stub, bearer())
+    assert Refusal(caught.value).info.reason == Reason.CREDENTIALS_INVALID, "also one that held before"
+
+
+async def test_a_broken_key_file_keeps_the_key_that_was_read(server: Server, channel: grpc.aio.Channel, key: Path) -> None:
+    stub, ask = async_stub(channel), EVERY["GetPolicy"]
+    replace(key, b"short")
+    server.rereading.ask()
+    async with asyncio.timeout(PATIENCE):
+        while not server.rereading.problems:
+            await ask(stub, bearer())
+            await asyncio.sleep(0.01)
+    assert "5 bytes" in server.rereading.problems["token secret key"]
+    await ask(stub, bearer())

@@ -226,7 +226,7 @@ METHODS = {
     "UpdatePolicy": "requests.read_update",
     "DeletePolicy": "requests.read_delete",
     "GetPolicy": "requests.read_get",
-    "GetEffectivePolicy": "effective.answer",
+    "GetEffectivePolicy": "effective.read",
     "ListHistory": "histories.read_question",
     "ListPolicies": "requests.read_list",
     "GetServerInfo": "_info",

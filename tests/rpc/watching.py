@@ -15,9 +15,16 @@ PATIENCE = 30.0
 class Told:
     """One stream, event by event."""
 
-    def __init__(self, stub: AsyncStub, request: WatchPoliciesRequest | None = None, **selection: Any) -> None:
+    def __init__(
+        self,
+        stub: AsyncStub,
+        request: WatchPoliciesRequest | None = None,
+        *,
+        metadata: tuple[tuple[str, str], ...] = (),
+        **selection: Any,
+    ) -> None:
         """Watches what a request says, or what these fields of one do."""
-        self.call = stub.WatchPolicies(request if request is not None else WatchPoliciesRequest(**selection))
+        self.call = stub.WatchPolicies(request if request is not None else WatchPoliciesRequest(**selection), metadata=metadata)
         self.messages = 0
         """Batches that were read."""
         self._events = self._each()

@@ -13,6 +13,7 @@ from tests.validators.records import Failure
 from topicpolicies_server.access import NOBODY
 from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.rpc.rationing import Pace
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
 """What a client is told whose connection broke, or found nobody."""
@@ -33,6 +34,7 @@ class CallContext:
 
     caller = NOBODY
     error: PolicyError | None = None
+    pace: Pace | None = None
     target = at_least = ""
     request: Request | None = None
     outcome: Outcome | None = None

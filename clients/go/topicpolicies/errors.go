@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
@@ -86,6 +87,8 @@ type Error struct {
 	Violations []Violation
 	// FromService tells whether the service itself said so.
 	FromService bool
+	// RetryAfter is after which time a repeat may help, as google.rpc.RetryInfo tells; 0: nobody said so.
+	RetryAfter time.Duration
 	// RequestID is the id of the request whose outcome is unknown; empty otherwise.
 	RequestID string
 
@@ -118,6 +121,8 @@ func fromStatus(s *status.Status, cause error) *Error {
 		switch each := detail.(type) {
 		case *errdetails.ErrorInfo:
 			failure.Reason, failure.Metadata, failure.FromService = each.GetReason(), each.GetMetadata(), each.GetDomain() == domain
+		case *errdetails.RetryInfo:
+			failure.RetryAfter = max(0, each.GetRetryDelay().AsDuration())
 		case *errdetails.BadRequest:
 			for _, violation := range each.GetFieldViolations() {
 				failure.Violations = append(failure.Violations, Violation{violation.GetField(), violation.GetReason(), violation.GetDescription()})
@@ -136,6 +141,11 @@ func fromError(err error) *Error {
 		return known
 	}
 	return fromStatus(status.Convert(err), err)
+}
+
+// passingLimit tells whether a limit was met of which it is said when there is room again. Nothing was done.
+func passingLimit(failure *Error) bool {
+	return failure.Code == codes.ResourceExhausted && failure.RetryAfter > 0
 }
 
 // reasonOf is a reason as errors have it, without its prefix: empty for none, a number for one that this package does not know.

@@ -34,7 +34,7 @@ func (r *repeats) failed(failure *Error, sent bool, made int, redirected bool, c
 		if r.hops == 1 {
 			return 0, true
 		}
-	case refusedByFollower(failure) || unsent:
+	case refusedByFollower(failure) || unsent || passingLimit(failure):
 		// Nothing was done: until the deadline.
 	case r.mayHelp(failure.Code):
 		if r.answered += made; r.answered >= r.policy.MaxAttempts {
@@ -44,7 +44,7 @@ func (r *repeats) failed(failure *Error, sent bool, made int, redirected bool, c
 		return 0, false
 	}
 	r.failures += made
-	return r.policy.delay(r.failures, chance), true
+	return failure.RetryAfter + r.policy.delay(r.failures, chance), true
 }
 
 // mayHelp tells whether a request that was sent and failed like this may be sent again, and to what end.

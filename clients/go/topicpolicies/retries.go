@@ -14,7 +14,8 @@ import (
 //
 // Only what is safe is repeated. Reads are. A change is, because it carries a request id: the service remembers it and answers a repeat
 // with what happened the first time. What can't help to repeat (a wrong request, a conflict, a limit) is returned at once. While there is
-// no connection, or nobody who writes the namespace, calls wait for that until their deadline.
+// no connection, or nobody who writes the namespace, calls wait for that until their deadline; so they do at a limit of which the service
+// says when there is room again (google.rpc.RetryInfo).
 //
 // Reads of a client with one address are repeated by gRPC itself, by a service config made from this policy. Changes are repeated by the
 // client, because gRPC tells only how the last attempt ended, and an earlier one may have been made. So are the reads of a client with

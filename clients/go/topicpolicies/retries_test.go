@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
@@ -295,5 +297,58 @@ func TestEveryPolicyThatRepeatsMakesAServiceConfigThatGRPCTakes(t *testing.T) {
 			continue
 		}
 		_ = client.Close()
+	}
+}
+
+func TestALimitIsWaitedForAsLongAsTheServiceSays(t *testing.T) {
+	said, err := status.New(codes.ResourceExhausted, "too much").WithDetails(
+		&errdetails.ErrorInfo{Domain: "topicpolicies", Reason: "PRINCIPAL_LIMIT"},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(3500 * time.Millisecond)},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failure := fromError(said.Err())
+	if failure.RetryAfter != 3500*time.Millisecond {
+		t.Fatalf("%+v", failure)
+	}
+	for _, change := range []bool{false, true} {
+		attempts := repeats{policy: DefaultRetries, change: change, repeatable: change}
+		for number := range 20 { // more than MaxAttempts: nothing was done
+			wait, again := attempts.failed(failure, true, 1, false, 0.5)
+			if !again || wait <= failure.RetryAfter || wait > failure.RetryAfter+DefaultRetries.MaxBackoff {
+				t.Fatalf("attempt %d: %s %t", number, wait, again)
+			}
+		}
+		none := repeats{policy: NoRetries, change: change, repeatable: change}
+		if _, again := none.failed(failure, true, 1, false, 0.5); again {
+			t.Error("repeated without repeats")
+		}
+	}
+	if ambiguous(failure) {
+		t.Error("nothing was done")
+	}
+	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session.connect(time.Now())
+	interrupted, err := session.broke(failure, time.Now(), 0)
+	if err != nil || interrupted.RetryIn != failure.RetryAfter+50*time.Millisecond {
+		t.Errorf("%+v %v", interrupted, err)
+	}
+}
+
+func TestACallAtALimitIsMadeAgain(t *testing.T) {
+	said, err := status.New(codes.ResourceExhausted, "too much").WithDetails(
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &fakeService{other: failing(2, said.Err())}
+	client := open(t, service.serve(t))
+	if err := everyRead["GetServerInfo"](t.Context(), client); err != nil {
+		t.Error(err)
 	}
 }

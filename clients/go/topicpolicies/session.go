@@ -211,9 +211,10 @@ func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrup
 	}
 	s.failed++
 	delay := s.pauses.delay(s.failed, chance)
-	if failure.Code == codes.ResourceExhausted { // others have to leave first
+	if failure.Code == codes.ResourceExhausted && !passingLimit(failure) { // others have to leave first
 		delay = s.pauses.longest(chance)
 	}
+	delay += failure.RetryAfter
 	if s.patience > 0 && now.Sub(s.quietSince)+delay > s.patience {
 		return Interrupted{}, failure
 	}

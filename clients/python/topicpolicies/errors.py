@@ -47,6 +47,7 @@ class TopicPoliciesError(Exception):
         metadata: further facts for programs.
         violations: all that is wrong with the request, if it was at fault.
         from_service: whether the service itself said so.
+        retry_seconds: after which time a repeat may help, as ``google.rpc.RetryInfo`` tells; None: nobody said so.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class TopicPoliciesError(Exception):
         metadata: Mapping[str, str] | None = None,
         violations: Iterable[Violation] = (),
         from_service: bool = False,
+        retry_seconds: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -66,6 +68,7 @@ class TopicPoliciesError(Exception):
         self.metadata = dict(metadata or {})
         self.violations = tuple(violations)
         self.from_service = from_service
+        self.retry_seconds = retry_seconds
 
     @property
     def never_sent(self) -> bool:
@@ -158,18 +161,29 @@ def invalid(reason: str, *violations: Violation) -> InvalidArgument:
 def from_status(code: int, message: str, details: Iterable[AnyMessage]) -> TopicPoliciesError:
     """The exception for a status with its ``google.rpc`` details. Details of other kinds are passed over."""
     reason, metadata, violations, own = "", {}, [], False
-    info, request = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    info, request, again = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+    retry_seconds: float | None = None
     for detail in details:
         try:
             if detail.Unpack(info):
                 reason, metadata, own = info.reason, dict(info.metadata), info.domain == DOMAIN
             elif detail.Unpack(request):
                 violations += [Violation(each.field, each.reason, each.description) for each in request.field_violations]
+            elif detail.Unpack(again):
+                retry_seconds = max(0.0, again.retry_delay.seconds + again.retry_delay.nanos / 1e9)
         except DecodeError:
             continue
     status = _CODES.get(code, grpc.StatusCode.UNKNOWN)
     kind = _CLASSES.get(status, TopicPoliciesError)
-    return kind(message, code=status, reason=reason, metadata=metadata, violations=violations, from_service=own)
+    return kind(
+        message,
+        code=status,
+        reason=reason,
+        metadata=metadata,
+        violations=violations,
+        from_service=own,
+        retry_seconds=retry_seconds,
+    )
 
 
 def from_rpc_error(error: grpc.RpcError) -> TopicPoliciesError:

@@ -19,6 +19,8 @@ class ActorStanding(OpenEnum):
     """Nobody said who it was."""
     UNAUTHENTICATED = 2
     """The caller gave this name, and nobody checked it."""
+    AUTHENTICATED = 3
+    """The service has verified whose credentials the caller had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Origin:
     """Who changed a document, and why, as far as the log tells."""
 
     actor: str
-    """Who asked for it; empty if nobody said."""
+    """Who asked for it, as far as it is known (``actor_standing``); empty if nobody said."""
     actor_standing: ActorStanding
     reason: str
     """Why; empty if nobody said."""
@@ -40,6 +42,10 @@ class Origin:
     """By its writer's word, in UTC; None if it is not known."""
     event: PulsarEvent | None
     """The event itself; None if it is not at hand."""
+    principal: str = ""
+    """Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor; empty: nobody's."""
+    claimed_actor: str = ""
+    """The name that the caller gave, where the actor was authenticated and has another one: nobody checked it."""
 
     @classmethod
     def of(cls, message: service_pb2.ChangeOrigin) -> Origin:
@@ -53,4 +59,6 @@ class Origin:
             message.producer_name,
             message.publish_time.ToDatetime(UTC) if message.HasField("publish_time") else None,
             message.event if message.HasField("event") else None,
+            message.principal,
+            message.claimed_actor,
         )

@@ -20,7 +20,7 @@ from .errors import DeadlineExceeded, InvalidArgument, TopicPoliciesError, Viola
 from .names import namespace_of
 from .requests import Deletion, Update
 from .results import DeleteResult, Settled, UpdateResult
-from .retries import RetryPolicy, ambiguous, verdict
+from .retries import RetryPolicy, ambiguous, passing_limit, verdict
 from .routes import NOT_LEADER, Routes
 from .v1 import service_pb2
 
@@ -205,8 +205,8 @@ class Pipeline:
             for namespace in set(map(_namespace, self._outstanding.values())):
                 self._routes.failed(self._address, namespace, error)
         self._failed += 1
-        delay = self._policy.delay(self._failed, chance)
-        if error.code not in _AGAIN or math.isinf(delay) or now + delay - self._quiet_since > self._patience:
+        delay = self._policy.delay(self._failed, chance) + (error.retry_seconds or 0.0)
+        if not (error.code in _AGAIN or passing_limit(error)) or math.isinf(delay) or now + delay - self._quiet_since > self._patience:
             return None
         return delay
 

@@ -1,7 +1,8 @@
 """When a call is repeated, how long to wait before it, and what is said when it no longer is.
 
 Only what is safe is repeated. Reads are. A change is, because it carries a request id: the service remembers it and answers a repeat with
-what happened the first time. What can't help to repeat (a wrong request, a conflict, a limit) is raised at once.
+what happened the first time. What can't help to repeat (a wrong request, a conflict, a limit) is raised at once; a limit of which the
+service says when there is room again (``google.rpc.RetryInfo``) is waited for.
 
 A change that was sent and not answered by the deadline is neither done nor not done: that is ``OutcomeUnknown``, and never ``Unavailable``.
 """
@@ -54,6 +55,11 @@ NO_RETRIES = RetryPolicy(first_delay_seconds=float("inf"), longest_delay_seconds
 """Every call is made once: no pause fits before any deadline."""
 
 
+def passing_limit(error: TopicPoliciesError) -> bool:
+    """Whether a limit was met of which it is said when there is room again. Nothing was done."""
+    return error.code is StatusCode.RESOURCE_EXHAUSTED and error.retry_seconds is not None
+
+
 def ambiguous(error: TopicPoliciesError) -> bool:
     """Whether a change that failed like this may have been made all the same."""
     refused = error.from_service and error.reason not in _UNTOLD
@@ -103,9 +109,9 @@ class Attempts:
             self._redirected = True
             return 0.0
         self._failed += 1
-        delay = self._policy.delay(self._failed, chance)
+        delay = self._policy.delay(self._failed, chance) + (error.retry_seconds or 0.0)
         again = _READ_AGAIN if self._request_id is None else _CHANGE_AGAIN
-        if error.code not in again or now + delay >= self._deadline:
+        if not (error.code in again or passing_limit(error)) or now + delay >= self._deadline:
             raise self.given_up(error)
         self._lost = self._lost or ambiguous(error)
         return delay

@@ -32,7 +32,7 @@ from .events import Bookmark, Changed, Entry, Gap, Interrupted, NamespaceState, 
 from .history import HistoryEntry, HistoryGap
 from .names import namespace_of
 from .patience import seconds_of
-from .retries import WATCH_PAUSES, RetryPolicy
+from .retries import WATCH_PAUSES, RetryPolicy, passing_limit
 from .tokens import ResumeToken, WatchToken
 from .v1 import service_pb2
 
@@ -200,8 +200,9 @@ class WatchSession:
             TopicPoliciesError: it makes no sense to try again, or patience is at its end.
         """
         self._failed += 1
-        crowded = error.code is StatusCode.RESOURCE_EXHAUSTED
+        crowded = error.code is StatusCode.RESOURCE_EXHAUSTED and not passing_limit(error)
         delay = self._policy.longest_delay_seconds * (1 + chance) / 2 if crowded else self._policy.delay(self._failed, chance)
+        delay += error.retry_seconds or 0.0
         quiet = now - (self._quiet_since if self._quiet_since is not None else now)
         if error.code in _FINAL or math.isinf(delay) or quiet + delay > self._patience:
             raise error

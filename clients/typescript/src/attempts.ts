@@ -1,7 +1,7 @@
 import { status as Code } from "@grpc/grpc-js";
 
 import { OutcomeUnknownError, UnavailableError, type TopicPoliciesError } from "./errors.js";
-import { AGAIN, ambiguous, delayMs, neverSent, settled, unconnected, type RetryPolicy } from "./retries.js";
+import { AGAIN, ambiguous, delayMs, neverSent, passingLimit, settled, unconnected, type RetryPolicy } from "./retries.js";
 import { refusedByFollower, type Routes } from "./routes.js";
 
 /** How often one call goes from a sidecar to the one that it names; more than that is sidecars that name each other. */
@@ -56,14 +56,14 @@ export class Attempts {
       this.#hops += 1;
       if (this.#hops > MOST_HOPS) return undefined;
       if (this.#hops === 1) return 0;
-    } else if (!refusedByFollower(error) && !neverSent(error)) { // with those nothing was done: until the deadline
+    } else if (!refusedByFollower(error) && !neverSent(error) && !passingLimit(error)) { // with those nothing was done: until the deadline
       // A change without its outcome is repeated to learn it, whether the attempt took too long or the service did not learn it in time.
       const again = AGAIN.has(error.code) || (this.#change !== undefined && error.code === Code.DEADLINE_EXCEEDED);
       this.#answered += 1;
       if (!again || this.#byGrpc || this.#answered >= this.#policy.maxAttempts) return undefined;
     }
     this.#failures += 1;
-    return delayMs(this.#policy, this.#failures, chance);
+    return delayMs(this.#policy, this.#failures, chance) + (error.retryAfterMs ?? 0);
   }
 
   /** What the call fails with, whose last attempt failed like this. */

@@ -2,7 +2,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { anyUnpack, type Any } from "@bufbuild/protobuf/wkt";
 import { status as Code, type ServiceError } from "@grpc/grpc-js";
 
-import { BadRequestSchema, ErrorInfoSchema } from "./generated/google/rpc/error_details_pb.js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "./generated/google/rpc/error_details_pb.js";
 import { StatusSchema } from "./generated/google/rpc/status_pb.js";
 
 /** The domain of the service's own reasons. */
@@ -24,6 +24,7 @@ interface Details {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly violations?: readonly Violation[];
   readonly fromService?: boolean;
+  readonly retryAfterMs?: number | undefined;
   readonly cause?: unknown;
 }
 
@@ -39,6 +40,8 @@ export class TopicPoliciesError extends Error {
   readonly violations: readonly Violation[];
   /** Whether the service itself said so. */
   readonly fromService: boolean;
+  /** After how many milliseconds a repeat may help, as `google.rpc.RetryInfo` tells; undefined: nobody said so. */
+  readonly retryAfterMs: number | undefined;
 
   constructor(message: string, details: Details) {
     super(message, { cause: details.cause });
@@ -48,6 +51,7 @@ export class TopicPoliciesError extends Error {
     this.metadata = details.metadata ?? {};
     this.violations = details.violations ?? [];
     this.fromService = details.fromService ?? false;
+    this.retryAfterMs = details.retryAfterMs;
   }
 }
 
@@ -121,6 +125,7 @@ export function fromStatus(number: number, message: string, details: readonly An
   let reason = "";
   let metadata: Record<string, string> = {};
   let fromService = false;
+  let retryAfterMs: number | undefined;
   const violations: Violation[] = [];
   for (const detail of details) {
     const info = anyUnpack(detail, ErrorInfoSchema);
@@ -128,12 +133,14 @@ export function fromStatus(number: number, message: string, details: readonly An
       ({ reason, metadata } = info);
       fromService = info.domain === DOMAIN;
     }
+    const delay = anyUnpack(detail, RetryInfoSchema)?.retryDelay;
+    if (delay !== undefined) retryAfterMs = Math.max(0, Number(delay.seconds) * 1000 + delay.nanos / 1e6);
     for (const each of anyUnpack(detail, BadRequestSchema)?.fieldViolations ?? []) {
       violations.push({ field: each.field, reason: each.reason, description: each.description });
     }
   }
   const kind = CLASSES.get(code) ?? TopicPoliciesError;
-  return new kind(message, { code, reason, metadata, violations, fromService, cause });
+  return new kind(message, { code, reason, metadata, violations, fromService, retryAfterMs, cause });
 }
 
 /** The error of a failed call. */

@@ -10,7 +10,7 @@ import {
 
 /** Where an event came from, as far as the log tells. */
 export interface Origin {
-  /** Who asked for it; empty if nobody said. */
+  /** Who asked for it, as far as it is known (`actorStanding`); empty if nobody said. */
   readonly actor: string;
   readonly actorStanding: ActorStanding;
   /** Why; empty if nobody said. */
@@ -24,6 +24,10 @@ export interface Origin {
   readonly publishTime: Date | undefined;
   /** The event itself, while it is at hand. */
   readonly event: PulsarEvent | undefined;
+  /** Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor; empty: nobody's. */
+  readonly principal: string;
+  /** The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. */
+  readonly claimedActor: string;
 }
 
 /** One event of the change log, and what it did. */
@@ -64,8 +68,11 @@ export interface HistoryGap {
 
 export function originOf(message: ChangeOrigin | undefined): Origin | undefined {
   if (message === undefined) return undefined;
-  const { actor, actorStanding, reason, requestId, updateMask, producerName, publishTime, event } = message;
-  return { actor, actorStanding, reason, requestId, updateMask: updateMask?.paths, producerName, publishTime: dateOf(publishTime), event };
+  const { actor, actorStanding, reason, requestId, updateMask, producerName, publishTime, event, principal, claimedActor } = message;
+  return {
+    actor, actorStanding, reason, requestId, updateMask: updateMask?.paths, producerName, publishTime: dateOf(publishTime), event,
+    principal, claimedActor,
+  };
 }
 
 /** An entry; undefined of one whose kind or scope this package does not know. */

@@ -8,7 +8,8 @@ import { TopicPoliciesService } from "./generated/topicpolicies/v1/service_pb.js
  * How calls are repeated.
  *
  * Only what is safe is repeated. Reads are. A change is, because it carries a request id: the service remembers it and answers a repeat
- * with what happened the first time. What can't help to repeat (a wrong request, a conflict, a limit) is thrown at once. While there is no
+ * with what happened the first time. What can't help to repeat (a wrong request, a conflict, a limit) is thrown at once; a limit of
+ * which the service says when there is room again (`google.rpc.RetryInfo`) is waited for. While there is no
  * connection, or nobody who writes the namespace, calls wait for that until their deadline.
  *
  * Reads of a client with one address are repeated by gRPC itself, which is given this policy as its service config and lets the pauses vary
@@ -91,6 +92,11 @@ export function serviceConfig({ maxAttempts, initialBackoffMs, maxBackoffMs, mul
   };
   const name = READS.map((method) => ({ service: method.parent.typeName, method: method.name }));
   return JSON.stringify({ methodConfig: [{ name, retryPolicy }] });
+}
+
+/** Whether a limit was met of which it is said when there is room again. Nothing was done. */
+export function passingLimit(error: TopicPoliciesError): boolean {
+  return error.code === Code.RESOURCE_EXHAUSTED && error.retryAfterMs !== undefined;
 }
 
 /** How a connection is lost; the service's own word of it is that nothing was done. */

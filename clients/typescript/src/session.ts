@@ -15,7 +15,7 @@ import {
 } from "./generated/topicpolicies/v1/service_pb.js";
 import { dateOf, entryOf, gapOf, originOf } from "./history.js";
 import { namespaceOf } from "./names.js";
-import { delayMs } from "./retries.js";
+import { delayMs, passingLimit } from "./retries.js";
 import { folded, messageOf, ResumeToken, tokenOf, type WatchToken } from "./tokens.js";
 
 /** What to watch. */
@@ -154,7 +154,8 @@ export class WatchSession {
   broke(error: TopicPoliciesError, now: number, chance: number): Interrupted {
     if (FINAL.has(error.code)) throw error;
     this.#failed += 1;
-    const retryInMs = delayMs(error.code === Code.RESOURCE_EXHAUSTED ? LONG_PAUSES : PAUSES, this.#failed, chance);
+    const full = error.code === Code.RESOURCE_EXHAUSTED && !passingLimit(error);
+    const retryInMs = delayMs(full ? LONG_PAUSES : PAUSES, this.#failed, chance) + (error.retryAfterMs ?? 0);
     if (now - (this.#quietSince ?? now) + retryInMs > this.#patienceMs) throw error;
     return { kind: "interrupted", error, attempt: this.#failed, retryInMs };
   }

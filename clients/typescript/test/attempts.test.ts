@@ -2,10 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { create } from "@bufbuild/protobuf";
+import { anyPack } from "@bufbuild/protobuf/wkt";
 import { status as Code } from "@grpc/grpc-js";
 
 import { DEFAULT_RETRIES, OutcomeUnknownError, TopicPoliciesError } from "../src/index.js";
 import { Attempts } from "../src/attempts.js";
+import { fromStatus } from "../src/errors.js";
+import { RetryInfoSchema } from "../src/generated/google/rpc/error_details_pb.js";
 import { Routes } from "../src/routes.js";
 import { WatchSession } from "../src/session.js";
 import { readVectors } from "./sidecar.js";
@@ -83,4 +87,23 @@ test("a watch comes back to a full service only after a long pause, and pauses b
   const pauses = Array.from({ length: 9 }, () => session.broke(lost, 0, 1).retryInMs);
   assert.deepEqual(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
   assert.equal(session.broke(errorOf({ code: "RESOURCE_EXHAUSTED", reason: "TOO_MANY_WATCHES", service: true }), 0, 0).retryInMs, 5000);
+});
+
+test("a limit is waited for as long as the service says", () => {
+  const delay = create(RetryInfoSchema, { retryDelay: { seconds: 3n, nanos: 500_000_000 } });
+  const error = fromStatus(Code.RESOURCE_EXHAUSTED, "too much", [anyPack(RetryInfoSchema, delay)]);
+  assert.equal(error.retryAfterMs, 3500);
+  for (const change of [undefined, CHANGE]) {
+    const attempts = new Attempts(DEFAULT_RETRIES, new Routes([HERE]), change, change === undefined);
+    for (let number = 0; number < 20; number += 1) { // more than maxAttempts: nothing was done
+      const pause = attempts.failed(HERE, error, 0.5);
+      assert.ok(pause !== undefined && pause > 3500 && pause <= 3500 + DEFAULT_RETRIES.maxBackoffMs, String(pause));
+    }
+    assert.equal(attempts.ended(error), error);
+    const once = new Attempts({ ...DEFAULT_RETRIES, maxAttempts: 1 }, new Routes([HERE]), change, false);
+    assert.equal(once.failed(HERE, error, 0.5), undefined);
+  }
+  const session = new WatchSession({ namespaces: ["t/n"] });
+  session.connect(0);
+  assert.equal(session.broke(error, 0, 0).retryInMs, 3550);
 });

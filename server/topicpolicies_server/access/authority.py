@@ -18,9 +18,9 @@ class Permission(enum.Enum):
     CHANGE = "change"
     """UpdatePolicy, UpdatePolicies, DeletePolicy."""
     HISTORY = "history"
-    """ListHistory, documents as of then, and watching every change from the history."""
+    """ListHistory, documents as of then, and watches of every change or of the history, beside ``WATCH``."""
     SECRETS = "secrets"
-    """Seeing the credentials of object storages in offload policies."""
+    """Seeing the credentials of object storages in offload policies, in whatever else may be seen."""
 
 
 class Authority(Protocol):
@@ -35,3 +35,51 @@ class Authority(Protocol):
         Raises:
             PolicyError: UNAVAILABLE, it can't be known now.
         """
+
+
+class Roles(Protocol):
+    """Decides on one role, whoever calls with it."""
+
+    def at_once(self, role: str, namespace: str, permission: Permission) -> bool | None:
+        """Whether a role may, as far as that is known now; None: it has to be asked for (``may``). Nobody's role is ""."""
+
+    async def may(self, role: str, namespace: str, permission: Permission) -> bool:
+        """Whether a role may.
+
+        Raises:
+            PolicyError: UNAVAILABLE, it can't be known now.
+        """
+
+    async def close(self) -> None:
+        """Ends what is being asked."""
+
+
+class ByRoles:
+    """Asks for the roles of a caller (``Authority``). A proxy's call needs the permission of both.
+
+    Source: ``AuthorizationService.allowTopicPolicyOperationAsync`` with an original role.
+    """
+
+    def __init__(self, roles: Roles) -> None:
+        """``roles``: decides; it is closed with this."""
+        self._roles = roles
+
+    def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
+        """As ``Authority.at_once``."""
+        proxy, role = caller.principal, caller.role
+        said = self._roles.at_once(role, namespace, permission)
+        if proxy == role or said is False:
+            return said
+        both = self._roles.at_once(proxy, namespace, permission)
+        return None if said is None and both else both
+
+    async def may(self, caller: Caller, namespace: str, permission: Permission) -> bool:
+        """As ``Authority.may``."""
+        for role in dict.fromkeys((caller.role, caller.principal)):
+            if not await self._roles.may(role, namespace, permission):
+                return False
+        return True
+
+    async def close(self) -> None:
+        """Ends what is being asked."""
+        await self._roles.close()

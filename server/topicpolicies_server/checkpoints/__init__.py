@@ -5,7 +5,7 @@ They are a cache. What is wrong with one, or with the file, costs the time of re
 
 from .about import About
 from .checkpoints import Checkpoints, Pace, open_checkpoints
-from .keeper import Keeper
+from .keeper import Keeper, Place
 from .restoring import Restored
 
-__all__ = ["About", "Checkpoints", "Keeper", "Pace", "Restored", "open_checkpoints"]
+__all__ = ["About", "Checkpoints", "Keeper", "Pace", "Place", "Restored", "open_checkpoints"]

@@ -28,7 +28,7 @@ from typing import NamedTuple, Protocol
 from ..core.policies.events import Placed, Position
 from ..core.reading.cells import name_of
 from ..core.reading.view import View
-from ..logs.change_log import anchor_of
+from ..logs.change_log import Start, anchor_of
 from .about import About, maker
 from .cells import row_of
 from .file import Row
@@ -62,11 +62,24 @@ class Kept(Protocol):
         """Entries that could not be read."""
 
     @property
+    def unfolds(self) -> bool:
+        """Whether something that was read is not in the view yet."""
+
+    @property
     def trusted(self) -> bool:
         """Whether the log never contradicted what the view was built from."""
 
     def is_confirmed(self, positions: Sequence[Position]) -> bool:
         """Whether the log's reader has come to what was taken up to some positions by proof."""
+
+
+class Place(NamedTuple):
+    """Where a view stands."""
+
+    start: Start
+    """From where on its log has to be read to go on with it."""
+    events: tuple[Position, ...]
+    """As ``About.events``."""
 
 
 class Copy(NamedTuple):
@@ -129,6 +142,17 @@ class Keeper:
         return self._kept
 
     @property
+    def place(self) -> Place | None:
+        """Where the view stands; None: it has no log."""
+        kept = self._kept
+        if kept is None or not kept.identity or not kept.positions:
+            return None
+        positions = tuple(kept.positions)
+        anchors = tuple(self._anchor(partition, position) for partition, position in enumerate(positions))
+        events = tuple(self._events.get(partition, "") for partition in range(len(positions)))
+        return Place(Start(kept.identity, positions, anchors, kept.view.context.in_place), events)
+
+    @property
     def has_news(self) -> bool:
         """Whether there is something that is not in the checkpoint."""
         return not self._base or self.events > 0
@@ -179,6 +203,15 @@ class Keeper:
         if changed and self._copy is None:
             self._bound()
 
+    def took_late(self, placed: Placed) -> None:
+        """An event was folded, perhaps behind some of its partition that came later (``core/reading/unfolded``)."""
+        partition = placed.partition
+        last, told = self._last.get(partition), self._events.get(partition, "")
+        self.took((placed,))
+        if last is not None and last.position > placed.position:
+            self._last[partition] = last
+        self._events[partition] = max(told, self._events.get(partition, ""))
+
     def start_over(self) -> None:
         """Nothing that was written can be gone on with."""
         self._base = ""
@@ -190,25 +223,28 @@ class Keeper:
     # --- the next checkpoint ---------------------------------------------------------------------------------------
 
     def begin(self) -> Copy | None:
-        """The place where the view stands now is that of the next checkpoint; None: there is no log, or it is not to be relied on."""
-        kept = self._kept
+        """The place where the view stands now is that of the next checkpoint.
+
+        None: there is no log, or it is not to be relied on, or not all of it is in the view.
+        """
+        kept, place = self._kept, self.place
         assert self._copy is None, "resting"
-        if kept is None or not kept.identity or not kept.trusted or not kept.positions:
+        if kept is None or place is None or not kept.trusted or kept.unfolds:
             return None
-        view, positions, anew = kept.view, tuple(kept.positions), not self._base
+        view, start, anew = kept.view, place.start, not self._base
         gone, view.gone = view.gone or {}, {}
         self.to_copy = dict.fromkeys(view.names()) if anew else self._changed | gone
         noted = view.recent.noted
         if anew:
             self._rows.clear()
-        requests = self._rows.add(view.recent.newest(noted if anew else noted - self._noted))
+        requests = self._rows.add(view.recent.all() if anew else view.recent.newest(noted - self._noted))
         about = About(
             id=uuid.uuid4().hex,
             made_by=maker(),
-            identity=kept.identity,
-            positions=positions,
-            anchors=tuple(self._anchor(partition, position) for partition, position in enumerate(positions)),
-            events=tuple(self._events.get(partition, "") for partition in range(len(positions))),
+            identity=start.identity,
+            positions=start.positions,
+            anchors=start.anchors,
+            events=place.events,
             complete=tuple(view.complete),
             forgotten=dict(view.forgotten),
             number=view.number,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -49,6 +49,24 @@ class Levels(NamedTuple):
     """Whether the topic has no policies of its own."""
     namespace: TopicPolicies | None
     broker: BrokerFacts | None
+
+
+class Admits(Protocol):
+    """Admits requests before they are sequenced."""
+
+    def at_once(self, namespace: str, request: Request) -> bool:
+        """Admits a request if all that it needs is known; else False.
+
+        Raises:
+            PolicyError: it can't be admitted.
+        """
+
+    async def admit(self, namespace: str, request: Request) -> None:
+        """Admits a request.
+
+        Raises:
+            PolicyError: it can't be admitted.
+        """
 
 
 class Admission:
@@ -225,10 +243,10 @@ class Admission:
 
 
 class Turns:
-    """Keeps the order of a stream's requests of one key, although facts may come for a later one first."""
+    """Keeps the order of a stream's requests of one key, although a later one may be admitted first."""
 
-    def __init__(self, admission: Admission) -> None:
-        """``admission``: where facts come from."""
+    def __init__(self, admission: Admits) -> None:
+        """``admission``: what admits them."""
         self._admission = admission
         self._last: dict[PolicyKey, asyncio.Future[None]] = {}
 

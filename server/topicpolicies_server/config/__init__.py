@@ -3,7 +3,8 @@
 All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
-- ``limits``, ``address``, ``authentication``, ``logs``, ``history``, ``checkpoints``, ``call_record``, ``server``: the configuration itself
+- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``history``, ``checkpoints``, ``call_record``,
+  ``server``: what is configured
 - ``errors``, ``files``: what is wrong with it
 - ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: what flags, the environment and a file say, and what is therefore in force
@@ -14,6 +15,7 @@ The defaults are safe: loopback only, and a server that others can reach must be
 
 from .address import DEFAULT_LISTEN, DEFAULT_PORT, Address, parse_address
 from .authentication import AuthenticationConfig, OidcConfig, TokenConfig
+from .authorization import AuthorizationConfig
 from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
@@ -29,6 +31,7 @@ __all__ = [
     "RECALLED_ENTRIES",
     "Address",
     "AuthenticationConfig",
+    "AuthorizationConfig",
     "CallRecordConfig",
     "CheckpointsConfig",
     "ConfigError",

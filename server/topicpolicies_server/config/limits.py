@@ -41,6 +41,18 @@ class Limits:
     """Events of one namespace that wait for their place in the change log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
     max_in_flight_bytes: int = _bounded(128 << 20, 1 << 20, 1 << 36)
     """Bytes of such events of all namespaces, on the embedded log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
+    max_calls_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
+    """Calls in progress of one principal, watches included; beyond them RESOURCE_EXHAUSTED (``PRINCIPAL_LIMIT``). 0: no limit. Where nobody
+    is authenticated this and the next four hold for each address that calls come from."""
+    max_streams_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
+    """Streams of changes that one principal has open; beyond them as above. 0: no limit."""
+    max_watches_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
+    """Watches that one principal has open; beyond them as above. 0: no limit."""
+    max_changes_per_second_per_principal: float = _bounded(0.0, 0.0, 1_000_000.0, serving=True)
+    """Changes that one principal may make in a second, those of a batch counted each; beyond them single ones are refused as above, and
+    streams are read more slowly. 0: no limit."""
+    max_in_flight_bytes_per_principal: int = _bounded(0, 0, 1 << 36, serving=True)
+    """Bytes of requests of one principal that were received and not answered; beyond them as above. 0: no limit."""
     retention_seconds: float = _bounded(600.0, 1.0, 604_800.0, serving=True)
     """How long the embedded log keeps events that newer ones of their keys supersede, so that interrupted watches find every change."""
     max_retained_events: int = _bounded(50_000, 1_000, 10_000_000, serving=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from .authentication import ALGORITHMS, PROVIDERS, AuthenticationConfig, OidcConfig, TokenConfig
+from .authorization import AuthorizationConfig
 from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
@@ -44,6 +45,7 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
             limits=_limits(values),
             history=_history(found, values),
             checkpoints=_checkpoints(found, values),
+            authorization=_authorization(values),
             show_secrets=values["show_secrets"],
             log_level=LogLevel(values["log_level"]),
             log_format=LogFormat(values["log_format"]),
@@ -186,6 +188,17 @@ def _authentication(found: Gathered, values: Mapping[str, Any]) -> tuple[Authent
         leeway_seconds=values["token_allowed_clock_skew_seconds"],
     )
     return made, wrong
+
+
+def _authorization(values: Mapping[str, Any]) -> AuthorizationConfig:
+    return AuthorizationConfig(
+        file=values["authorization"],
+        brokers=values["authorization_by_brokers"],
+        superuser_roles=values["superuser_roles"],
+        namespace_roles_may_read=values["namespace_roles_may_read"],
+        cache_seconds=values["authorization_cache_seconds"],
+        allow_authenticated=values["allow_authenticated"],
+    )
 
 
 def _history(found: Gathered, values: Mapping[str, Any]) -> HistoryConfig | None:

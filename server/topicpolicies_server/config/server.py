@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .address import DEFAULT_LISTEN, Address, parse_address
 from .authentication import AuthenticationConfig
+from .authorization import AuthorizationConfig
 from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
@@ -77,8 +78,11 @@ class ServerConfig:
     """None: nothing is recorded."""
     checkpoints: CheckpointsConfig | None = None
     """None: each start reads the logs from their beginning."""
+    authorization: AuthorizationConfig = field(default=AuthorizationConfig())
+    """Who decides what callers may do."""
     show_secrets: bool = False
-    """Whether answers have the secrets of object storages in offload policies; else ``topicpolicies.secrets.REDACTED`` stands for them."""
+    """Whether answers have the secrets of object storages in offload policies, where nobody decides who may see them; else
+    ``topicpolicies.secrets.REDACTED`` stands for them."""
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.TEXT
     call_record: CallRecordConfig = field(default=CallRecordConfig(which=Recorded.OFF))
@@ -109,10 +113,16 @@ class ServerConfig:
             if isinstance(self.log, EmbeddedLogConfig) and self.log.path is not None and _same(self.log.path, self.history.path):
                 problems.append(f'The change log and the history are both "{self.history.path}": each has a file of its own.')
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
+        problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
         problems += self._listen_problems()
         problems += self._checkpoints_problems() + self.call_record.problems()
         if problems:
             raise ConfigError(tuple(problems))
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether callers have to show who they are."""
+        return False
 
     def folders_to_make(self) -> list[Path]:
         """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""

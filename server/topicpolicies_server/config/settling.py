@@ -22,7 +22,8 @@ from .places import data_folder
 from .sources import Gathered, Setting, Source
 
 _EMBEDDED = ("data", "cluster_file")
-_PULSAR = ("pulsar", "admin_url", "pulsar_token_file", "pulsar_tls_trust_certs", "guard")
+_BY_BROKERS = ("authorization_by_brokers", "superuser_roles", "namespace_roles_may_read")
+_PULSAR = ("pulsar", "admin_url", "pulsar_token_file", "pulsar_tls_trust_certs", "guard", *_BY_BROKERS)
 """What goes with one log only."""
 
 

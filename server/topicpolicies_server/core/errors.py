@@ -51,6 +51,7 @@ class PolicyError(Exception):
         reason: machine-readable.
         metadata: further facts for programs, such as the present version.
         violations: all that is wrong with the request, or that stands against it.
+        retry_seconds: after which time a repeat may help; None: nobody knows, or none does.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class PolicyError(Exception):
         *,
         metadata: Mapping[str, str] | None = None,
         violations: tuple[Violation, ...] = (),
+        retry_seconds: float | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -68,6 +70,7 @@ class PolicyError(Exception):
         self.message = message
         self.metadata = dict(metadata or {})
         self.violations = violations
+        self.retry_seconds = retry_seconds
 
 
 def refusal(kind: Kind, mixed: Reason, *violations: Violation) -> PolicyError:

@@ -144,6 +144,7 @@ class Reason(enum.StrEnum):
     MALFORMED_MESSAGE = enum.auto()
     MESSAGE_TOO_LARGE = enum.auto()
     TOO_MANY_CALLS = enum.auto()
+    PRINCIPAL_LIMIT = enum.auto()
     CREDENTIALS_MISSING = enum.auto()
     CREDENTIALS_INVALID = enum.auto()
     CREDENTIALS_EXPIRED = enum.auto()
@@ -151,3 +152,5 @@ class Reason(enum.StrEnum):
     NOT_A_PROXY = enum.auto()
     ORIGINAL_PRINCIPAL_INVALID = enum.auto()
     KEY_FILE_UNUSABLE = enum.auto()
+    PERMISSION_DENIED = enum.auto()
+    AUTHORIZATION_UNKNOWN = enum.auto()

@@ -39,6 +39,7 @@ class Standing(enum.IntEnum):
 
     UNKNOWN = 1
     UNAUTHENTICATED = 2
+    AUTHENTICATED = 3
 
 
 class GapReason(enum.IntEnum):
@@ -73,7 +74,8 @@ _KINDS = {
     StampKind.REPAIR: int(Kind.REPAIR),
     StampKind.TOMBSTONE: int(Kind.TOMBSTONE),
 }
-_BROKER, _UNKNOWN, _UNAUTHENTICATED = int(Kind.BROKER), int(Standing.UNKNOWN), int(Standing.UNAUTHENTICATED)
+_BROKER = int(Kind.BROKER)
+_UNKNOWN, _UNAUTHENTICATED, _AUTHENTICATED = map(int, Standing)
 """Plain numbers: SQLite takes them as they are, and looks three times at any other."""
 
 Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
@@ -189,6 +191,7 @@ class Rows:
             return (
                 noted.stream.id, placed.position, namespace_id, "", 0, noted.at, _storable(placed.published_at), Kind.UNREADABLE,
                 OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
+                "", "",
             )  # fmt: skip
         return self._of_event(noted, event, noted.folded, namespace_id)
 
@@ -215,7 +218,7 @@ class Rows:
             kind,
             OUTCOMES[folded.status],
             actor,
-            _UNAUTHENTICATED if actor else _UNKNOWN,
+            (_AUTHENTICATED if stamp.principal else _UNAUTHENTICATED) if actor and stamp is not None else _UNKNOWN,
             stamp.reason if stamp is not None else "",
             stamp.request_id if stamp is not None else "",
             _paths_text(folded.settings) if stamp is None else _mask_text(stamp.mask),
@@ -227,6 +230,8 @@ class Rows:
             self._written(after) if after is not None else None,
             _paths_text(tuple(changed)) if moved else "",
             "",
+            stamp.principal if stamp is not None else "",
+            stamp.claimed if stamp is not None else "",
         )
 
     def _written(self, document: Settings) -> bytes:

@@ -3,7 +3,7 @@
 ::
 
     PRAGMA application_id = "TPHI"   whose file it is
-    PRAGMA user_version   = 3        the format
+    PRAGMA user_version   = 4        the format
     namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
     streams     id, namespace, log (its identity), partition, position and at of the last entry, the last position that was dropped
     entries     one row for each event; id grows in the order in which they were recorded, and none is given twice
@@ -35,13 +35,16 @@ from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
-FORMAT = 3
+FORMAT = 4
 """The format that is written here, and the newest that can be read."""
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
     "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
+    "principal", "claimed",
 )  # fmt: skip
 """Of ``entries``, but for the id. ``changed`` is empty if the document stayed as it was; then ``before`` is not kept."""
+_NOBODYS = -2
+"""Where in ``COLUMNS`` those begin that an entry without a principal has nothing in. They are not part of its checksum, as in format 3."""
 
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
@@ -105,18 +108,25 @@ _SEALED = {
 def _create(connection: sqlite3.Connection) -> None:
     for table in _TABLES:
         connection.execute(table)
+    _with_principals(connection)
     for name in (*_SEALED, "entries"):
         connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
 
 
 def _with_checksums(connection: sqlite3.Connection) -> None:
     """Makes format 3 of format 2, which had no checksums."""
-    for name, columns in {**_SEALED, "entries": ", ".join(COLUMNS)}.items():
+    for name, columns in {**_SEALED, "entries": ", ".join(COLUMNS[:_NOBODYS])}.items():
         connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
         connection.execute(f"UPDATE {name} SET checksum = checksum({columns})")  # noqa: S608 (only our names)
 
 
-FORM = Format("history", APPLICATION_ID, FORMAT, _create, {2: _with_checksums}, ("synchronous = NORMAL",))
+def _with_principals(connection: sqlite3.Connection) -> None:
+    """Makes format 4 of format 3, in which nobody was verified."""
+    for name in COLUMNS[_NOBODYS:]:
+        connection.execute(f"ALTER TABLE entries ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
+
+
+FORM = Format("history", APPLICATION_ID, FORMAT, _create, {2: _with_checksums, 3: _with_principals}, ("synchronous = NORMAL",))
 
 
 def _seal(connection: sqlite3.Connection, table: str, number: int | None) -> None:
@@ -194,7 +204,7 @@ def last_id(connection: sqlite3.Connection) -> int:
 def insert(connection: sqlite3.Connection, rows: Sequence[tuple[int, Row]]) -> None:
     """Adds up to ``ROWS`` entries by id; their number is rounded up with empty ones, so that few statements have to be prepared."""
     padded = 1 << (len(rows) - 1).bit_length()
-    values = [value for number, row in rows for value in (number, *row, checksum(*row))]
+    values = [value for number, row in rows for value in (number, *row, _entry_checksum(row))]
     connection.execute(_insertion(padded), values + [None] * ((len(COLUMNS) + 2) * (padded - len(rows))))
 
 
@@ -241,7 +251,7 @@ def set_back(connection: sqlite3.Connection, namespace: int, stream: int, now: i
         check_entry(number, sure, row)
         row[flags] |= UNTIMED * (row[at] > now + CLOCK_MS)
         row[at] = now
-        changed.append((now, row[flags], checksum(*row), number))
+        changed.append((now, row[flags], _entry_checksum(row), number))
     connection.executemany("UPDATE entries SET at = ?, flags = ?, checksum = ? WHERE id = ?", changed)
     _update(connection, "streams", stream, "at = min(at, ?)", (now,))
     earlier = "followed_until = min(followed_until, ?), trimmed_until = min(trimmed_until, ?)"
@@ -256,8 +266,12 @@ def check_entry(number: int, sure: int, row: Sequence[Any]) -> None:
     Raises:
         Damaged: it is not what was written.
     """
-    if checksum(*row) != sure:
+    if _entry_checksum(row) != sure:
         raise Damaged(f"the entry {number} is not what was written there")
+
+
+def _entry_checksum(row: Sequence[Any]) -> int:
+    return checksum(*row) if any(row[_NOBODYS:]) else checksum(*row[:_NOBODYS])
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

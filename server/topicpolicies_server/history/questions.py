@@ -83,6 +83,8 @@ class Entry(NamedTuple):
     problem: str
     position: Position
     stream: int
+    principal: str = ""
+    claimed: str = ""
 
     @property
     def place(self) -> Place:

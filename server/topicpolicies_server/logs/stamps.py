@@ -6,6 +6,7 @@ One property per part, all of them under ``tp-``, and only the parts that say so
     tp-id       the event's id                     tp-kind    update, delete, tombstone or repair
     tp-request  the request's id                   tp-digest  the digest of its body
     tp-actor    who asked                          tp-reason  why
+    tp-principal  whose credentials were verified  tp-claimed  the name that the caller gave, if it is another than the actor's
     tp-mask     path,path,...
     tp-base     the event it was computed from     tp-head    the version that a repair or tombstone restates
     tp-etag     the version the head must have     tp-skip    "1": only if there is a document
@@ -60,6 +61,8 @@ _REQUEST = "tp-request"
 _DIGEST = "tp-digest"
 _ACTOR = "tp-actor"
 _REASON = "tp-reason"
+_PRINCIPAL = "tp-principal"
+_CLAIMED = "tp-claimed"
 _MASK = "tp-mask"
 _BASE = "tp-base"
 _HEAD = "tp-head"
@@ -95,10 +98,8 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
         properties[_REQUEST] = stamp.request_id
     if stamp.digest:
         properties[_DIGEST] = stamp.digest
-    if stamp.actor:
-        properties[_ACTOR] = stamp.actor
-    if stamp.reason:
-        properties[_REASON] = stamp.reason
+    if stamp.actor or stamp.reason or stamp.principal or stamp.claimed:
+        _say_who(properties, stamp)
     if stamp.base:
         properties[_BASE] = stamp.base
     if stamp.head_version:
@@ -120,6 +121,11 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
         properties[_HISTORY] = _list(stamp.seen)
     _check_size(properties, stamp, carried)
     return properties
+
+
+def _say_who(properties: dict[str, str], stamp: Stamp) -> None:
+    said = {_ACTOR: stamp.actor, _REASON: stamp.reason, _PRINCIPAL: stamp.principal, _CLAIMED: stamp.claimed}
+    properties.update({name: text for name, text in said.items() if text})
 
 
 def _check_size(properties: Mapping[str, str], stamp: Stamp, carried: bool) -> None:
@@ -183,6 +189,8 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
             tuple(map(_REMEMBER, seen)),
             properties.get(_HEAD, ""),
             Seen(*history[0]) if history else None,
+            properties.get(_PRINCIPAL, ""),
+            properties.get(_CLAIMED, ""),
         )
     except (ValueError, binascii.Error, DecodeError) as error:
         raise MalformedStamp(str(error)) from error

@@ -109,10 +109,12 @@ class Follower(Keeping):
             self.keeper = older.keeper
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
+        elif log.resumed:
+            raise LogError(Reason.LOG_LOST, f"{self._namespace}: its change log was changed while it was opened anew. Try again.")
         else:
             self._restored = None
-            if self._first and self._context.joined_at is not None and self.keeper is None:  # a checkpoint is of what is folded
-                self._unfolding = Unfolding(self._context, complete, self._fold, self._tell_late, records=self._recorder is not None)
+            if self._first and self._context.joined_at is not None:
+                self._unfolding = Unfolding(self._context, complete, self._fold_late, self._tell_late, records=self._recorder is not None)
             self.view = View(self._context, complete) if self._unfolding is None else self._unfolding.view
             self._readback = ReadBack(log.partitions, log.follows)
         if self.keeper is not None:

@@ -13,15 +13,15 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ..checkpoints import Restored
 from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import Kept, Owned, asked_to_end
+from .beginning import Beginnings
 from .common import Common, unavailable
 from .follower import Follower
 from .life import Closed, Failed, Life, Loading, Serving
-from .listeners import Owner, Recorder
+from .listeners import Owner
 from .retrying import Pauses
 from .unfolding import Unfolder
 
@@ -81,8 +81,7 @@ class Loader:
         """When the last opening began, in milliseconds since 1970."""
         self.unfolder = Unfolder(name)
         """Folds what was read behind the first answers."""
-        self._whole = False
-        """Whether the next opening begins at the log's beginning: the last one began with a checkpoint, and did not come to serve."""
+        self._beginnings = Beginnings(name, common)
         self._closings = Owned(name)
         self._task = Kept(f"namespace {name}", self._live, failed=self._broken)
 
@@ -123,7 +122,7 @@ class Loader:
 
     def served(self) -> None:
         """The view answers."""
-        self._whole = False
+        self._beginnings.served()
         self._served_at = self._loop.time()
         if not self._served.done():
             self._served.set_result(None)
@@ -143,6 +142,7 @@ class Loader:
             _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
         if isinstance(self._life.state, Serving):
             self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
+        self._beginnings.lost(error)
         self._life.lost(error)
         self._give_up(follower)
         self._lost.set()
@@ -224,14 +224,13 @@ class Loader:
                 recorder = await common.record(self._name) if common.record is not None else None
                 assert self._owner is not None, "started"
                 keeper = common.checkpoints.keeper(self._name) if common.checkpoints is not None else None
-                restored = await self._restored(recorder) if older is None else None
-                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, keeper, restored)
+                begin = await self._beginnings.next(older, recorder)
+                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, keeper, begin.restored)
                 self._life.opened(follower)
                 began = self._loop.time()
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
-                        start = () if restored is None else (restored.start,)
-                        follower.opened(await common.log.open(self._name, follower, *start))
+                        follower.opened(await common.log.open(self._name, follower, *begin.place))
                     await self._read_on(follower, lost, began)
                 except TimeoutError:
                     limit = limits.load_timeout_seconds
@@ -240,31 +239,21 @@ class Loader:
             if self._read.done():
                 self._read.result()  # unless it was refused
             await _first_of(lost, self._served)  # not at once if something may be missing
-        except BaseException:
+        except BaseException as failure:
+            self._beginnings.failed(follower, failure)
             if follower is not None and follower is not self._life.served:
                 self._give_up(follower)
             raise
         finally:
             lost.cancel()
         if not self._served.done():
+            self._beginnings.failed(follower, None)
             self._give_up(follower)
             error = self._life.error
             if error is not None and error.reason in _LASTING:
                 raise LogError(error.reason, error.message)
             why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
             raise LogError(Reason.LOG_LOST, f"{why} Try again.")
-
-    async def _restored(self, recorder: Recorder | None) -> Restored | None:
-        """The view of the last checkpoint, if it is of use, and whoever writes down what is folded has it all."""
-        checkpoints, self._whole = None if self._whole else self._common.checkpoints, False
-        if checkpoints is None:
-            return None
-        restored = await checkpoints.restored(self._name, self._common.context, seconds=self._common.limits.load_timeout_seconds)
-        self._whole = restored is not None
-        if restored is None or recorder is None or recorder.knows(restored.about.identity, restored.about.events):
-            return restored
-        _LOG.info("%s: the history does not go as far as the checkpoint, so the log is read from its beginning", self._name)
-        return None
 
     async def _read_on(self, follower: Follower, lost: asyncio.Task[Any], began: float) -> None:
         """Waits until the log is read, or lost, for as long as there is some progress: to begin again would take as long again.
@@ -289,7 +278,7 @@ class Loader:
         follower.retire()
         if follower.log is not None:
             self._closings.begin(close_quietly(self._name, follower.log), "closing the change log")
-        if follower is not self._life.served:
+        if follower not in (self._life.served, self._life.reading):  # whose view may yet be gone on with
             follower.let_go()
 
 

@@ -13,6 +13,7 @@ state     event                        next      what is done
 WAITING   considered: it is due        WAITING   its wait begins anew, within ``BOUND_SECONDS``
 WAITING   its wait is over             IN LINE   it enters the gate
 IN LINE   the gate lets it pass        (none)    it is published, or there is nothing to publish
+IN LINE   publishing fails unforeseen  (none)    a line in the log
 IN LINE   events of its own in flight  RESTING   what becomes of them has it considered; it waits longer if that does not
 IN LINE   the log takes nothing        HELD      so are all; after a while one is tried, and the others follow if that succeeds
 RESTING   considered, or time          WAITING   its wait begins
@@ -30,6 +31,7 @@ import asyncio
 import enum
 import heapq
 import itertools
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +41,7 @@ from ..core.names import PolicyKey
 from ..core.policies.events import Placed
 from .gate import Gate
 
+_LOG = logging.getLogger(__name__)
 LEAST_SECONDS = 0.020
 MOST_SECONDS = 0.060
 """A repair waits between these after its key's last event."""
@@ -171,7 +174,11 @@ class Repairs:
     def proceed(self, key: PolicyKey) -> bool:
         """The gate lets a repair pass (``gate.Visitor``)."""
         due = self._due[key]
-        turn = self._publish(key, due.cause)
+        try:
+            turn = self._publish(key, due.cause)
+        except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
+            _LOG.exception("the repair of %s (%s) failed; it is left at that until the next event of it", key.topic, key.scope.name)
+            turn = Turn.PASSED
         if self._due.get(key) is not due:
             return turn is Turn.TAKEN  # publishing it ended all of them
         if turn is Turn.BUSY:

@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
+from ..checkpoints import Keeper
 from ..core.fold.fold import FoldContext, Folded
 from ..core.policies.events import Placed, Position
 from ..core.reading.unfolded import Sealed, Unfolded
@@ -179,11 +180,16 @@ class Keeping(ABC):
     _caught_up: bool
     _unfolding: Unfolding | None = None
     """What was read and is not folded yet; None: nothing."""
+    keeper: Keeper | None
+    """Keeps a checkpoint of the view, once all is folded; None: nobody does."""
 
     @property
     def unfolds(self) -> bool:
         """Whether something was read that is not folded yet, or that the recorder was not told of."""
         return self._unfolding is not None
+
+    @abstractmethod
+    def _fold(self, placed: Placed) -> Step: ...
 
     @abstractmethod
     def _take(self, owner: Owner, events: Sequence[Placed]) -> None: ...
@@ -217,6 +223,13 @@ class Keeping(ABC):
             self._unfolding.close()
             self._unfolding = None
             self._record(lambda recorder: recorder.caught_up())
+
+    def _fold_late(self, placed: Placed) -> Step:
+        """Folds an entry that was kept."""
+        step = self._fold(placed)
+        if self.keeper is not None:
+            self.keeper.took_late(step[0])
+        return step
 
     def _tell_late(self, topic: str, unreadable: int) -> None:
         if self._owner is not None:

@@ -18,7 +18,8 @@ from ..core.chains.sequencer import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, parse_topic
 from ..core.policies.documents import Settings, record, varint
-from ..core.policies.events import ABSENT, Event, Placed, Position
+from ..core.policies.events import ABSENT, Event, Placed, Position, Stamp
+from ..core.policies.secrets import SETTING
 from ..core.reading.view import Head
 from ..core.reading.watch import Token
 from ..core.reasons import Reason
@@ -164,8 +165,18 @@ def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
     return errors.reason_number("" if reason is None else reason.value)
 
 
-def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
-    """A record of a watch: a change, made once, the same bytes for every watcher (and so one ``wire`` for all)."""
+def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool, own: bool = False) -> bytes:
+    """A record of a watch: a change, made once, the same bytes for every watcher.
+
+    Args:
+        namespace: ``tenant/namespace``.
+        change: what is told.
+        wire: how documents are shown.
+        with_before: whether the document before is told too.
+        own: whether ``wire`` is another one than that of most; where there are secrets the bytes are then made anew.
+    """
+    if own and _has_secrets(change):
+        return _change_record(namespace, change, wire, with_before=with_before)
     if not with_before or change.before is None:
         if change.encoded is None:
             change.encoded = _change_record(namespace, change, wire, with_before=False)
@@ -173,6 +184,13 @@ def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool
     if change.with_before is None:
         change.with_before = _change_record(namespace, change, wire, with_before=True)
     return change.with_before
+
+
+def _has_secrets(change: Head) -> bool:
+    """Whether there may be secrets in what is told of a change."""
+    event, before = change.event, change.before.document if change.before is not None else None
+    told = (change.document, before, event.document if event is not None else None)
+    return any(document is not None and SETTING in document for document in told)
 
 
 def disabled_record(namespace: str, key: PolicyKey) -> bytes:
@@ -208,13 +226,21 @@ def _describe(origin: service_pb2.ChangeOrigin, placed: Placed, head: Settings |
     stamp = event.stamp
     if stamp is not None:
         origin.actor = stamp.actor
+        origin.principal = stamp.principal
+        origin.claimed_actor = stamp.claimed
         origin.reason = stamp.reason
         origin.request_id = stamp.request_id
         if stamp.mask:
             origin.update_mask.paths.extend(stamp.mask)
-    known = stamp is not None and stamp.actor != ""
-    origin.actor_standing = service_pb2.ACTOR_STANDING_UNAUTHENTICATED if known else service_pb2.ACTOR_STANDING_UNKNOWN
+    origin.actor_standing = _standing(stamp)
     _quote(origin.event, event, head, wire)
+
+
+def _standing(stamp: Stamp | None) -> service_pb2.ActorStanding.ValueType:
+    """What is known of the actor of an event."""
+    if stamp is None or not stamp.actor:
+        return service_pb2.ACTOR_STANDING_UNKNOWN
+    return service_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else service_pb2.ACTOR_STANDING_UNAUTHENTICATED
 
 
 def _quote(written: events_pb2.PulsarEvent, event: Event, head: Settings | None, wire: Wire) -> None:

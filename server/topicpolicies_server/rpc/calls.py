@@ -20,7 +20,7 @@ import asyncio
 import contextlib
 import enum
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import grpc
 
@@ -29,6 +29,9 @@ from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
 from .lateness import Lateness
+
+if TYPE_CHECKING:
+    from .rationing import Pace
 
 UNREAD_SECONDS = 1.0
 """How long, while the server stops, a peer may leave unread what is written to it."""
@@ -68,18 +71,21 @@ class Call:
         "given_up",
         "method",
         "outcome",
+        "pace",
         "request",
         "since",
+        "size",
         "state",
         "target",
     )
 
-    def __init__(self, method: str, context: Any) -> None:
+    def __init__(self, method: str, context: Any, size: int = 0) -> None:
         """It has come; its task is the present one, which nobody awaits but gRPC.
 
         Args:
             method: its name, such as ``UpdatePolicy``; for other services with theirs, such as ``grpc.health.v1.Health/Check``.
             context: gRPC's (``grpc.aio.ServicerContext``).
+            size: bytes of its request; 0 for a stream of them.
         """
         self._context = context
         self._loop = asyncio.get_running_loop()
@@ -91,6 +97,10 @@ class Call:
         """What it was told at its end; None: nothing went wrong, or it has not ended."""
         self.given_up = False
         """Whether its caller went away, or did not read, before its end."""
+        self.size = size
+        """Bytes of its request; 0 for a stream of them."""
+        self.pace: Pace | None = None
+        """How fast a stream of changes may go on; None: as fast as it comes."""
         self.target = ""
         """The namespace, or the topic, that it reads, as the caller names it; "" if it names none, or changes something."""
         self.at_least = ""
@@ -223,9 +233,9 @@ class Calls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def came(self, method: str, context: Any) -> Call:
+    def came(self, method: str, context: Any, size: int = 0) -> Call:
         """A call has come (see ``Call``). Whoever says so says ``over`` at its end."""
-        call = Call(method, context)
+        call = Call(method, context, size)
         for observer in self.observers:
             observer.began(call)
         return call

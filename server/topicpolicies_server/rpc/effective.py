@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -14,20 +17,26 @@ from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..namespaces.registry import Registry
 from . import answers
-from .problems import Problems, read_topic
+from .problems import Problems, Topic, read_topic
 
 _ENFORCED = (service_pb2.EFFECTIVE_VIEW_UNSPECIFIED, service_pb2.EFFECTIVE_VIEW_ENFORCED)
 _APPLIED = {service_pb2.EFFECTIVE_VIEW_APPLIED_LOCAL: Scope.LOCAL, service_pb2.EFFECTIVE_VIEW_APPLIED_GLOBAL: Scope.GLOBAL}
 
 
-async def answer(
-    registry: Registry, admission: Admission | None, message: service_pb2.GetEffectivePolicyRequest, wire: answers.Wire
-) -> bytes:
-    """A serialized ``GetEffectivePolicyResponse``.
+class Question(NamedTuple):
+    """What is asked."""
+
+    topic: Topic
+    view: service_pb2.EffectiveView.ValueType
+    at_least: Mapping[Scope, str]
+    """By scope, a version that its document must have reached; "" is any."""
+
+
+def read(message: service_pb2.GetEffectivePolicyRequest) -> Question:
+    """What is asked.
 
     Raises:
-        PolicyError: something is wrong with the request; the namespace or the brokers are not known, or can't be asked; the topic does not
-            exist; the log can't be read.
+        InvalidArgument: with every violation.
     """
     problems = Problems()
     topic = read_topic(message.topic, problems)
@@ -39,6 +48,16 @@ async def answer(
     }
     problems.check()
     assert topic is not None, "checked"
+    return Question(topic, message.view, at_least)
+
+
+async def answer(registry: Registry, admission: Admission | None, question: Question, wire: answers.Wire) -> bytes:
+    """A serialized ``GetEffectivePolicyResponse``.
+
+    Raises:
+        PolicyError: the namespace or the brokers are not known, or can't be asked; the topic does not exist; the log can't be read.
+    """
+    topic = question.topic
     levels = await admission.levels(topic.namespace, PolicyKey(topic.full, Scope.LOCAL)) if admission is not None else None
     if levels is None or levels.namespace is None or levels.broker is None:
         raise PolicyError(
@@ -51,12 +70,12 @@ async def answer(
     if not levels.disabled:
         served = registry.get(topic.namespace)
         for scope in Scope:
-            heads[scope] = await served.get(PolicyKey(topic.full, scope), at_least[scope])
+            heads[scope] = await served.get(PolicyKey(topic.full, scope), question.at_least[scope])
     local, global_ = (_policies(heads[scope]) for scope in Scope)
-    if message.view in _ENFORCED:
+    if question.view in _ENFORCED:
         found = resolution.effective(local, global_, levels.namespace, levels.broker)
     else:
-        found = resolution.applied(_APPLIED[message.view], local, global_, levels.namespace, levels.broker)
+        found = resolution.applied(_APPLIED[question.view], local, global_, levels.namespace, levels.broker)
     told = service_pb2.GetEffectivePolicyResponse(
         topic=topic.full,
         local_version=_version(heads[Scope.LOCAL]),

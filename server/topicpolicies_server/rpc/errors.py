@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NoReturn, Protocol
 from typing import Any as Anything
-from typing import NoReturn, Protocol
 
 import grpc
 from google.protobuf.any_pb2 import Any
-from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from ..access import Caller
 from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation
 from ..core.reasons import Reason
+
+if TYPE_CHECKING:
+    from .rationing import Pace
 
 DOMAIN = "topicpolicies"
 """The domain of every ``google.rpc.ErrorInfo``."""
@@ -31,6 +36,8 @@ class Context(Protocol):
 
     error: PolicyError | None
     """What it was told at its end."""
+    pace: Pace | None
+    """How fast a stream of changes may go on; None: as fast as it comes."""
     target: str
     """What it reads."""
     at_least: str
@@ -92,6 +99,11 @@ def _details(error: PolicyError) -> list[Any]:
         bad = Any()
         bad.Pack(BadRequest(field_violations=_named(error.violations)))
         details.append(bad)
+    if error.retry_seconds is not None:
+        again, delay = Any(), Duration()
+        delay.FromMilliseconds(math.ceil(error.retry_seconds * 1000))
+        again.Pack(RetryInfo(retry_delay=delay))
+        details.append(again)
     return details
 
 

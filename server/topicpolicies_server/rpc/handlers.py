@@ -96,7 +96,7 @@ class _Methods:
         calls, most = self._calls, self._most
 
         async def unary_unary(raw: bytes, context: Any) -> Any:
-            call = calls.came(name, context)
+            call = calls.came(name, context, len(raw))
             try:
                 calls.begin(call)
                 calls.lateness.add(call)
@@ -122,7 +122,8 @@ class _Methods:
         """A method that makes a stream of answers, or writes it itself."""
 
         async def written(request: Any, context: Any) -> None:
-            await self._run(name, context, lambda call: _write(method(request, call), call))
+            size = len(request) if isinstance(request, bytes) else 0
+            await self._run(name, context, size, lambda call: _write(method(request, call), call))
 
         return written
 
@@ -132,13 +133,13 @@ class _Methods:
         """A method with a stream of answers, which it writes with what it is given for that."""
 
         async def writing(raw: bytes, context: Any) -> None:
-            await self._run(name, context, lambda call: method(decode(parse, raw, self._most), call, _writer(call)))
+            await self._run(name, context, len(raw), lambda call: method(decode(parse, raw, self._most), call, _writer(call)))
 
         return writing
 
-    async def _run(self, name: str, context: Any, method: Callable[[Call], Awaitable[None]]) -> None:
+    async def _run(self, name: str, context: Any, size: int, method: Callable[[Call], Awaitable[None]]) -> None:
         calls, endless = self._calls, self._endless
-        call = calls.came(name, context)
+        call = calls.came(name, context, size)
         try:
             calls.begin(call, endless=endless)
             try:

@@ -9,7 +9,7 @@ thing:
 ``outcome``    what became of a change (``APPLIED``, ...), else ``OK``; of one that failed the status code; ``GIVEN_UP``: the caller went
 ``reason``     of one that failed
 ``principal``  who made it, as was found out; ``way``: how; ``speaks_for``: for whom a proxy made it
-``actor``      who made it, as was claimed
+``actor``      who made it, as was claimed, where that is another name
 ``topic``      what was changed, or read; ``scope``; ``namespace``, where it was read as a whole
 ``request_id`` of a change; ``dry_run``: nothing was to be written
 ``changes``    of a stream: how many had their outcome
@@ -204,8 +204,8 @@ class _Writing:
             if caller.speaks_for:
                 text += key["speaks_for"] + quote(caller.speaks_for)
         if request is not None:
-            if request.actor:
-                text += key["actor"] + quote(request.actor)
+            if claimed := request.claimed if request.principal or caller.principal else request.actor:
+                text += key["actor"] + quote(claimed)
             topic, scope = request.key
             text += f"{key['topic']}{quote(topic)}{key['scope']}{quote(_SCOPES[scope])}{key['request_id']}{quote(request.request_id)}"
             if request.validate_only:

@@ -6,15 +6,14 @@ only the topics that can have properties are looked for in it: reading all of it
 
 from __future__ import annotations
 
-from topicpolicies.v1 import service_pb2
-
 from ..cluster.admission import Admission
 from ..cluster.switchboard import left_out_of
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from . import answers, requests
+from . import answers
+from .requests import Page
 from .watching.desk import NOTHING_READ
 
 PAGE_BYTES = 1 << 20
@@ -23,13 +22,12 @@ _SMALL = 100
 """Documents of a namespace of which all topics are asked about: their own answers are newer than lists of topics."""
 
 
-async def answer(registry: Registry, admission: Admission | None, message: service_pb2.ListPoliciesRequest, wire: answers.Wire) -> bytes:
+async def answer(registry: Registry, admission: Admission | None, page: Page, wire: answers.Wire) -> bytes:
     """A serialized ``ListPoliciesResponse``.
 
     Raises:
-        PolicyError: something is wrong with the request; the log can't be read; nobody can tell whether policies are disabled.
+        PolicyError: the log can't be read; nobody can tell whether policies are disabled.
     """
-    page = requests.read_list(message)
     first = page.after is None
     if admission is not None and await admission.namespace_disabled(page.namespace):
         return answers.list_answer([], "", NOTHING_READ if first else None, wire)

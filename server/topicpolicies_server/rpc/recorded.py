@@ -68,6 +68,8 @@ def _documents(told: Entry, after: int, before: int, *, with_before: bool) -> by
 def _describe(origin: service_pb2.ChangeOrigin, told: Entry) -> None:
     origin.actor = told.actor
     origin.actor_standing = service_pb2.ActorStanding.ValueType(told.standing)
+    origin.principal = told.principal
+    origin.claimed_actor = told.claimed
     origin.reason = told.reason
     origin.request_id = told.request_id
     origin.producer_name = told.producer

@@ -31,10 +31,19 @@ ACTOR_KEY, REASON_KEY = channels.ACTOR_KEY, "topicpolicies-reason"
 
 
 class Asker(NamedTuple):
-    """Who asks, and why, by a call's metadata, unless a request says otherwise. As it was sent: nothing is bounded yet."""
+    """Who asks, and why. What the call's metadata says holds unless a request says otherwise; it is as it was sent: nothing is bounded yet.
+
+    Of a request the actor is the role, where somebody was verified, and what it claims to be stands beside that.
+    """
 
     actor: str = ""
     reason: str = ""
+    principal: str = ""
+    """Whose credentials were verified; "": nobody's were asked for."""
+    role: str = ""
+    """For whom the principal calls."""
+    claimed: str = ""
+    """Of a request: the name that the caller gave, if it is not the actor's."""
 
 
 _NOBODY = Asker()
@@ -70,7 +79,7 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
                 problems.add("must_not_exist", Reason.CONTRADICTION, f"Say either must_not_exist or {field}.")
     named = message.request_id
     request_id = _request_id(named, problems)
-    actor, reason = _asker(message, asker, problems)
+    who = _asker(message, asker, problems)
     problems.check()
     assert topic is not None and change is not None, "checked"
     request = Request(
@@ -78,13 +87,15 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
         change,
         request_id,
         _digest(message) if named else "",
-        actor,
-        reason,
+        who.actor,
+        who.reason,
         etag,
         must_not_exist,
         message.include_previous,
         skip_if_absent,
         message.validate_only,
+        who.principal,
+        who.claimed,
     )
     return topic.namespace, request
 
@@ -100,7 +111,7 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: i
     scope = read_scope(message.scope, problems)
     etag = problems.version(message.etag, _ETAG)
     request_id = _request_id(message.request_id, problems)
-    actor, reason = _asker(message, asker, problems)
+    who = _asker(message, asker, problems)
     problems.check()
     assert topic is not None, "checked"
     request = Request(
@@ -108,11 +119,13 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: i
         None,
         request_id,
         _digest(message) if message.request_id else "",
-        actor,
-        reason,
+        who.actor,
+        who.reason,
         etag,
         include_previous=message.include_previous,
         validate_only=message.validate_only,
+        principal=who.principal,
+        claimed=who.claimed,
     )
     return topic.namespace, request
 
@@ -214,6 +227,8 @@ def _asker(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRe
         actor = problems.text(actor, "actor", MOST_ACTOR) if actor else problems.text(asker.actor, ACTOR_KEY, MOST_ACTOR)
     if reason or asker.reason:
         reason = problems.text(reason, "reason", MOST_REASON) if reason else problems.text(asker.reason, REASON_KEY, MOST_REASON)
+    if asker.principal:
+        return Asker(asker.role, reason, asker.principal, asker.role, actor if actor != asker.role else "")
     return Asker(actor, reason) if actor or reason else _NOBODY
 
 

@@ -14,6 +14,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
+from ..access.authority import ByRoles
+from ..access.deciding import open_authority
 from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
@@ -35,8 +37,11 @@ from .health import HealthService
 from .identifying import Identifying
 from .info import info
 from .journal import Journal
+from .permitting import Permitting
+from .rationing import ration
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
+from .watching.warrants import Warrants
 
 if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin
@@ -62,6 +67,7 @@ class Server:
         self._checkpoints: Checkpoints | None = None
         self._servicer: Servicer | None = None
         self._admission: Admission | None = None
+        self._authority: ByRoles | None = None
         self._guard: Guard | None = None
         self._guard_admin: Admin | None = None
         self._opened: Opened | None = None
@@ -88,6 +94,12 @@ class Server:
         """Whether it is ready."""
         assert self._watch is not None, "started"
         return self._watch.readiness
+
+    @property
+    def warrants(self) -> Warrants | None:
+        """What open watches need; None: they need nothing."""
+        assert self._servicer is not None, "started"
+        return self._servicer.warrants
 
     async def start(self) -> None:
         """Opens the log and listens.
@@ -121,25 +133,23 @@ class Server:
         if self._checkpoints is not None:
             self._registry.keep_checkpoints(self._checkpoints)
         try:
-            doors = self._open_doors()
+            calls = Calls(config.limits.max_concurrent_calls, self._open_doors())
+            ration(calls, config.limits)
+            self._keep_journal(calls)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
+            self._authority = await open_authority(config.authorization, config.log)
         except BaseException:
             await self.stop()
             raise
         admission = self._admission
-        calls = Calls(config.limits.max_concurrent_calls, doors)
-        try:
-            self._keep_journal(calls)
-        except BaseException:
-            await self.stop()
-            raise
         self._servicer = Servicer(
             self._registry,
             config.limits,
             lambda: info(config, admission),
             calls,
             admission=admission,
+            permitting=Permitting(self._authority) if self._authority is not None else None,
             show_secrets=config.show_secrets,
         )
         limits = config.limits
@@ -174,7 +184,8 @@ class Server:
     async def stop(self) -> None:
         """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
         async with contextlib.AsyncExitStack() as steps:  # the last one first, and each of them whatever becomes of the others
-            for part in (self._opened, self._guard_admin, self._admission, self._checkpoints, self._history, self._log, self._registry):
+            log = (self._checkpoints, self._history, self._log, self._registry)
+            for part in (self._opened, self._guard_admin, self._authority, self._admission, *log):
                 if part is not None:
                     steps.push_async_callback(part.close)
             if self._journal is not None:
@@ -204,6 +215,8 @@ class Server:
         if not self.config.authentication.asks:
             return []
         self._opened = Opened(self.config.authentication)
+        for source in self._opened.sources:
+            self.rereading.add(*source)
         return [Identifying(self._opened.identification)]
 
     def _keep_journal(self, calls: Calls) -> None:

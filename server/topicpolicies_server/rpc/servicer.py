@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from topicpolicies.v1 import service_pb2
 
+from ..access import Permission
 from ..cluster.admission import Admission
 from ..cluster.switchboard import Switchboard
 from ..config import Limits
@@ -26,6 +27,7 @@ from .calls import Call, Calls
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures
+from .permitting import Permitted, Permitting
 from .problems import Problems
 from .requests import ACTOR_KEY, REASON_KEY, Asker
 from .streaming import Told, UpdateStream
@@ -33,6 +35,7 @@ from .watching.bookmarks import Bookmarks
 from .watching.desk import Desk
 from .watching.requests import read_watch
 from .watching.stream import WatchStream, Write
+from .watching.warrants import Warrants
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 
@@ -71,6 +74,7 @@ class Servicer:
         calls: Calls,
         *,
         admission: Admission | None = None,
+        permitting: Permitting | None = None,
         show_secrets: bool = False,
     ) -> None:
         """Serves these namespaces.
@@ -81,10 +85,14 @@ class Servicer:
             info: tells what this server is.
             calls: the calls in progress.
             admission: gathers what is known of the cluster; None: nothing is.
-            show_secrets: whether answers have the secrets of object storages.
+            permitting: asks what callers may do; None: everybody may do everything.
+            show_secrets: whether answers have the secrets of object storages, unless ``permitting`` decides that.
         """
         switchboard = Switchboard(admission) if admission is not None else None
         self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, switchboard)
+        self._permitting = permitting
+        self.warrants = Warrants(permitting) if permitting is not None else None
+        """What open watches need; None: they need nothing."""
         self._registry = registry
         self._readiness = registry.common.readiness
         self._limits = limits
@@ -155,7 +163,8 @@ class Servicer:
         try:
             context.target = message.topic
             namespace, request = requests.read_update(message, _asker(context))
-            return answers.update_answer(request, await self._changed(namespace, request, context), self._desk.wire)
+            wire = self._desk.wire if self._permitting is None else await self._shown(context, namespace, Permission.CHANGE)
+            return answers.update_answer(request, await self._changed(namespace, request, context), wire)
         finally:
             gathering.leave()
 
@@ -164,7 +173,14 @@ class Servicer:
         """DeletePolicy."""
         context.target = message.topic
         namespace, request = requests.read_delete(message, _asker(context))
-        return answers.delete_answer(request, await self._changed(namespace, request, context), self._desk.wire)
+        wire = await self._shown(context, namespace, Permission.CHANGE)
+        return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
+
+    async def _shown(self, context: Context, namespace: str, *permissions: Permission) -> answers.Wire:
+        """How documents are shown to a caller, who has these permissions (``Permitting.shown``)."""
+        if self._permitting is None:
+            return self._desk.wire
+        return await self._permitting.shown(context.caller, namespace, *permissions)
 
     async def _changed(self, name: str, request: Request, context: Context) -> Result:
         context.request = request
@@ -182,8 +198,11 @@ class Servicer:
         """UpdatePolicies."""
         async with self._ending(context, "UpdatePolicies"):
             places = self._limits.max_in_flight_per_stream
-            ways = self._registry, self._admission, self._desk.wire, _asker(context)
-            updates = UpdateStream(*ways, places, self._failures, self._stopping, [self._of_change(context)])
+            admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
+            updates = UpdateStream(
+                self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
+            )
+            updates.observers = (self._of_change(context),)
             self._streams.add(updates)
             try:
                 async with contextlib.aclosing(updates.messages(stream)) as messages:
@@ -211,6 +230,7 @@ class Servicer:
         target, moment = requests.read_get(message, problems), histories.read_moment(message, problems)
         problems.check()
         assert target is not None, "checked"
+        wire = await self._shown(context, target.namespace, Permission.READ if moment is None else Permission.HISTORY)
         if moment is not None:
             followed = await self._may_be_read(target.namespace, target.topic)
             past = [await histories.past_document(self._registry, target.namespace, key, moment, followed=followed) for key in target.keys]
@@ -220,13 +240,15 @@ class Servicer:
         namespace = self._registry.get(target.namespace)
         context.at_least = target.at_least
         heads = [(key, await namespace.get(key, target.at_least)) for key in target.keys]
-        return answers.get_answer(answers.present(key, head, self._desk.wire) for key, head in heads)
+        return answers.get_answer(answers.present(key, head, wire) for key, head in heads)
 
     @_answering
     async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, context: Context) -> bytes:
         """GetEffectivePolicy."""
         context.target = message.topic
-        return await effective.answer(self._registry, self._admission, message, self._desk.wire)
+        question = effective.read(message)
+        wire = await self._shown(context, question.topic.namespace, Permission.READ)
+        return await effective.answer(self._registry, self._admission, question, wire)
 
     @_answering
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Context) -> bytes:
@@ -238,6 +260,7 @@ class Servicer:
         """ListHistory."""
         context.target = message.topic or message.namespace
         question = histories.read_question(message)
+        await self._shown(context, question.namespace, Permission.HISTORY)
         followed = await self._may_be_read(question.namespace, question.topic)
         return await histories.list_history(self._registry, question, followed=followed)
 
@@ -254,7 +277,9 @@ class Servicer:
     async def list_policies(self, message: service_pb2.ListPoliciesRequest, context: Context) -> bytes:
         """ListPolicies."""
         context.target = message.namespace
-        return await listing.answer(self._registry, self._admission, message, self._desk.wire)
+        page = requests.read_list(message)
+        wire = await self._shown(context, page.namespace, Permission.READ)
+        return await listing.answer(self._registry, self._admission, page, wire)
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context, write: Write) -> None:
         """WatchPolicies."""
@@ -272,7 +297,11 @@ class Servicer:
             if self._stopping.is_set():
                 stream.stop()
             try:
-                await stream.tell(write)
+                if self.warrants is None:
+                    await stream.tell(write)
+                else:
+                    async with self.warrants.joined(stream.stir, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
+                        await stream.tell(write, warrants)
             finally:
                 self._watching.pop(stream, None)
                 closing = asyncio.get_running_loop().create_task(stream.close())
@@ -282,12 +311,13 @@ class Servicer:
 
 
 def _asker(context: Context) -> Asker:
-    """Who asks, and why, by the call's metadata."""
+    """Who asks, and why: who was verified, and what the call's metadata says."""
     told = {key: value for key, value in context.invocation_metadata() or () if key in (ACTOR_KEY, REASON_KEY)}
-    if not told:
+    caller = context.caller
+    if not told and not caller.principal:
         return _NOBODY
     texts = {key: value if isinstance(value, str) else value.decode(errors="replace") for key, value in told.items()}
-    return Asker(texts.get(ACTOR_KEY, ""), texts.get(REASON_KEY, ""))
+    return Asker(texts.get(ACTOR_KEY, ""), texts.get(REASON_KEY, ""), caller.principal, caller.role)
 
 
 _NOBODY = Asker()

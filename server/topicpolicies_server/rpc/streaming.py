@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
 
-from ..cluster.admission import Admission, Turns
+from ..cluster.admission import Admits, Turns
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError, Violation, invalid, stopping
 from ..core.names import PolicyKey
@@ -25,6 +25,8 @@ from ..namespaces.registry import Registry
 from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
 from .failures import Failures
+from .permitting import Permitted
+from .rationing import Pace
 
 MESSAGE_BYTES = 256 * 1024
 """A message is sent when it has so many; only one result may make it longer."""
@@ -40,34 +42,38 @@ class UpdateStream:
     def __init__(
         self,
         registry: Registry,
-        admission: Admission | None,
+        admission: Admits | None,
         wire: answers.Wire,
         asker: requests.Asker,
         places: int,
         failures: Failures,
         stop: asyncio.Event,
-        told: Sequence[Told] = (),
+        pace: Pace | None = None,
     ) -> None:
         """Reads nothing yet.
 
         Args:
             registry: the namespaces.
-            admission: gathers what is known of the cluster; None: nothing is.
-            wire: how documents are shown.
+            admission: admits changes; None: nothing has to.
+            wire: how documents are shown, unless ``admission`` says otherwise (``Permitted``).
             asker: who asks, unless a change says otherwise.
             places: changes that may be under way, or wait to be told.
             failures: where failures that nobody foresaw are told of.
             stop: set when the server stops.
-            told: called with each change that has its outcome, and how many seconds it took.
+            pace: how fast it may go on; None: as fast as it comes.
         """
+        self._pace = pace
         self._registry = registry
         self._turns = Turns(admission) if admission is not None else None
         self._wire = wire
+        self._wires: dict[Request, answers.Wire] = admission.wires if isinstance(admission, Permitted) else {}
+        """How the answers to single changes show documents, where that is not ``wire``."""
         self._asker = asker
         self._free = places
         self._failures = failures
         self._stop = stop
-        self._observers = told
+        self.observers: Sequence[Told] = ()
+        """Told of each change that has its outcome."""
         self._now = asyncio.get_running_loop().time
         self._freed = asyncio.Event()
         self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
@@ -106,6 +112,8 @@ class UpdateStream:
                         size += len(batch[-1])
                     yield b"".join(batch)
                     self._free += len(batch)
+                    if self._pace is not None:
+                        self._pace.told(len(batch))
                     self._freed.set()
                 if self._ended and not self._under_way and not self._results:
                     if self._failure is not None:
@@ -141,12 +149,16 @@ class UpdateStream:
                 if len(changes) > MOST_CHANGES:
                     problem = f"changes has {len(changes):,} elements; {MOST_CHANGES:,} is the most."
                     raise invalid(Reason.TOO_MANY_ELEMENTS, Violation("changes", Reason.TOO_MANY_ELEMENTS, problem))
+                if self._pace is not None:
+                    await self._pace.came(message)
                 begin = 0
                 while begin < len(changes):
                     while not self._free:
                         self._freed.clear()
                         await self._freed.wait()
                     count = min(self._free, len(changes) - begin)
+                    if self._pace is not None:
+                        count = await self._pace.granted(count)
                     self._free -= count
                     self._under_way += count
                     self._begin(changes[begin : begin + count], begin)
@@ -259,7 +271,7 @@ class UpdateStream:
         if not self._results:
             self._told.set()
         self._results.append((sequence, request, answer))
-        for tell in self._observers:
+        for tell in self.observers:
             tell(request, answer, self._now() - request.came if request is not None and request.came else 0.0)
 
     def _tell_failure(self, sequence: int, request: Request | None, error: Exception) -> None:
@@ -268,8 +280,9 @@ class UpdateStream:
         self._tell(sequence, request, errors.internal())
 
     def _record(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> bytes:
+        wire = self._wires.pop(request, self._wire) if request is not None else self._wire
         if request is None or isinstance(answer, PolicyError):
             assert isinstance(answer, PolicyError), "who has no request has no result"
             return answers.result_record(sequence, request, answer)
-        told = (answers.update_answer if request.change is not None else answers.delete_answer)(request, answer, self._wire)
+        told = (answers.update_answer if request.change is not None else answers.delete_answer)(request, answer, wire)
         return answers.result_record(sequence, request, told)

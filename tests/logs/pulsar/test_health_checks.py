@@ -169,6 +169,7 @@ async def test_waiting_for_a_connection_ends() -> None:
 
 class FakeLog:
     by_clock = False
+    is_there = True
 
     def __init__(self, *, fails: bool = False, lasts: float = 0.0) -> None:
         self.visits = 0
@@ -355,6 +356,31 @@ async def test_many_logs_are_looked_after_in_turn_and_so_many_a_second_and_what_
     assert visits <= 300 * (took + 0.02) + 1, "no more than are allowed"
     assert max(log.visits for log in logs) <= min(log.visits for log in logs) + 1, "each in its turn"
     assert happened.visits > 5 * max(log.visits for log in logs)
+
+
+async def test_logs_that_do_not_exist_are_looked_for_in_turns_of_their_own_and_keep_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks_module, "_PER_SECOND", 50)
+    monkeypatch.setattr(checks_module, "_LOOKS_PER_SECOND", 500)
+
+    class Routine(FakeLog):
+        by_clock = True
+
+    class Absent(Routine):
+        is_there = False
+
+    absent, there = [Absent() for _ in range(100)], [Routine() for _ in range(5)]
+    checks = HealthChecks(lambda: [*absent, *there], every_seconds=0.02)
+    began = time.monotonic()
+    checks.start()
+    await eventually(lambda: all(log.visits >= 2 for log in [*absent, *there]))
+    took = time.monotonic() - began
+    await checks.stop()
+    assert sum(log.visits for log in absent) <= 500 * (took + 0.02) + 1
+    assert sum(log.visits for log in there) <= 50 * (took + 0.02) + 1
+    assert max(log.visits for log in absent) <= min(log.visits for log in absent) + 1, "each in its turn"
+    assert min(log.visits for log in there) > min(log.visits for log in absent), "as there are fewer of them for each turn"
 
 
 async def test_a_thousand_logs_are_asked_about_a_few_times_a_second() -> None:

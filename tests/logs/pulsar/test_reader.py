@@ -717,3 +717,21 @@ async def test_the_end_of_a_beginning_that_is_still_read_is_not_taken_for_read()
         handle.feed(message)
     await reading.until(lambda: reading.caught_up_after == [3])
     await reading.stop()
+
+
+@pytest.mark.parametrize("horizon", [MessageId(7, 9), MessageId(8, -1)])
+async def test_a_compaction_that_overtook_the_reader_and_left_nothing_to_come_is_looked_into_when_it_is_learnt_of(
+    horizon: MessageId,
+) -> None:
+    erased = [(MessageId(7, entry), message) for entry, message in zip((3, 4), updates(3, 4), strict=True)]
+
+    async def recall(after: MessageId, before: MessageId) -> Sequence[Received]:
+        return [(place, message) for place, message in erased if after < place < before]
+
+    reading = await caught_up(recall=recall, sent=lambda: True)
+    reading.compactions = [Compaction(20, horizon)]
+    await reading.reader.keep_up()
+    await reading.until(lambda: len(reading.entries) == 5)
+    reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=8))
+    await reading.until(lambda: len(reading.entries) == 6)
+    await reading.stop()

@@ -307,6 +307,9 @@ const (
 	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 131
 	// More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
 	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 132
+	// The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+	// RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+	ErrorReason_ERROR_REASON_PRINCIPAL_LIMIT ErrorReason = 160
 	// The server asks who calls, and nothing was given that says it. UNAUTHENTICATED. Repeat: no.
 	ErrorReason_ERROR_REASON_CREDENTIALS_MISSING ErrorReason = 150
 	// What was given does not hold: a token that can't be read, that nobody trusted here has signed, or that was made for another service; or a
@@ -322,7 +325,12 @@ const (
 	// Repeat: no.
 	ErrorReason_ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID ErrorReason = 155
 	// A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_KEY_FILE_UNUSABLE ErrorReason = 156
+	ErrorReason_ERROR_REASON_KEY_FILE_UNUSABLE ErrorReason = 156 // Who may do what.
+	// The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
+	// Metadata: permission, namespace.
+	ErrorReason_ERROR_REASON_PERMISSION_DENIED ErrorReason = 140
+	// Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes.
+	ErrorReason_ERROR_REASON_AUTHORIZATION_UNKNOWN ErrorReason = 141
 )
 
 // Enum value maps for ErrorReason.
@@ -461,6 +469,7 @@ var (
 		130: "ERROR_REASON_MALFORMED_MESSAGE",
 		131: "ERROR_REASON_MESSAGE_TOO_LARGE",
 		132: "ERROR_REASON_TOO_MANY_CALLS",
+		160: "ERROR_REASON_PRINCIPAL_LIMIT",
 		150: "ERROR_REASON_CREDENTIALS_MISSING",
 		151: "ERROR_REASON_CREDENTIALS_INVALID",
 		152: "ERROR_REASON_CREDENTIALS_EXPIRED",
@@ -468,6 +477,8 @@ var (
 		154: "ERROR_REASON_NOT_A_PROXY",
 		155: "ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID",
 		156: "ERROR_REASON_KEY_FILE_UNUSABLE",
+		140: "ERROR_REASON_PERMISSION_DENIED",
+		141: "ERROR_REASON_AUTHORIZATION_UNKNOWN",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                0,
@@ -603,6 +614,7 @@ var (
 		"ERROR_REASON_MALFORMED_MESSAGE":          130,
 		"ERROR_REASON_MESSAGE_TOO_LARGE":          131,
 		"ERROR_REASON_TOO_MANY_CALLS":             132,
+		"ERROR_REASON_PRINCIPAL_LIMIT":            160,
 		"ERROR_REASON_CREDENTIALS_MISSING":        150,
 		"ERROR_REASON_CREDENTIALS_INVALID":        151,
 		"ERROR_REASON_CREDENTIALS_EXPIRED":        152,
@@ -610,6 +622,8 @@ var (
 		"ERROR_REASON_NOT_A_PROXY":                154,
 		"ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID": 155,
 		"ERROR_REASON_KEY_FILE_UNUSABLE":          156,
+		"ERROR_REASON_PERMISSION_DENIED":          140,
+		"ERROR_REASON_AUTHORIZATION_UNKNOWN":      141,
 	}
 )
 
@@ -644,7 +658,7 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xbd%\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xae&\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
@@ -779,14 +793,17 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\"ERROR_REASON_CLUSTER_FILE_UNUSABLE\x10\x81\x01\x12#\n" +
 	"\x1eERROR_REASON_MALFORMED_MESSAGE\x10\x82\x01\x12#\n" +
 	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x83\x01\x12 \n" +
-	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01\x12%\n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01\x12!\n" +
+	"\x1cERROR_REASON_PRINCIPAL_LIMIT\x10\xa0\x01\x12%\n" +
 	" ERROR_REASON_CREDENTIALS_MISSING\x10\x96\x01\x12%\n" +
 	" ERROR_REASON_CREDENTIALS_INVALID\x10\x97\x01\x12%\n" +
 	" ERROR_REASON_CREDENTIALS_EXPIRED\x10\x98\x01\x12*\n" +
 	"%ERROR_REASON_CREDENTIALS_UNVERIFIABLE\x10\x99\x01\x12\x1d\n" +
 	"\x18ERROR_REASON_NOT_A_PROXY\x10\x9a\x01\x12,\n" +
 	"'ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID\x10\x9b\x01\x12#\n" +
-	"\x1eERROR_REASON_KEY_FILE_UNUSABLE\x10\x9c\x01Bd\n" +
+	"\x1eERROR_REASON_KEY_FILE_UNUSABLE\x10\x9c\x01\x12#\n" +
+	"\x1eERROR_REASON_PERMISSION_DENIED\x10\x8c\x01\x12'\n" +
+	"\"ERROR_REASON_AUTHORIZATION_UNKNOWN\x10\x8d\x01Bd\n" +
 	"\x10topicpolicies.v1B\vErrorsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (

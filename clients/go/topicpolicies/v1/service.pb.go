@@ -387,6 +387,8 @@ const (
 	ActorStanding_ACTOR_STANDING_UNKNOWN ActorStanding = 1
 	// The caller gave this name, and nobody checked it.
 	ActorStanding_ACTOR_STANDING_UNAUTHENTICATED ActorStanding = 2
+	// The actor is whom the service verified by its credentials, or for whom a proxy called that it had verified.
+	ActorStanding_ACTOR_STANDING_AUTHENTICATED ActorStanding = 3
 )
 
 // Enum value maps for ActorStanding.
@@ -395,11 +397,13 @@ var (
 		0: "ACTOR_STANDING_UNSPECIFIED",
 		1: "ACTOR_STANDING_UNKNOWN",
 		2: "ACTOR_STANDING_UNAUTHENTICATED",
+		3: "ACTOR_STANDING_AUTHENTICATED",
 	}
 	ActorStanding_value = map[string]int32{
 		"ACTOR_STANDING_UNSPECIFIED":     0,
 		"ACTOR_STANDING_UNKNOWN":         1,
 		"ACTOR_STANDING_UNAUTHENTICATED": 2,
+		"ACTOR_STANDING_AUTHENTICATED":   3,
 	}
 )
 
@@ -1010,8 +1014,8 @@ type UpdatePolicyRequest struct {
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
 	ValidateOnly bool `protobuf:"varint,10,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
-	// any. At most 256 characters.
+	// Who asks; it is kept in the event, and told in watches and the history: as the actor, or beside the actor where the service has verified
+	// who calls. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
 	Actor string `protobuf:"bytes,11,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
 	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2712,7 +2716,7 @@ func (x *PolicyChange) GetOrigin() *ChangeOrigin {
 // Where an event came from, as far as the log tells.
 type ChangeOrigin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asked for it. Unset: nobody said.
+	// Who asked for it, as far as it is known (`actor_standing`). Unset: nobody said.
 	Actor string `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
 	// What is known of the actor.
 	ActorStanding ActorStanding `protobuf:"varint,2,opt,name=actor_standing,json=actorStanding,proto3,enum=topicpolicies.v1.ActorStanding" json:"actor_standing,omitempty"`
@@ -2728,7 +2732,11 @@ type ChangeOrigin struct {
 	PublishTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
 	// The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
 	// document, and left out where they are the change's own.
-	Event         *PulsarEvent `protobuf:"bytes,8,opt,name=event,proto3" json:"event,omitempty"`
+	Event *PulsarEvent `protobuf:"bytes,8,opt,name=event,proto3" json:"event,omitempty"`
+	// Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor. Unset: nobody's.
+	Principal string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
+	// The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. Unset: there is none.
+	ClaimedActor  string `protobuf:"bytes,10,opt,name=claimed_actor,json=claimedActor,proto3" json:"claimed_actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2817,6 +2825,20 @@ func (x *ChangeOrigin) GetEvent() *PulsarEvent {
 		return x.Event
 	}
 	return nil
+}
+
+func (x *ChangeOrigin) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetClaimedActor() string {
+	if x != nil {
+		return x.ClaimedActor
+	}
+	return ""
 }
 
 // A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent.
@@ -3836,7 +3858,7 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x12\x1c\n" +
 	"\tpartition\x18\x04 \x01(\x05R\tpartition\x12\x1a\n" +
 	"\bposition\x18\x05 \x01(\tR\bposition\x126\n" +
-	"\x06origin\x18\x06 \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\"\xf9\x02\n" +
+	"\x06origin\x18\x06 \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\"\xbc\x03\n" +
 	"\fChangeOrigin\x12\x14\n" +
 	"\x05actor\x18\x01 \x01(\tR\x05actor\x12F\n" +
 	"\x0eactor_standing\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ActorStandingR\ractorStanding\x12\x16\n" +
@@ -3847,7 +3869,10 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"updateMask\x12#\n" +
 	"\rproducer_name\x18\x06 \x01(\tR\fproducerName\x12=\n" +
 	"\fpublish_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x123\n" +
-	"\x05event\x18\b \x01(\v2\x1d.topicpolicies.v1.PulsarEventR\x05event\"\xb5\x01\n" +
+	"\x05event\x18\b \x01(\v2\x1d.topicpolicies.v1.PulsarEventR\x05event\x12\x1c\n" +
+	"\tprincipal\x18\t \x01(\tR\tprincipal\x12#\n" +
+	"\rclaimed_actor\x18\n" +
+	" \x01(\tR\fclaimedActor\"\xb5\x01\n" +
 	"\bBookmark\x122\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1e.topicpolicies.v1.BookmarkKindR\x04kind\x122\n" +
 	"\x05token\x18\x02 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05token\x12A\n" +
@@ -3953,11 +3978,12 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\x16WATCH_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11WATCH_MODE_LATEST\x10\x01\x12\x14\n" +
 	"\x10WATCH_MODE_EVERY\x10\x02\x12\x16\n" +
-	"\x12WATCH_MODE_ENTRIES\x10\x03*o\n" +
+	"\x12WATCH_MODE_ENTRIES\x10\x03*\x91\x01\n" +
 	"\rActorStanding\x12\x1e\n" +
 	"\x1aACTOR_STANDING_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ACTOR_STANDING_UNKNOWN\x10\x01\x12\"\n" +
-	"\x1eACTOR_STANDING_UNAUTHENTICATED\x10\x02*`\n" +
+	"\x1eACTOR_STANDING_UNAUTHENTICATED\x10\x02\x12 \n" +
+	"\x1cACTOR_STANDING_AUTHENTICATED\x10\x03*`\n" +
 	"\fBookmarkKind\x12\x1d\n" +
 	"\x19BOOKMARK_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14BOOKMARK_KIND_SYNCED\x10\x01\x12\x17\n" +

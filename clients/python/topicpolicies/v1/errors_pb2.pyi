@@ -342,6 +342,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
     ERROR_REASON_TOO_MANY_CALLS: _ErrorReason.ValueType  # 132
     """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
+    ERROR_REASON_PRINCIPAL_LIMIT: _ErrorReason.ValueType  # 160
+    """The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+    RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+    """
     ERROR_REASON_CREDENTIALS_MISSING: _ErrorReason.ValueType  # 150
     """Who calls.
 
@@ -362,7 +366,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Repeat: no.
     """
     ERROR_REASON_KEY_FILE_UNUSABLE: _ErrorReason.ValueType  # 156
-    """A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes."""
+    """A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes.
+    Who may do what.
+    """
+    ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 140
+    """The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
+    Metadata: permission, namespace.
+    """
+    ERROR_REASON_AUTHORIZATION_UNKNOWN: _ErrorReason.ValueType  # 141
+    """Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
@@ -693,6 +705,10 @@ ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 131
 """The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes."""
 ERROR_REASON_TOO_MANY_CALLS: ErrorReason.ValueType  # 132
 """More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes."""
+ERROR_REASON_PRINCIPAL_LIMIT: ErrorReason.ValueType  # 160
+"""The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
+"""
 ERROR_REASON_CREDENTIALS_MISSING: ErrorReason.ValueType  # 150
 """Who calls.
 
@@ -713,5 +729,13 @@ ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID: ErrorReason.ValueType  # 155
 Repeat: no.
 """
 ERROR_REASON_KEY_FILE_UNUSABLE: ErrorReason.ValueType  # 156
-"""A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes."""
+"""A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes.
+Who may do what.
+"""
+ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 140
+"""The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
+Metadata: permission, namespace.
+"""
+ERROR_REASON_AUTHORIZATION_UNKNOWN: ErrorReason.ValueType  # 141
+"""Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

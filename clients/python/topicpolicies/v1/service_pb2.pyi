@@ -214,6 +214,8 @@ class _ActorStandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActorSt
     """Nobody said who it was."""
     ACTOR_STANDING_UNAUTHENTICATED: _ActorStanding.ValueType  # 2
     """The caller gave this name, and nobody checked it."""
+    ACTOR_STANDING_AUTHENTICATED: _ActorStanding.ValueType  # 3
+    """The actor is whom the service verified by its credentials, or for whom a proxy called that it had verified."""
 
 class ActorStanding(_ActorStanding, metaclass=_ActorStandingEnumTypeWrapper):
     """What is known of an actor."""
@@ -224,6 +226,8 @@ ACTOR_STANDING_UNKNOWN: ActorStanding.ValueType  # 1
 """Nobody said who it was."""
 ACTOR_STANDING_UNAUTHENTICATED: ActorStanding.ValueType  # 2
 """The caller gave this name, and nobody checked it."""
+ACTOR_STANDING_AUTHENTICATED: ActorStanding.ValueType  # 3
+"""The actor is whom the service verified by its credentials, or for whom a proxy called that it had verified."""
 Global___ActorStanding: _TypeAlias = ActorStanding  # noqa: Y015
 
 class _BookmarkKind:
@@ -575,8 +579,8 @@ class UpdatePolicyRequest(_message.Message):
     validate_only: _builtins.bool
     """Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept."""
     actor: _builtins.str
-    """Who asks; it is kept in the event, and told in watches and the history. Unset: the request metadata "topicpolicies-actor", if there is
-    any. At most 256 characters.
+    """Who asks; it is kept in the event, and told in watches and the history: as the actor, or beside the actor where the service has verified
+    who calls. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
     """
     reason: _builtins.str
     """Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters."""
@@ -1403,8 +1407,10 @@ class ChangeOrigin(_message.Message):
     PRODUCER_NAME_FIELD_NUMBER: _builtins.int
     PUBLISH_TIME_FIELD_NUMBER: _builtins.int
     EVENT_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    CLAIMED_ACTOR_FIELD_NUMBER: _builtins.int
     actor: _builtins.str
-    """Who asked for it. Unset: nobody said."""
+    """Who asked for it, as far as it is known (`actor_standing`). Unset: nobody said."""
     actor_standing: Global___ActorStanding.ValueType
     """What is known of the actor."""
     reason: _builtins.str
@@ -1413,6 +1419,10 @@ class ChangeOrigin(_message.Message):
     """The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair."""
     producer_name: _builtins.str
     """The name of the producer that wrote the event. Unset: the embedded log, which has none."""
+    principal: _builtins.str
+    """Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor. Unset: nobody's."""
+    claimed_actor: _builtins.str
+    """The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. Unset: there is none."""
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known."""
@@ -1438,10 +1448,12 @@ class ChangeOrigin(_message.Message):
         producer_name: _builtins.str = ...,
         publish_time: _timestamp_pb2.Timestamp | None = ...,
         event: _events_pb2.PulsarEvent | None = ...,
+        principal: _builtins.str = ...,
+        claimed_actor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "publish_time", b"publish_time", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "event", b"event", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "claimed_actor", b"claimed_actor", "event", b"event", "principal", b"principal", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -59,6 +59,8 @@ def _who(entry: HistoryEntry) -> str:
     origin = entry.origin
     claimed = origin.actor_standing is ActorStanding.UNAUTHENTICATED
     who = f"{origin.actor} (not authenticated)" if claimed else origin.actor or "UNKNOWN"
+    who = f"{who}, for whom {origin.principal} called" if origin.principal not in ("", origin.actor) else who
+    who = f'{who}, who said to be "{origin.claimed_actor}"' if origin.claimed_actor else who
     who = f"{who}, producer {origin.producer_name}" if origin.producer_name else who
     return printable(f"{who}, why: {origin.reason}" if origin.reason else who)
 

@@ -234,6 +234,8 @@ def _origin(origin: Origin) -> Json:
         request_id=origin.request_id,
         producer_name=origin.producer_name,
         event=origin.event,
+        principal=origin.principal,
+        claimed_actor=origin.claimed_actor,
     )
     if origin.publish_time is not None:
         message.publish_time.CopyFrom(timestamp(origin.publish_time))

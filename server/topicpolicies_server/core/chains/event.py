@@ -54,6 +54,8 @@ def event_of(
         carried(state, in_flight),
         "",  # head_version
         state.history if state is not None else None,  # seen
+        request.principal,
+        request.claimed,
     )
     if request.etag and request.key.scope is Scope.GLOBAL:  # a version of this log means nothing in other clusters
         stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})

@@ -60,6 +60,7 @@ class Request:
     digest: str
     """Of the request's body."""
     actor: str = ""
+    """For whom the principal calls; if there is none, who the caller says that it is."""
     reason: str = ""
     """Why, in the requester's words."""
     etag: Position = ""
@@ -69,6 +70,10 @@ class Request:
     """Whether its answer shows the document before."""
     skip_if_absent: bool = False
     validate_only: bool = False
+    principal: str = ""
+    """Whose credentials the caller has; empty: nobody's were asked for."""
+    claimed: str = ""
+    """Who the caller says that it is, where that is not the actor."""
     facts: Facts | None = None
     """What is known of the cluster, as of its arrival; None: nothing."""
     tell: Callable[[Request, Result | PolicyError], None] = _nobody

@@ -76,6 +76,11 @@ class RecentRequests:
         """What became of a request; None if it was not applied, or not lately."""
         return self._requests.get((key, request_id)) or self._late.get((key, request_id))
 
+    def all(self) -> list[tuple[PolicyKey, Remembered]]:
+        """All requests with their keys, the oldest first."""
+        late = [(name[0], self._late[name]) for _, name in sorted(self._late_ones)] if self._late else []
+        return late + self.newest(len(self._requests))
+
     def newest(self, count: int) -> list[tuple[PolicyKey, Remembered]]:
         """The last ``count`` requests with their keys, the oldest first; fewer if no more are kept."""
         found = [(key, request) for (key, _), request in islice(reversed(self._requests.items()), count)]

@@ -151,12 +151,12 @@ def elements(value: bytes) -> list[bytes]:
     at = 0
     while at < len(value):
         start = at
-        tag, at = _varint(value, at)
+        tag, at = read_varint(value, at)
         if tag & 7 == 2:
-            length, at = _varint(value, at)
+            length, at = read_varint(value, at)
             at += length
         else:
-            _, at = _varint(value, at)
+            _, at = read_varint(value, at)
         records.append(value[start:at])
     return records
 
@@ -193,7 +193,12 @@ def record(number: int, body: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(body)) + body
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that stands at ``at`` as Protobuf writes it, and where it ends.
+
+    Raises:
+        IndexError: there is none.
+    """
     result = shift = 0
     while True:
         byte = data[at]

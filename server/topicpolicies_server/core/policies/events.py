@@ -78,7 +78,7 @@ class Stamp(NamedTuple):
     digest: str = ""
     """Of that request's body."""
     actor: str = ""
-    """Who asked for it; empty if nobody said."""
+    """Who asked for it: for whom the principal called, or, if there is none, the name that the caller gave; empty if nobody said."""
     reason: str = ""
     """Why; empty if nobody said."""
     mask: tuple[str, ...] = ()
@@ -99,6 +99,10 @@ class Stamp(NamedTuple):
     """REPAIR and TOMBSTONE: the version of the head that they restate."""
     seen: Seen | None = None
     """How much of the key's history its writer had seen; None: nothing, or it does not say."""
+    principal: str = ""
+    """Whose credentials the sidecar had verified that wrote it; empty: nobody's."""
+    claimed: str = ""
+    """The name that the caller gave, where it is another one than the actor's; empty without a principal."""
 
 
 class Event(NamedTuple):

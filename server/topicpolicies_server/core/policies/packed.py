@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .documents import FIELDS, GROUPS, MAPS, Setting, Settings, varint
+from .documents import FIELDS, GROUPS, MAPS, Setting, Settings, read_varint, varint
 
 
 class Damaged(ValueError):
@@ -56,25 +56,25 @@ def unpack(data: bytes, at: int) -> tuple[dict[Setting, bytes], int]:
     count = data[at]
     at += 1
     if count > 0x7F:
-        count, at = _longer(data, at, count)
+        count, at = read_varint(data, at - 1)
     document: dict[Setting, bytes] = {}
     for _ in range(count):
         code = data[at]
         at += 1
         if code > 0x7F:
-            code, at = _longer(data, at, code)
+            code, at = read_varint(data, at - 1)
         if code:
             name = _NAMES.get(code)
             if name is None:
                 raise Damaged(f"no setting has the code {code}")
         else:
-            length, at = read(data, at)
+            length, at = read_varint(data, at)
             name = data[at : at + length].decode("utf-8", "surrogatepass")
             at += length
         length = data[at]
         at += 1
         if length > 0x7F:
-            length, at = _longer(data, at, length)
+            length, at = read_varint(data, at - 1)
         end = at + length
         document[name] = data[at:end]
         at = end
@@ -83,29 +83,8 @@ def unpack(data: bytes, at: int) -> tuple[dict[Setting, bytes], int]:
     return document, at
 
 
-def read(data: bytes, at: int) -> tuple[int, int]:
-    """The number that stands at ``at``, and where it ends.
-
-    Raises:
-        IndexError: there is none.
-    """
-    number = data[at]
-    return (number, at + 1) if number < 0x80 else _longer(data, at + 1, number)
-
-
 def _number(number: int, into: bytearray) -> None:
     if number < 0x80:
         into.append(number)
     else:
         into += varint(number)
-
-
-def _longer(data: bytes, at: int, first: int) -> tuple[int, int]:
-    result, shift = first & 0x7F, 7
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, at
-        shift += 7

@@ -4,8 +4,8 @@
 document, version, version before, number and place, so that watchers and answers show the same. Not kept of the head's event is what only
 folding it needed: ``base``, ``etag``, ``skip_if_absent``, ``reads``, ``operands``, ``remembered``, ``head_version``, ``seen`` and ``known``
 of a thawed ``Head.placed`` are as if its writer had not said them. Its place, when it was published, its producer, action and document,
-and the stamp's id, kind, request, digest, actor, reason and mask are exact. Nothing is kept of what a ring keeps for its time:
-``Head.before`` and the bytes for watchers are None. ``Head.number`` belongs to the numbering of the view that froze it.
+and the stamp's id, kind, request, digest, actor, reason, mask, principal and claimed name are exact. Nothing is kept of what a ring keeps
+for its time: ``Head.before`` and the bytes for watchers are None. ``Head.number`` belongs to the numbering of the view that froze it.
 
 A key is not settled while events of it may have to be folded again, or many were superseded lately (``fold/leftovers``).
 
@@ -39,11 +39,11 @@ from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKin
 from ..policies.packed import Damaged, is_like, pack, unpack
 from .heads import Head
 
-FORMAT = 1
+FORMAT = 2
 """The first byte. Bytes with another one are not read."""
 NUMBERS = struct.Struct(">BIQHHIqqIIHHB")
 GLANCE = struct.Struct(">BIQHH")
-_FIXED = 14
+_FIXED = 16
 _PLACE, _VERSION, _NEWEST, _HEAD_EVENT, _LAST, _ID = "\x01", "\x02", "\x03", "\x04", "\x05", "\x06"
 """Stand for a text: where the head stands, the state's version, the newest event's id, that of the head's event, what is remembered last,
 or the id that stands behind the texts."""
@@ -101,7 +101,7 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
     packed = bytearray()
     flags |= _pack(document, None, packed) << _DOCUMENT | _pack(state.live, document, packed) << _LIVE
     number = size = place = published_at = 0
-    words = ["", state.version, newest or "", state.head_event, state.since, state.upto, "", "", "", "", "", "", "", ""]
+    words = ["", state.version, newest or "", state.head_event, state.since, state.upto, "", "", "", "", "", "", "", "", "", ""]
     mask: tuple[str, ...] = ()
     if head is not None:
         flags |= HEAD | _pack(head.document, document, packed) << SHOWN
@@ -120,7 +120,7 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
             stamp = event.stamp
             if stamp is not None:
                 flags |= _STAMP | _KINDS.index(stamp.kind) << _KIND
-                words[9:] = stamp.event_id, stamp.request_id, stamp.digest, stamp.actor, stamp.reason
+                words[9:] = stamp.event_id, stamp.request_id, stamp.digest, stamp.actor, stamp.reason, stamp.principal, stamp.claimed
                 mask = stamp.mask
                 words += mask
     requests = b""
@@ -155,7 +155,7 @@ def _pack(document: Settings | None, like: Settings | None, into: bytearray) -> 
 
 def _shorten(words: list[str], remembered: tuple[Remembered, ...]) -> None:
     """Has single characters stand for texts that are there anyway."""
-    place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, _, _ = words[:_FIXED]
+    place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, *_ = words[:_FIXED]
     if texts.is_hexadecimal(newest, 2 * _ID_SIZE):
         words[2] = _ID
     if head_event:
@@ -185,7 +185,8 @@ def thaw(key: PolicyKey, data: bytes) -> Thawed:
     try:
         numbers: _Numbers = NUMBERS.unpack_from(data)
         flags, end = numbers[1], numbers[9]
-        words, document, live, shown, written = _read(data, numbers)
+        words = _texts(data, numbers)
+        document, live, shown, _ = _documents(data, numbers)
         state = KeyState()
         state.document = document
         state.live = live
@@ -203,28 +204,27 @@ def thaw(key: PolicyKey, data: bytes) -> Thawed:
             state.joined = ALONE
         if end < len(data):
             unpack_leftovers(data[end:], state)
-        return Thawed(state, _head(key, data, numbers, words, shown, written), numbers[3], numbers[6])
+        return Thawed(state, _head(key, data, numbers, words, shown), numbers[3], numbers[6])
     except _PROBLEMS as error:
         raise Damaged(f"what is kept of {key} can't be read: {error}") from error
 
 
 def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
-    """The head of what was frozen of a key, without the rest; None: it has none.
+    """The head of what was frozen of a key, without the rest; None: it has none. Its event is read when somebody asks for it.
 
     Raises:
-        Damaged: it was something else.
+        Damaged: it was something else, as far as was read; if more is, whoever asks for the event has this.
     """
     try:
         numbers: _Numbers = NUMBERS.unpack_from(data)
-        words, _, _, shown, written = _read(data, numbers)
-        return _head(key, data, numbers, words, shown, written)
+        return _head(key, data, numbers, _texts(data, numbers), _shown(data, numbers))
     except _PROBLEMS as error:
         raise Damaged(f"what is kept of {key} can't be read: {error}") from error
 
 
-def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, Settings | None, Settings | None, Settings | None]:
-    """The texts, each as it was, and the documents: the head, the live one, the one that was told last, and that of its event."""
-    form, flags, _, _, _, _, _, _, begin, end, requests, paths, _ = numbers
+def _texts(data: bytes, numbers: _Numbers) -> list[str]:
+    """The texts, each as it was."""
+    form, flags, _, _, _, _, _, _, begin, _, _, paths, _ = numbers
     if form != FORMAT:
         raise Damaged(f"its format is {form}, not {FORMAT}")
     words = texts.split(data[SIZE:begin])
@@ -234,7 +234,33 @@ def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, S
         words = texts.unquoted(words)
     else:
         _lengthen(data, numbers, words)
-    at = begin + (_ID_SIZE if flags & _PACKED_ID else 0) + requests
+    return words
+
+
+def _shown(data: bytes, numbers: _Numbers) -> Settings | None:
+    """The document that was told last; of those before it no more is read than it takes."""
+    flags, at = numbers[1], _at_documents(numbers)
+    which = flags >> SHOWN & 3
+    if which == _NONE:
+        return None
+    document = None
+    if flags >> _DOCUMENT & 3 == _OWN:
+        document, at = unpack(data, at)
+    if which == _SAME:
+        return document
+    if flags >> _LIVE & 3 == _OWN:
+        _, at = unpack(data, at)
+    return unpack(data, at)[0]
+
+
+def _at_documents(numbers: _Numbers) -> int:
+    """Where the documents begin."""
+    return numbers[8] + (_ID_SIZE if numbers[1] & _PACKED_ID else 0) + numbers[10]
+
+
+def _documents(data: bytes, numbers: _Numbers) -> tuple[Settings | None, Settings | None, Settings | None, Settings | None]:
+    """The documents: the head, the live one, the one that was told last, and that of its event."""
+    flags, end, at = numbers[1], numbers[9], _at_documents(numbers)
     document = live = shown = written = None
     if (which := flags >> _DOCUMENT & 3) == _OWN:
         document, at = unpack(data, at)
@@ -252,7 +278,7 @@ def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, S
         written = shown
     if at != end or end > len(data):
         raise Damaged("its documents end elsewhere than it says")
-    return words, document, live, shown, written
+    return document, live, shown, written
 
 
 def _lengthen(data: bytes, numbers: _Numbers, words: list[str]) -> None:
@@ -279,9 +305,7 @@ def _requests(data: bytes, numbers: _Numbers) -> bytes:
     return data[at : at + numbers[10]]
 
 
-def _head(
-    key: PolicyKey, data: bytes, numbers: _Numbers, words: list[str], shown: Settings | None, written: Settings | None
-) -> Head | None:
+def _head(key: PolicyKey, data: bytes, numbers: _Numbers, words: list[str], shown: Settings | None) -> Head | None:
     flags = numbers[1]
     if not flags & HEAD:
         return None
@@ -290,22 +314,23 @@ def _head(
         raise Damaged("its event does something unknown")
     found = Head(key, shown, words[6], words[7], None, number, partition)
     if flags & PLACED:
-        requests = _requests(data, numbers) if words[10] == _LAST else b""
-        found.placed_late(partition, lambda: _placed(key, numbers, words, written, requests))
+        found.placed_late(partition, lambda: _placed(key, data, numbers, words))
     return found
 
 
-def _placed(key: PolicyKey, numbers: _Numbers, words: list[str], written: Settings | None, requests: bytes) -> Placed:
+def _placed(key: PolicyKey, data: bytes, numbers: _Numbers, words: list[str]) -> Placed:
     _, flags, _, _, partition, _, _, published_at, _, _, _, paths, _ = numbers
-    producer, event_id, request_id, digest, actor, reason = words[8:_FIXED]
-    if requests:
-        try:
-            request_id, digest = last_remembered(requests)
-        except _PROBLEMS as error:
-            raise Damaged(f"what is kept of {key} can't be read: {error}") from error
+    producer, event_id, request_id, digest, actor, reason, principal, claimed = words[8:_FIXED]
+    try:
+        *_, written = _documents(data, numbers)
+        if request_id == _LAST:
+            request_id, digest = last_remembered(_requests(data, numbers))
+    except _PROBLEMS as error:
+        raise Damaged(f"what is kept of {key} can't be read: {error}") from error
     stamp = None
     if flags & _STAMP:
         kind = _KINDS[flags >> _KIND & 3]
-        stamp = Stamp(event_id, kind, request_id, digest, actor, reason, tuple(words[_FIXED : _FIXED + paths]))
+        mask = tuple(words[_FIXED : _FIXED + paths])
+        stamp = Stamp(event_id, kind, request_id, digest, actor, reason, mask, principal=principal, claimed=claimed)
     event = Event(key, _ACTIONS[flags >> _ACTION & 7], written, stamp, None, bool(flags & _REPLICATED))
     return Placed(partition, words[0], event, published_at, producer)

@@ -17,6 +17,8 @@ any         stop            NONE        the task is cancelled and awaited
 
 Checks that are due because of nothing but time are begun in turn, the longest waiting first, and at most ``_PER_SECOND`` of them: each is a
 few questions, and those about a thousand logs would be a hundred a second. Those that are due because something happened do not wait.
+Logs that do not exist are looked for in turns of their own, ``_LOOKS_PER_SECOND``: brokers answer that out of what they have at hand, and
+each of them is due ten times as often. So neither kind waits for the other.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
 _PER_SECOND = 10
-"""Checks that are begun for nothing but time, of all logs together."""
+"""Checks that are begun for nothing but time, of all logs together that exist."""
+_LOOKS_PER_SECOND = 60
+"""The same of those that do not."""
 _PLACE_SECONDS = 1.0
 """How long a check may keep its place from others."""
 _LONGEST_SECONDS = 60.0
@@ -58,8 +62,39 @@ class Checked(Protocol):
     def by_clock(self) -> bool:
         """Whether nothing but time has made it so, when ``due`` was asked last."""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it exists, as far as is known."""
+
     async def check(self) -> None:
         """Does so, in bounded time."""
+
+
+class Turns:
+    """Checks that are due for nothing but time, so many a second."""
+
+    def __init__(self) -> None:
+        """Nobody had a turn."""
+        self._turns: dict[Checked, int] = {}
+        """When the last check of each was begun: they are counted."""
+        self._turn = 0
+        self._allowed = 0.0
+        """How many may be begun now."""
+
+    def next(self, waiting: list[Checked], most: float) -> list[Checked]:
+        """Whose turn it is of those that wait; ``most``: so many more may be begun since this was asked last."""
+        self._allowed = min(self._allowed + most, max(most, 1.0))
+        waiting.sort(key=lambda log: self._turns.get(log, 0))
+        chosen = waiting[: int(self._allowed)]
+        for log in chosen:
+            self._allowed -= 1
+            self._turn += 1
+            self._turns[log] = self._turn
+        return chosen
+
+    def keep(self, logs: Iterable[Checked]) -> None:
+        """There are no others any more."""
+        self._turns = {log: self._turns[log] for log in logs if log in self._turns}
 
 
 class HealthChecks:
@@ -75,11 +110,8 @@ class HealthChecks:
         """Logs that failed when they were looked at last: each is told once."""
         self._failed: set[Checked] = set()
         """Logs that failed when they were looked after last: as above."""
-        self._turns: dict[Checked, int] = {}
-        """When the last check of each was begun for nothing but time: they are counted."""
-        self._turn = 0
-        self._allowed = 0.0
-        """How many may be begun now."""
+        self._turns, self._looks = Turns(), Turns()
+        """Of logs that exist, and of those that do not."""
         self._rounds = Kept("Looking at change logs", self._run, longest_seconds=every_seconds)
         self._checks = Owned("Looking after change logs")
 
@@ -106,7 +138,8 @@ class HealthChecks:
             waiting = [log for log in logs if self._look(log, now, whole)]
             if whole:
                 self._take_turns(waiting)
-                self._turns = {log: self._turns[log] for log in logs if log in self._turns}
+                self._turns.keep(logs)
+                self._looks.keep(logs)
 
     def _look(self, log: Checked, now: float, whole: bool) -> bool:
         """Looks at a log, and begins a check if that can't wait; whether it is due, and can."""
@@ -129,13 +162,8 @@ class HealthChecks:
         return waits
 
     def _take_turns(self, waiting: list[Checked]) -> None:
-        most = _PER_SECOND * self._every
-        self._allowed = min(self._allowed + most, max(most, 1.0))
-        waiting.sort(key=lambda log: self._turns.get(log, 0))
-        for log in waiting[: int(self._allowed)]:
-            self._allowed -= 1
-            self._turn += 1
-            self._turns[log] = self._turn
+        there = self._turns.next([log for log in waiting if log.is_there], _PER_SECOND * self._every)
+        for log in there + self._looks.next([log for log in waiting if not log.is_there], _LOOKS_PER_SECOND * self._every):
             self._begin(log)
 
     def _begin(self, log: Checked) -> None:

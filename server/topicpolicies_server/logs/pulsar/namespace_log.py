@@ -202,6 +202,11 @@ class PulsarNamespaceLog:
         """Whether nothing but time made it so."""
         return self._reading.by_clock
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it exists, as far as is known."""
+        return self._reading.is_there
+
     async def check(self) -> None:
         """Finds out whether the log came into being, or whether it is still the one that was opened."""
         try:

@@ -82,6 +82,7 @@ class Upgrades:
 
     by_clock = False
     """There is one for all logs, and it does not wait for them."""
+    is_there = True
 
     def due(self, now: float) -> bool:
         """Whether it is time to ask."""

@@ -12,8 +12,8 @@ from ...core.policies.events import Event, Placed
 class Appender(Protocol):
     """Who appended, and hears what became of it. The methods are called on the loop's thread, in the order of the log."""
 
-    def committed(self, placed: Sequence[Placed]) -> None:
-        """The next of its events are durable, at these places."""
+    def committed(self, placed: Sequence[Placed], size: int) -> None:
+        """The next of its events are durable, at these places, in rows of so many bytes together, roughly."""
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
         """The next so many of its events certainly are not in the file."""
@@ -43,13 +43,25 @@ class NewRow(NamedTuple):
     """As JSON, without the requests that the event carries (``slim``)."""
     payload: bytes | None
     size: int
-    """Bytes, roughly."""
+    """Bytes of what waits here, roughly."""
 
 
-def acknowledge(committed: Mapping[Appender, Sequence[Placed]]) -> None:
+class Committed:
+    """What is durable of an appender's events."""
+
+    __slots__ = ("placed", "size")
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.placed: list[Placed] = []
+        self.size = 0
+        """Bytes of their rows, roughly."""
+
+
+def acknowledge(committed: Mapping[Appender, Committed]) -> None:
     """Tells each what is durable of its events."""
-    for appender, placed in committed.items():
-        appender.committed(placed)
+    for appender, mine in committed.items():
+        appender.committed(mine.placed, mine.size)
 
 
 def refuse(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:

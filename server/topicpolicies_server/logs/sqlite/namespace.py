@@ -157,16 +157,15 @@ class SqliteNamespaceLog(Brokerless):
         self._pending.append(row)
         self._append(row)
 
-    def committed(self, placed: Sequence[Placed]) -> None:
+    def committed(self, placed: Sequence[Placed], size: int) -> None:
         """The next of our events are durable. They are shown first: what was read needs no proof that nothing stands before it."""
         self._flight.refused = None
         self._stored.committed += len(placed)
         self._stored.rows += len(placed)
+        self._stored.bytes_since += size
         awaited = bool(self._pending)  # not if close has given up waiting
         if awaited:
-            size = sum([self._pending.popleft().size for _ in placed])
-            self._flight.bytes_now -= size
-            self._stored.bytes_since += size
+            self._flight.bytes_now -= sum([self._pending.popleft().size for _ in placed])
         if self._stored.log is not None:
             self._stored.log.show(placed)
         if awaited:

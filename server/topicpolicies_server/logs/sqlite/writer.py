@@ -33,7 +33,7 @@ from ...core.policies.events import Placed
 from ...sqlite_file import checkpoint
 from .. import rows
 from . import events, floors
-from .appending import Appender, NewRow, acknowledge, refuse
+from .appending import Appender, Committed, NewRow, acknowledge, refuse
 from .fate import Fate, fate
 from .file import overwrite_unfinished
 from .home import Home
@@ -199,22 +199,23 @@ class Writer:
             except queue.Empty:
                 break
         if self._committing:
-            self._commit(size)
+            self._commit()
         if isinstance(item, _Job):
             self._do(item)
         if self._pages >= (CHECKPOINT_PAGES if self._queue.empty() else CHECKPOINT_PAGES_AT_MOST):
             self._checkpoint()
         return isinstance(item, _Stop)
 
-    def _commit(self, size: int) -> None:
+    def _commit(self) -> None:
         group = self._committing
         before = {row.space: row.space.last for row in group}
         published_at = self._now()
         places: list[int] = []
+        sizes: list[int] = []
         failed: sqlite3.Error | None = None
         try:
             self._home.check_now_and_then()
-            events.insert(self._connection, self._values(group, published_at, places), len(group))
+            events.insert(self._connection, self._values(group, published_at, places, sizes), len(group))
         except sqlite3.Error as error:
             if self._is_stored(error, places[0] if places else None):
                 _log.warning("the commit that failed (%s) is in the change log's file all the same", error)
@@ -232,19 +233,18 @@ class Writer:
         highest = max(self._water.highest, *(space.last for space in before))
         self._water = Water(self._water.identity, self._water.total + len(group), highest)
         self._mark.note(self._water, len(group))
-        self._pages += 2 * len(before) + size // 4096
-        committed: dict[Appender, list[Placed]] = {}
-        for row, place in zip(group, places, strict=True):
-            placed = Placed(0, rows.position_of(events.row_at(place)), row.event, published_at)
+        self._pages += 2 * len(before) + sum(sizes) // 4096
+        committed: dict[Appender, Committed] = {}
+        for row, place, written in zip(group, places, sizes, strict=True):
             mine = committed.get(row.appender)
             if mine is None:
-                committed[row.appender] = [placed]
-            else:
-                mine.append(placed)
+                mine = committed[row.appender] = Committed()
+            mine.placed.append(Placed(0, rows.position_of(events.row_at(place)), row.event, published_at))
+            mine.size += written
         self._report(acknowledge, committed)
 
-    def _values(self, group: Sequence[NewRow], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
-        """What is inserted, value by value; the events' places are added to ``places``."""
+    def _values(self, group: Sequence[NewRow], published_at: int, places: list[int], sizes: list[int]) -> list[int | str | bytes | None]:
+        """What is inserted, value by value; the events' places, and how large their rows are, are added to ``places`` and ``sizes``."""
         values: list[int | str | bytes | None] = []
         for row in group:
             space = row.space
@@ -254,6 +254,7 @@ class Writer:
             place = events.place_of(space.id, space.last)
             places.append(place)
             properties = self._shortening.properties(space.id, space.last, row.key, row.event, row.properties)
+            sizes.append(row.size - len(row.properties) + len(properties))
             sure = events.checksum_of(place, published_at, self._schema, row.key, properties, row.payload)
             values += (place, published_at, self._schema, sure, row.key, properties, row.payload)
         return values

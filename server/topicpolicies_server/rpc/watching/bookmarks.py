@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from collections.abc import Callable
 from math import ceil
 
+_LOG = logging.getLogger(__name__)
 SLOT_SECONDS = 0.05
 """A bookmark comes so much later than its time, at most."""
 
@@ -56,5 +58,8 @@ class Bookmarks:
         reached = max(self._loop.time() / SLOT_SECONDS, self._order[0])  # where rounding says that the timer came too early
         while self._order and self._order[0] <= reached:
             for due in self._slots.pop(heapq.heappop(self._order)):
-                due()
+                try:
+                    due()
+                except Exception:  # noqa: BLE001 (all other streams wait for their bookmarks)
+                    _LOG.exception("a stream could not be told that its bookmark is due")
         self._wind()

@@ -4,7 +4,8 @@
 straight from the watcher (``taking``), and interrupts it when the watcher can't go on. Whatever fails is told as a status, and tried
 again; only what concerns the whole stream ends it.
 
-Topics whose policies are disabled (``cluster/board``) are left out.
+Topics whose policies are disabled (``cluster/board``) are left out. While the watch has no permission (``warrants``) nothing is taken; it
+then goes on where it stood.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from ...tasks import Kept
 from .. import answers
 from .copying import Copying
 from .desk import NOTHING_READ, Desk
-from .outbox import RETRY_SECONDS, UNTOLD, Gone, Outbox, Said, failure_of
+from .outbox import RETRY_SECONDS, Gone, Outbox, failure_of
 from .recalling import Recalling
 from .requests import Watch
+from .saying import failed, said
 from .stages import Event, Interruption, Stage, after
 from .taking import Taking
 from .telling import told
+from .warrants import Warrant
 
 _FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.TOO_MANY_NAMESPACES, Reason.HISTORY_OFF})
 """What ends the stream instead of being tried again."""
@@ -38,7 +41,7 @@ _FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.TOO_MANY_NAMESPACES, Reason.HIS
 class Part:
     """One namespace of a stream."""
 
-    def __init__(self, desk: Desk, name: str, watch: Watch, wake: Callable[[], None]) -> None:
+    def __init__(self, desk: Desk, name: str, watch: Watch, wake: Callable[[], None], warrant: Warrant | None = None) -> None:
         """Begins nothing yet.
 
         Args:
@@ -46,11 +49,13 @@ class Part:
             name: ``tenant/namespace``.
             watch: what is watched.
             wake: called when there is something to take.
+            warrant: what is known of its permission; None: it needs none.
         """
         self.name = name
         self.more = False
         """Whether there is more to take at once."""
         self.stage = Stage.LOADING
+        self._warrant = warrant if warrant is not None else Warrant(desk.wire)
         self._desk = desk
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
@@ -81,9 +86,14 @@ class Part:
         self._life.start()
 
     @property
+    def refusal(self) -> PolicyError | None:
+        """Why nothing may be told; None: it may."""
+        return self._warrant.refusal
+
+    @property
     def synced(self) -> bool:
         """Whether SYNCED was told, and nothing that undoes it."""
-        return self._outbox.synced and not self._outbox
+        return self._outbox.synced and not self._outbox and self.refusal is None
 
     def bookmark(self) -> bytes | None:
         """A TIMER bookmark; None while the namespace is not followed."""
@@ -106,7 +116,10 @@ class Part:
         self.more = False
         if self._fault is not None:
             raise self._fault
-        status = self._outbox.status(self._state())
+        if self.refusal is not None:
+            status = self._outbox.status(failed(self.refusal))
+            return [] if status is None else [status]
+        status = self._outbox.status(said(self.name, self.stage, self._problem(), self._namespace))
         taken = [*([] if status is None else [status]), *self._outbox.take()]
         if self._copying is not None:
             self._copying.look()
@@ -283,7 +296,8 @@ class Part:
         board, outbox = self._board, self._outbox
         if batch.changes:
             before = len(taken)
-            taken += told(self.name, batch, self._desk.wire, board, with_before=self._watch.include_previous)
+            wire, before_too = self._warrant.wire, self._watch.include_previous
+            taken += told(self.name, batch, wire, board, with_before=before_too, own=wire is not self._desk.wire)
             if board is not None and not outbox.synced and self._selection.topics is not None:
                 taken += [answers.disabled_record(self.name, change.key) for change in batch.changes if board.disabled(change.key.topic)]
             outbox.counts = outbox.counts or len(taken) > before
@@ -293,21 +307,6 @@ class Part:
             assert token is not None, "synced"
             taken.append(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, self._confirmed_ms()))
         self.more = batch.more
-
-    def _state(self) -> Said:
-        """The namespace's state, as it is to be told."""
-        if self.stage is Stage.DISABLED:
-            problem = f"The topic policies of what is watched of {self.name} are disabled."
-            return service_pb2.NAMESPACE_STATE_DISABLED, Reason.TOPIC_POLICIES_DISABLED, problem
-        problem_ = self._problem()
-        if problem_ is not None:
-            return service_pb2.NAMESPACE_STATE_FAILED, problem_.reason, problem_.message
-        namespace = self._namespace
-        if namespace is None or namespace.phase is Phase.READY:
-            return UNTOLD
-        if namespace.phase is Phase.LOADING:
-            return service_pb2.NAMESPACE_STATE_LOADING, namespace.cause, namespace.problem or f"{self.name} is being read."
-        return service_pb2.NAMESPACE_STATE_FAILED, namespace.cause, namespace.problem
 
     def _problem(self) -> PolicyError | None:
         """Why it can't be told of, but for what the namespace itself tells."""

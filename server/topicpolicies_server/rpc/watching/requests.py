@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from topicpolicies.v1 import service_pb2
 
+from ...access import Permission
 from ...core.names import MAX_NAME_LENGTH, Scope, parse_namespace
 from ...core.reading.watch import Mode, Token
 from ...core.reasons import Reason
@@ -31,6 +32,12 @@ class Watch(NamedTuple):
     end_when_synced: bool
     include_previous: bool
     bookmark_seconds: float
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        """What it takes in each of the namespaces."""
+        every = self.from_beginning or self.mode is not Mode.LATEST
+        return (Permission.WATCH, Permission.HISTORY) if every else (Permission.WATCH,)
 
 
 def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, default_interval: float) -> Watch:

@@ -7,7 +7,7 @@ there is to tell when it takes goes into one message, bounded in bytes; it never
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
@@ -15,9 +15,11 @@ from .bookmarks import Bookmarks
 from .desk import Desk
 from .part import Part
 from .requests import Watch
+from .warrants import Warrant
 
 MESSAGE_BYTES = 256 * 1024
 """A message has no more; only one document may make it longer."""
+NO_WARRANTS: Mapping[str, Warrant] = {}
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next."""
 
@@ -41,20 +43,27 @@ class WatchStream:
         self._stirred = False
         """Whether there may be something to tell that was not looked at yet."""
         self._waiter: asyncio.Future[None] | None = None
-        self._parts = [Part(desk, name, watch, self._stir) for name in watch.topics]
+        self._desk = desk
+        self._watch = watch
+        self._parts: list[Part] = []
 
     def stop(self) -> None:
         """The server stops: the stream ends with UNAVAILABLE, after a bookmark."""
         self._stops = True
-        self._stir()
+        self.stir()
 
-    async def tell(self, write: Write) -> None:
+    async def tell(self, write: Write, warrants: Mapping[str, Warrant] = NO_WARRANTS) -> None:
         """Writes serialized ``WatchPoliciesResponse`` messages, until all was told that was asked for.
+
+        Args:
+            write: writes one.
+            warrants: by namespace, what is known of the permission; where there is none, it needs none.
 
         Raises:
             PolicyError: UNAVAILABLE when the server stops, RESOURCE_EXHAUSTED when it has too many namespaces, FAILED_PRECONDITION when it
-                keeps no history and is asked for that.
+                keeps no history and is asked for that, PERMISSION_DENIED when its caller may watch none of its namespaces any more.
         """
+        self._parts = [Part(self._desk, name, self._watch, self.stir, warrants.get(name)) for name in self._watch.topics]
         for part in self._parts:
             part.begin()
         slot = self._bookmarks.expect(self._is_due, self._interval)
@@ -73,12 +82,19 @@ class WatchStream:
                     slot = self._bookmarks.expect(self._is_due, self._interval)
                 if batch:
                     await write(batch[0] if len(batch) == 1 else b"".join(batch))
+                self._end_if_denied()
                 if self._ends and not more and all(part.synced for part in self._parts):
                     return
                 if not more and not self._stirred:
                     await self._something()
         finally:
             self._bookmarks.forget(self._is_due, slot)
+
+    def _end_if_denied(self) -> None:
+        """Raises PERMISSION_DENIED if nothing may be told any more; or one of what is to be told once, for it would not end otherwise."""
+        denied = [part.refusal for part in self._parts if part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED]
+        if denied and (self._ends or len(denied) == len(self._parts)):
+            raise denied[0]
 
     async def close(self) -> None:
         """Gives back what it was told from."""
@@ -106,11 +122,12 @@ class WatchStream:
         finally:
             self._waiter = None
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
+        """There may be something to tell."""
         self._stirred = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def _is_due(self) -> None:
         self._bookmark_due = True
-        self._stir()
+        self.stir()

@@ -95,6 +95,7 @@ class Reading:
                 return
             namespace = self.layout.namespace
             layout = await self._access.topics.find(namespace)
+            self._looked = time.monotonic()
             if layout is None and create:
                 base = f"persistent://{namespace}/{self.layout.local}"
                 layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(base))
@@ -133,6 +134,11 @@ class Reading:
     def by_clock(self) -> bool:
         """Whether nothing but time made it so; of a log that does not exist nothing happens."""
         return self._existence is None or self._existence.by_clock
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the log exists, as far as is known."""
+        return self.following is not None
 
     def due(self, now: float) -> bool:
         """Whether it is time to look after the log; ``now`` is monotonic seconds."""

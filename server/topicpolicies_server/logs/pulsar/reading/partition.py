@@ -180,13 +180,17 @@ class PartitionReader:
     def end(self, last: MessageId) -> Position:
         """The end of the partition, of which the broker has just said that this is its last entry: one that is read, or will be."""
         if last > self.continuity.whole or not self._caught_up:
-            if self._caught_up and not self._is_behind:
-                self._quiet.ended(time.monotonic())
-                self._receiver.interrupt()
-            self._expected = max(self._expected, last)
+            self._expect(last)
             return border_of(last)
         last = min(last, self.entries.last)  # what stands between is known, and is nothing to be read
         return "" if last == NOWHERE else border_of(last)
+
+    def _expect(self, last: MessageId) -> None:
+        """The partition goes on up to there, or it is made sure of what stood there."""
+        if self._caught_up and not self._is_behind:
+            self._quiet.ended(time.monotonic())
+            self._receiver.interrupt()
+        self._expected = max(self._expected, last)
 
     @property
     def _is_behind(self) -> bool:
@@ -209,13 +213,13 @@ class PartitionReader:
         await self._make_sure(deliver)
 
     async def keep_up(self) -> None:
-        """Learns of compactions (``continuity``); called from time to time.
+        """Learns of compactions (``continuity``); called from time to time. One may have overtaken the reader, and left nothing to come.
 
         Raises:
             LogError: there is no answer.
         """
-        if self._caught_up:
-            await self._questions.keep_up(self.continuity)
+        if self._caught_up and (horizon := await self._questions.keep_up(self.continuity)) > self.continuity.whole:
+            self._expect(horizon)
 
     async def _begin(self, target: MessageId, deliver: _Delivery) -> bool:
         """Whether the beginning is over, and no compaction has moved its end; from then on, what was compacted away is missed."""

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from ...change_log import LogError
 from ..admin.topics import Compaction
-from ..ids import MessageId
+from ..ids import NOWHERE, MessageId
 from .continuity import UNREADABLE, Continuity, State, Stretch
 from .receiving import Received
 
@@ -77,21 +77,25 @@ class Questions:
                 pass
         return ()
 
-    async def keep_up(self, continuity: Continuity) -> None:
-        """Learns of compactions that took away only what was read.
+    async def keep_up(self, continuity: Continuity) -> MessageId:
+        """Learns of compactions.
+
+        Returns:
+            Up to where one may have taken away what was not read, and will never come: a deletion, and its key; ``NOWHERE``: none has.
 
         Raises:
             LogError: there is no answer.
         """
         if not continuity.wants_news:
-            return
+            return NOWHERE
         compaction = await self._compaction()
         while continuity.is_news(compaction):
             await asyncio.sleep(_SETTLING_SECONDS)
             before, compaction = compaction, await self._compaction()
             if compaction.ledger == before.ledger:
                 continuity.learn(compaction)
-                return
+                return max(compaction.horizon or NOWHERE, NOWHERE)
+        return NOWHERE
 
     async def _recalled(self, stretch: Stretch) -> Sequence[Received] | None:
         """Entries as they stand in the ledgers. What does not come is asked for a few times; then the log is as well opened anew."""

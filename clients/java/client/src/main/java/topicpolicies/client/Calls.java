@@ -168,7 +168,7 @@ final class Calls {
                 return; // it was given up, which says nothing of the address
             }
             boolean redirected = change ? line.routes().failed(address, namespace, error) : led(address, error);
-            boolean another = redirected || !(repeatedByGrpc && line.repeatsReads(address));
+            boolean another = redirected || error.isPassingLimit() || !(repeatedByGrpc && line.repeatsReads(address));
             Optional<Duration> pause = tries.failed(error, sent, redirected, ThreadLocalRandom.current().nextDouble());
             if (pause.isEmpty() || !another) {
                 fail(error, sent);

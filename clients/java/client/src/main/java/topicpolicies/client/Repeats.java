@@ -42,14 +42,15 @@ final class Repeats {
             if (hops == 1) {
                 return Optional.of(Duration.ZERO);
             }
-        } else if (!Routes.refusedByFollower(error) && !unsent(error, sent)) { // with those nothing was done: until the call's time is over
+        } else if (!Routes.refusedByFollower(error) && !unsent(error, sent) && !error.isPassingLimit()) {
+            // With the others nothing was done: until the call's time is over.
             answered++;
             if (!mayHelp(error.code()) || answered >= policy.maxAttempts()) {
                 return Optional.empty();
             }
         }
         failures++;
-        return Optional.of(policy.pauses().pause(failures, chance));
+        return Optional.of(policy.pauses().pause(failures, chance).plus(error.retryAfter().orElse(Duration.ZERO)));
     }
 
     /** Whether there was no connection, so that nothing was done. */

@@ -4,12 +4,15 @@ import com.google.protobuf.Any;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.rpc.BadRequest;
 import com.google.rpc.ErrorInfo;
+import com.google.rpc.RetryInfo;
 import io.grpc.Status;
 import io.grpc.protobuf.StatusProto;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
@@ -35,9 +38,10 @@ public class TopicPoliciesException extends RuntimeException {
     private final Map<String, String> metadata;
     private final List<Violation> violations;
     private final boolean fromService;
+    private final Duration retryAfter;
 
     TopicPoliciesException(Status.Code code, String message, Throwable cause) {
-        this(code, message, "", Map.of(), List.of(), false, cause);
+        this(code, message, "", Map.of(), List.of(), false, null, cause);
     }
 
     /** What a call fails with whose client was closed. */
@@ -51,17 +55,18 @@ public class TopicPoliciesException extends RuntimeException {
     }
 
     TopicPoliciesException(TopicPoliciesException other) {
-        this(other.code, other.getMessage(), other.reason, other.metadata, other.violations, other.fromService, other);
+        this(other.code, other.getMessage(), other.reason, other.metadata, other.violations, other.fromService, other.retryAfter, other);
     }
 
     private TopicPoliciesException(Status.Code code, String message, String reason, Map<String, String> metadata,
-                                   List<Violation> violations, boolean fromService, Throwable cause) {
+                                   List<Violation> violations, boolean fromService, Duration retryAfter, Throwable cause) {
         super(message, cause);
         this.code = code;
         this.reason = reason;
         this.metadata = metadata;
         this.violations = violations;
         this.fromService = fromService;
+        this.retryAfter = retryAfter;
     }
 
     /** gRPC's status code. */
@@ -89,6 +94,16 @@ public class TopicPoliciesException extends RuntimeException {
         return fromService;
     }
 
+    /** After which time a repeat may help, as {@code google.rpc.RetryInfo} tells; empty: nobody said so. */
+    public Optional<Duration> retryAfter() {
+        return Optional.ofNullable(retryAfter);
+    }
+
+    /** Whether a limit was met of which it is said when there is room again. Nothing was done. */
+    boolean isPassingLimit() {
+        return code == Status.Code.RESOURCE_EXHAUSTED && retryAfter != null;
+    }
+
     /** The exception for whatever a call or a future failed with. */
     public static TopicPoliciesException of(Throwable error) {
         Throwable cause = error;
@@ -110,11 +125,16 @@ public class TopicPoliciesException extends RuntimeException {
 
     private static TopicPoliciesException of(Status.Code code, String message, List<Any> details, Throwable cause) {
         ErrorInfo info = ErrorInfo.getDefaultInstance();
+        Duration retryAfter = null;
         List<Violation> violations = new ArrayList<>();
         for (Any detail : details) {
             try {
                 if (detail.is(ErrorInfo.class)) {
                     info = detail.unpack(ErrorInfo.class);
+                } else if (detail.is(RetryInfo.class)) {
+                    com.google.protobuf.Duration delay = detail.unpack(RetryInfo.class).getRetryDelay();
+                    Duration told = Duration.ofSeconds(delay.getSeconds(), delay.getNanos());
+                    retryAfter = told.isNegative() ? Duration.ZERO : told;
                 } else if (detail.is(BadRequest.class)) {
                     for (BadRequest.FieldViolation each : detail.unpack(BadRequest.class).getFieldViolationsList()) {
                         violations.add(new Violation(each.getField(), each.getReason(), each.getDescription()));
@@ -125,8 +145,8 @@ public class TopicPoliciesException extends RuntimeException {
             }
         }
         boolean own = info.getDomain().equals(DOMAIN);
-        TopicPoliciesException made =
-                new TopicPoliciesException(code, message, info.getReason(), info.getMetadataMap(), List.copyOf(violations), own, cause);
+        TopicPoliciesException made = new TopicPoliciesException(
+                code, message, info.getReason(), info.getMetadataMap(), List.copyOf(violations), own, retryAfter, cause);
         return CONFLICTS.contains(code) ? new ConflictException(made) : made;
     }
 }

@@ -121,8 +121,8 @@ final class WatchSession {
             return Optional.empty();
         }
         failed++;
-        boolean full = error.code() == Status.Code.RESOURCE_EXHAUSTED;
-        Duration pause = Backoff.WATCH.pause(full ? Integer.MAX_VALUE : failed, chance);
+        boolean full = error.code() == Status.Code.RESOURCE_EXHAUSTED && !error.isPassingLimit();
+        Duration pause = Backoff.WATCH.pause(full ? Integer.MAX_VALUE : failed, chance).plus(error.retryAfter().orElse(Duration.ZERO));
         return Optional.of(new WatchEvent.Interrupted(error, failed, pause));
     }
 

@@ -1,0 +1,211 @@
+"""How much of the server each principal may use: calls, streams and watches at a time, bytes in flight, changes in a second.
+
+A call beyond its principal's ration is refused before its request is looked at. A stream of changes is slowed instead: no more of it is
+read until there is room, so that its caller is held back by flow control and nothing of it is lost.
+
+Changes are counted by a bucket, which holds a second's tokens, is refilled evenly, and gives one for each change. Streams reserve theirs in
+turn, and wait for them; they leave one in the bucket, so that a call with a single change is not starved by a stream of the same principal.
+All of it costs a few steps of arithmetic, and knows no clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MOST_KNOWN = 10_000
+"""Principals of whom it is remembered what they used. The idlest is forgotten for another one."""
+_LOOKS = 64
+"""Of so many that were seen longest ago one is forgotten that has no call in progress; if all have, newcomers share one ration."""
+_KEPT = 1.0
+"""Tokens that streams leave in the bucket."""
+_STREAM_SECONDS = 0.1
+"""A stream that has to wait reserves the changes of so much time."""
+_LEAST_CAPACITY = 2.0
+_PASSING_SECONDS = 1.0
+"""When to try again what calls in progress stand against: nobody knows when they end."""
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What each principal may use; 0: without limit."""
+
+    calls: int = 0
+    """Calls in progress, streams and watches included."""
+    streams: int = 0
+    """Streams of changes that are open."""
+    watches: int = 0
+    """Watches that are open."""
+    changes_per_second: float = 0.0
+    in_flight_bytes: int = 0
+    """Bytes of requests that were received and not answered; one request alone may have more."""
+
+    @property
+    def limits(self) -> bool:
+        """Whether it limits anything."""
+        return any((self.calls, self.streams, self.watches, self.changes_per_second, self.in_flight_bytes))
+
+
+class Use(enum.Enum):
+    """What a call is, besides a call."""
+
+    READ = enum.auto()
+    CHANGE = enum.auto()
+    """One change: a token."""
+    STREAM = enum.auto()
+    """Changes, which are counted as they are read."""
+    WATCH = enum.auto()
+
+
+class Beyond(NamedTuple):
+    """A ration that does not suffice."""
+
+    limit: str
+    """Which: the name of a field of ``Allowance``."""
+    most: float
+    seconds: float | None
+    """When to try again; None: that does not pass by itself."""
+
+
+class Bucket:
+    """The changes of one principal."""
+
+    __slots__ = ("_at", "_capacity", "_level", "_rate", "_reserved")
+
+    def __init__(self, rate: float, now: float) -> None:
+        """Full. ``rate``: tokens in a second; ``now``: in seconds, as in all methods."""
+        self._rate = rate
+        self._capacity = self._level = max(_LEAST_CAPACITY, rate)
+        """The level can be below zero: what was reserved is taken out already."""
+        self._reserved = 0.0
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Takes a token for a change, if there is one: 0; else, and then nothing is taken, the seconds until there is."""
+        self._fill(now)
+        short = 1.0 - self._level - self._reserved
+        if short > _ROUNDING:
+            return short / self._rate
+        self._level -= 1.0
+        return 0.0
+
+    def reserve(self, wanted: int, now: float) -> tuple[int, float]:
+        """Reserves tokens for changes of a stream: at least one, at most ``wanted``.
+
+        Returns:
+            How many, and the seconds after which they may be used; if those are more than 0, ``used`` is to be called then.
+        """
+        self._fill(now)
+        at_hand = int(self._level - _KEPT + _ROUNDING)
+        count = min(wanted, at_hand if at_hand >= 1 else max(1, int(self._rate * _STREAM_SECONDS)))
+        self._level -= count
+        short = _KEPT - self._level
+        if short <= _ROUNDING:
+            return count, 0.0
+        self._reserved += count
+        return count, short / self._rate
+
+    def used(self, count: int) -> None:
+        """The time of what was reserved has come, or nobody waits for it any more."""
+        self._reserved -= count
+
+    def _fill(self, now: float) -> None:
+        self._level = min(self._capacity, self._level + max(0.0, now - self._at) * self._rate)
+        self._at = now
+
+
+class Ration:
+    """What one principal uses."""
+
+    __slots__ = ("_allowance", "_waiting", "bucket", "bytes", "calls", "streams", "watches")
+
+    def __init__(self, allowance: Allowance, now: float) -> None:
+        """Nothing."""
+        self._allowance = allowance
+        self._waiting: dict[Callable[[], None], None] = {}
+        self.calls = self.streams = self.watches = self.bytes = 0
+        self.bucket = Bucket(allowance.changes_per_second, now) if allowance.changes_per_second else None
+
+    def begin(self, use: Use, size: int, now: float) -> Beyond | None:
+        """A call begins, unless that is beyond the ration: then nothing is used. ``size``: bytes of its request."""
+        most = self._allowance
+        if most.calls and self.calls >= most.calls:
+            return Beyond("calls", most.calls, _PASSING_SECONDS)
+        if use is Use.STREAM and most.streams and self.streams >= most.streams:
+            return Beyond("streams", most.streams, None)
+        if use is Use.WATCH and most.watches and self.watches >= most.watches:
+            return Beyond("watches", most.watches, None)
+        if not self.has_room(size):
+            return Beyond("in_flight_bytes", most.in_flight_bytes, _PASSING_SECONDS)
+        if use is Use.CHANGE and self.bucket is not None and (seconds := self.bucket.take(now)):
+            return Beyond("changes_per_second", most.changes_per_second, seconds)
+        self.calls += 1
+        self.streams += use is Use.STREAM
+        self.watches += use is Use.WATCH
+        self.bytes += size
+        return None
+
+    def end(self, use: Use, size: int) -> None:
+        """A call that began has ended."""
+        self.calls -= 1
+        self.streams -= use is Use.STREAM
+        self.watches -= use is Use.WATCH
+        self.give_back(size)
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many more bytes may be in flight."""
+        most = self._allowance.in_flight_bytes
+        return not most or not self.bytes or not size or self.bytes + size <= most
+
+    def give_back(self, size: int) -> None:
+        """So many bytes are not in flight any more."""
+        self.bytes -= size
+        if size:
+            waiting, self._waiting = self._waiting, {}
+            for each in waiting:
+                each()
+
+    def wait(self, tell: Callable[[], None]) -> None:
+        """Has it told, once, when bytes are given back."""
+        self._waiting[tell] = None
+
+
+class Rations:
+    """What all principals use, as far as that is remembered."""
+
+    def __init__(self, allowance: Allowance, most: int = MOST_KNOWN) -> None:
+        """``allowance``: of each of them; ``most``: who are remembered."""
+        self._allowance = allowance
+        self._most = most
+        self._known: OrderedDict[Hashable, Ration] = OrderedDict()
+        """Who was seen longest ago comes first."""
+        self._others: Ration | None = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, who: Hashable, now: float) -> Ration:
+        """The ration of a principal, who is seen now."""
+        ration = self._known.get(who)
+        if ration is not None:
+            self._known.move_to_end(who)
+            return ration
+        if len(self._known) >= self._most and not self._forget_one():
+            if self._others is None:
+                self._others = Ration(self._allowance, now)
+            return self._others
+        ration = self._known[who] = Ration(self._allowance, now)
+        return ration
+
+    def _forget_one(self) -> bool:
+        for count, (who, ration) in enumerate(self._known.items()):
+            if not ration.calls:
+                del self._known[who]
+                return True
+            if count >= _LOOKS:
+                break
+        return False

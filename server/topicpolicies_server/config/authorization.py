@@ -1,0 +1,63 @@
+"""Who decides what callers may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .files import unreadable
+from .logs import LogConfig, PulsarLogConfig
+
+CACHE_SECONDS = 30.0
+"""How long brokers' answers hold, unless it is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizationConfig:
+    """Who decides what callers may do in a namespace."""
+
+    file: Path | None = None
+    """A file of roles and what they may do."""
+    brokers: bool = False
+    """Whether Pulsar's brokers decide, by their superusers and the admin roles of their tenants."""
+    superuser_roles: tuple[str, ...] = ()
+    """Beside brokers: roles that may do everything, also if brokers do not say so."""
+    namespace_roles_may_read: bool = False
+    """Beside brokers: whether the roles of a namespace may read and watch it, which brokers' admin API does not let them."""
+    cache_seconds: float = CACHE_SECONDS
+    """How long brokers' answers hold."""
+    allow_authenticated: bool = False
+    """Whether everybody who has shown who he is may do everything."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether somebody decides."""
+        return self.file is not None or self.brokers
+
+    def problems(self, log: LogConfig, *, authenticated: bool, show_secrets: bool) -> list[str]:
+        """What is wrong with it.
+
+        Args:
+            log: where the change logs are.
+            authenticated: whether callers have to show who they are.
+            show_secrets: whether everybody who may read is to see secrets.
+        """
+        problems = unreadable("authorization", self.file) if self.file is not None else []
+        if self.file is not None and self.brokers:
+            problems.append("Say who decides what callers may do: either --authorization FILE or --authorization-by-brokers, not both.")
+        if self.brokers and not isinstance(log, PulsarLogConfig):
+            problems.append("--authorization-by-brokers goes with --pulsar; beside the embedded log a file decides: --authorization FILE.")
+        if not self.brokers and (self.superuser_roles or self.namespace_roles_may_read):
+            problems.append("--superuser-roles and --namespace-roles-may-read go with --authorization-by-brokers; a file names its own.")
+        if self.decided and self.allow_authenticated:
+            problems.append("--allow-authenticated lets everybody do everything who has shown who he is: drop it where somebody decides.")
+        if self.decided and show_secrets:
+            problems.append(
+                "--show-secrets shows them to everybody who may read: drop it where somebody decides, and grant the permission secrets."
+            )
+        if authenticated and not self.decided and not self.allow_authenticated:
+            problems.append(
+                "Callers show who they are, and nobody decides what they may do: say --authorization FILE, --authorization-by-brokers"
+                " beside Pulsar, or --allow-authenticated if each of them may do everything."
+            )
+        return problems

@@ -1,0 +1,66 @@
+"""Who may do what."""
+
+from __future__ import annotations
+
+from ..authorization import CACHE_SECONDS
+from ..option import Kind, Option, ReadBy
+
+_SECTION = "Who may do what"
+
+OPTIONS = (
+    Option(
+        name="authorization",
+        kind=Kind.FILE,
+        help="A file (TOML) of roles and what they may do; it is read again when it changes.",
+        section=_SECTION,
+        default_text="nobody decides",
+        example='"roles.toml"',
+        metavar="FILE",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="authorization_by_brokers",
+        kind=Kind.SWITCH,
+        help="Let Pulsar's brokers decide: superusers, and the admin roles of tenants.",
+        section=_SECTION,
+        default=False,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="superuser_roles",
+        kind=Kind.LIST,
+        help="Roles that may do everything, beside those that the brokers name as theirs.",
+        section=_SECTION,
+        default=(),
+        default_text="none",
+        example='["admin"]',
+        metavar="ROLE,...",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="namespace_roles_may_read",
+        kind=Kind.SWITCH,
+        help="Let roles that may produce or consume in a namespace read and watch its policies, which brokers' admin API does not.",
+        section=_SECTION,
+        default=False,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="authorization_cache_seconds",
+        kind=Kind.NUMBER,
+        help="How long brokers' answers about roles hold. They are asked anew before that, while they are used.",
+        section=_SECTION,
+        default=CACHE_SECONDS,
+        least=1,
+        most=3_600,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="allow_authenticated",
+        kind=Kind.SWITCH,
+        help="Let everybody do everything who has shown who he is.",
+        section=_SECTION,
+        default=False,
+        read_by=ReadBy.SERVE,
+    ),
+)

@@ -1,0 +1,155 @@
+"""What each principal may use."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicpolicies_server.access.rations import Allowance, Beyond, Bucket, Ration, Rations, Use
+
+
+@pytest.mark.parametrize(
+    ("allowance", "use", "fits"),
+    [
+        (Allowance(calls=3), Use.READ, 3),
+        (Allowance(calls=3, watches=2), Use.WATCH, 2),
+        (Allowance(calls=3, streams=1), Use.STREAM, 1),
+        (Allowance(changes_per_second=5), Use.CHANGE, 5),
+        (Allowance(in_flight_bytes=100), Use.READ, 4),
+    ],
+)
+def test_as_much_is_used_as_may_be_and_no_more(allowance: Allowance, use: Use, fits: int) -> None:
+    ration = Ration(allowance, 0)
+    assert [ration.begin(use, 25, 0) for _ in range(fits)] == [None] * fits
+    assert isinstance(ration.begin(use, 25, 0), Beyond)
+    ration.end(use, 25)
+    again = ration.begin(use, 25, 0)
+    assert (again is None) is (use is not Use.CHANGE), "a change that has ended was made all the same"
+
+
+@pytest.mark.parametrize("use", list(Use))
+def test_without_limits_nothing_is_beyond_them(use: Use) -> None:
+    ration = Ration(Allowance(), 0)
+    assert not Allowance().limits and all(ration.begin(use, 1 << 40, 0) is None for _ in range(1_000))
+
+
+def test_one_request_may_be_larger_than_all_together() -> None:
+    ration = Ration(Allowance(in_flight_bytes=100), 0)
+    assert ration.begin(Use.READ, 1_000, 0) is None
+    assert ration.begin(Use.READ, 1, 0) == Beyond("in_flight_bytes", 100, 1.0)
+    assert ration.begin(Use.READ, 0, 0) is None
+
+
+def test_whoever_waits_for_room_is_told_once() -> None:
+    ration = Ration(Allowance(in_flight_bytes=100), 0)
+    ration.begin(Use.READ, 100, 0)
+    told: list[int] = []
+    ration.wait(lambda: told.append(1))
+    ration.end(Use.READ, 100)
+    ration.give_back(0)
+    assert told == [1] and ration.has_room(100)
+
+
+@given(rate=st.floats(0.1, 10_000), asks=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 50)), max_size=60))
+def test_never_are_more_changes_begun_than_the_rate_and_its_burst_allow(rate: float, asks: list[tuple[float, int]]) -> None:
+    bucket, now, begun = Bucket(rate, 0), 0.0, []
+    waiting: list[tuple[float, int]] = []
+    for pause, wanted in asks:
+        now += pause
+        for at, count in [each for each in waiting if each[0] <= now]:
+            waiting.remove((at, count))
+            bucket.used(count)
+        if not wanted:
+            if not (seconds := bucket.take(now)):
+                begun.append((now, 1))
+            else:
+                assert seconds > 0
+        else:
+            count, seconds = bucket.reserve(wanted, now)
+            assert 1 <= count <= wanted
+            begun.append((now + seconds, count))
+            if seconds:
+                waiting.append((now + seconds, count))
+    begun.sort()
+    streams = sum(1 for _, wanted in asks if wanted)
+    for index, (first, _) in enumerate(begun):
+        for last in range(index, len(begun)):
+            span = begun[last][0] - first
+            together = sum(count for _, count in begun[index : last + 1])
+            # Reservations of streams were given their times before single changes came that took the token left for them.
+            singles = sum(1 for _, count in begun[index : last + 1] if count == 1)
+            slack = max(1.0, rate * 0.1) + (singles if streams else 0) + 1
+            assert together <= max(2.0, rate) + rate * span + slack
+
+
+def test_a_change_is_told_when_there_is_room_for_it() -> None:
+    bucket = Bucket(10, 0)
+    assert [bucket.take(0) for _ in range(10)] == [0.0] * 10
+    assert bucket.take(0) == pytest.approx(0.1)
+    assert bucket.take(0.05) == pytest.approx(0.05)
+    assert bucket.take(0.1) == 0.0
+
+
+def test_streams_leave_a_token_for_single_changes() -> None:
+    bucket = Bucket(10, 0)
+    count, seconds = bucket.reserve(1_000, 0)
+    assert (count, seconds) == (9, 0.0)
+    count, seconds = bucket.reserve(1_000, 0)
+    assert count == 1 and seconds == pytest.approx(0.1)
+    assert bucket.take(0) == 0.0
+    bucket.used(count)
+
+
+def test_streams_that_wait_take_their_turns() -> None:
+    bucket = Bucket(10, 0)
+    bucket.reserve(1_000, 0)
+    waits = [bucket.reserve(1_000, 0) for _ in range(5)]
+    assert [seconds for _, seconds in waits] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def test_a_stream_goes_on_at_its_rate() -> None:
+    bucket, now, done = Bucket(1_000, 0), 0.0, 0
+    while now < 10:
+        count, seconds = bucket.reserve(256, now)
+        now += seconds
+        if seconds:
+            bucket.used(count)
+        done += count
+    assert done == pytest.approx(11_000, rel=0.02)
+
+
+def test_the_table_is_bounded_and_forgets_who_was_seen_longest_ago() -> None:
+    rations = Rations(Allowance(calls=1), most=10)
+    busy = rations.of("busy", 0)
+    assert busy.begin(Use.READ, 0, 0) is None
+    for number in range(1_000):
+        rations.of(number, number)
+    assert len(rations) == 10 and rations.of("busy", 0) is busy
+
+
+def test_where_everybody_is_busy_newcomers_share_one_ration() -> None:
+    rations = Rations(Allowance(calls=1), most=200)
+    for number in range(200):
+        assert rations.of(number, 0).begin(Use.READ, 0, 0) is None
+    assert rations.of("one", 0) is rations.of("another", 0)
+    rations.of(0, 0).end(Use.READ, 0)
+    assert len(rations) == 200
+
+
+@given(st.randoms(use_true_random=False))
+def test_what_was_begun_and_has_ended_uses_nothing(chance: random.Random) -> None:
+    ration = Ration(Allowance(calls=20, streams=5, watches=5, in_flight_bytes=500), 0)
+    held: list[tuple[Use, int]] = []
+    for _ in range(200):
+        if held and chance.random() < 0.5:
+            ration.end(*held.pop(chance.randrange(len(held))))
+        else:
+            use, size = chance.choice(list(Use)), chance.randrange(200)
+            if ration.begin(use, size, 0) is None:
+                held.append((use, size))
+    for use, size in held:
+        ration.end(use, size)
+    assert (ration.calls, ration.streams, ration.watches, ration.bytes) == (0, 0, 0, 0)

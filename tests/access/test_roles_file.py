@@ -1,0 +1,222 @@
+"""The file of roles: what it grants, what is wrong with it, and what holds while it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.access import Permission
+from topicpolicies_server.access.roles_file import MOST_BYTES, RolesFile, parse
+from topicpolicies_server.core.errors import PolicyError
+
+PATIENCE = 20.0
+GOOD = """
+superusers = ["admin"]
+
+[[grants]]
+roles = ["reader"]
+namespaces = ["acme/*"]
+permissions = ["read"]
+
+[[grants]]
+roles = ["reader", "changer"]
+namespaces = ["acme/orders", "public/*-test"]
+permissions = ["change", "history"]
+
+[[grants]]
+roles = ["*"]
+namespaces = ["public/open"]
+permissions = ["watch"]
+
+[[grants]]
+roles = ["auditor"]
+namespaces = ["*"]
+permissions = ["history", "secrets"]
+"""
+
+
+def may(role: str, namespace: str, text: str = GOOD) -> set[str]:
+    """The permissions of a role."""
+    return {each.value for each in parse(text).permissions(role, namespace)}
+
+
+def test_a_superuser_may_do_everything_everywhere() -> None:
+    assert may("admin", "any/where") == {each.value for each in Permission}
+
+
+@pytest.mark.parametrize(
+    ("role", "namespace", "permissions"),
+    [
+        ("reader", "acme/stock", {"read"}),
+        ("reader", "acme/orders", {"read", "change", "history"}),
+        ("changer", "acme/stock", set()),
+        ("changer", "acme/orders", {"read", "change", "history"}),
+        ("changer", "public/a-test", {"read", "change", "history"}),
+        ("changer", "public/a-testing", set()),
+        ("changer", "public/open", {"read", "watch"}),
+        ("anybody", "public/open", {"read", "watch"}),
+        ("anybody", "acme/orders", set()),
+        ("auditor", "far/away", {"history", "secrets"}),
+        ("reader", "acme2/stock", set()),
+        ("reader", "xacme/stock", set()),
+        ("", "public/open", set()),
+        ("*", "acme/orders", set()),
+    ],
+)
+def test_what_was_granted_holds_and_nothing_else(role: str, namespace: str, permissions: set[str]) -> None:
+    assert may(role, namespace) == permissions
+
+
+def test_a_dot_in_a_pattern_is_a_dot() -> None:
+    text = '[[grants]]\nroles = ["r"]\nnamespaces = ["a.b/*"]\npermissions = ["read"]\n'
+    assert may("r", "a.b/c", text) == {"read"}
+    assert may("r", "axb/c", text) == set()
+
+
+def test_an_empty_file_lets_nobody_do_anything() -> None:
+    assert may("admin", "acme/orders", "") == set()
+
+
+def test_all_that_is_wrong_is_told_at_once_with_its_place() -> None:
+    text = """
+superuser = ["admin"]
+superusers = ["*", 7]
+
+[[grants]]
+roles = ["reader", ""]
+namespaces = ["acme", "acme/orders", "acme/*/x"]
+permissions = ["reed"]
+role = 1
+
+[[grants]]
+roles = "reader"
+"""
+    with pytest.raises(ValueError, match="superuser means nothing") as caught:
+        parse(text)
+    told = str(caught.value).split("; ")
+    assert [each.split(" ")[0] for each in told] == [
+        "superuser",
+        "superusers[1]",
+        "superusers",
+        "grants[0].role",
+        "grants[0].namespaces[0]",
+        "grants[0].namespaces[2]",
+        "grants[0].permissions[0]",
+        "grants[0].roles[1]",
+        "grants[1]",
+        "grants[1]",
+        "grants[1].roles",
+    ]
+
+
+@pytest.mark.parametrize("text", ["grants = 1", "grants = [1]", "superusers = 1", "[grants]\nroles = []", "a = ", 'superusers = [["a"]]'])
+def test_what_is_no_such_file_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        parse(text)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    contents = parse(GOOD)
+    for number in range(25_000):
+        contents.permissions("reader", f"acme/n{number}")
+    assert len(contents._known) <= 10_000
+    assert contents.permissions("reader", "acme/n1") == {Permission.READ}
+
+
+# The file changes
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A good file."""
+    made = tmp_path / "roles.toml"
+    made.write_text(GOOD)
+    return made
+
+
+@pytest.fixture
+async def roles(path: Path) -> AsyncIterator[RolesFile]:
+    """What decides by it; it looks only when it is told to."""
+    made = RolesFile(path, look_seconds=3_600)
+    await made.start()
+    yield made
+    await made.close()
+
+
+def replace(path: Path, content: str | bytes | None) -> None:
+    """Puts another file in its place, as those do who change it safely; None: none."""
+    if content is None:
+        path.unlink()
+        return
+    new = path.with_suffix(".new")
+    new.write_bytes(content.encode() if isinstance(content, str) else content)
+    new.rename(path)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Returns when it holds."""
+    over = asyncio.get_running_loop().time() + PATIENCE
+    while not holds():
+        assert asyncio.get_running_loop().time() < over
+        await asyncio.sleep(0.01)
+
+
+async def test_a_file_that_changes_is_read_anew(roles: RolesFile, path: Path) -> None:
+    assert roles.at_once("reader", "acme/stock", Permission.READ)
+    replace(path, "")
+    await roles.look()
+    assert not roles.at_once("reader", "acme/stock", Permission.READ)
+    assert not await roles.may("admin", "acme/stock", Permission.READ)
+
+
+async def test_it_is_looked_at_again_and_again(path: Path) -> None:
+    roles = RolesFile(path, look_seconds=0.01)
+    await roles.start()
+    replace(path, "")
+    await until(lambda: not roles.at_once("admin", "acme/orders", Permission.READ))
+    replace(path, GOOD)
+    await until(lambda: roles.at_once("admin", "acme/orders", Permission.READ))
+    await roles.close()
+
+
+async def test_a_broken_file_leaves_in_force_what_was_and_is_told_once(
+    roles: RolesFile, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    replace(path, 'superusers = "admin"\ngrants = 7')
+    for _ in range(3):
+        await roles.look()
+    assert roles.at_once("admin", "acme/orders", Permission.READ)
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(errors) == 1
+    assert "superusers is no list" in errors[0] and "grants is no list" in errors[0] and str(path) in errors[0]
+    replace(path, "")
+    await roles.look()
+    assert not roles.at_once("admin", "acme/orders", Permission.READ)
+
+
+async def test_a_file_that_is_gone_leaves_in_force_what_was_and_is_told_once(
+    roles: RolesFile, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    replace(path, None)
+    for _ in range(3):
+        await roles.look()
+    assert roles.at_once("admin", "acme/orders", Permission.READ)
+    assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) == 1
+    replace(path, GOOD.replace('"admin"', '"root"'))
+    await roles.look()
+    assert not roles.at_once("admin", "acme/orders", Permission.READ)
+    assert roles.at_once("root", "acme/orders", Permission.READ)
+
+
+@pytest.mark.parametrize("content", [b"superusers = 1", b"\xff", b"#" * (MOST_BYTES + 1), None])
+async def test_a_server_does_not_start_with_a_file_that_it_can_not_use(path: Path, content: bytes | None) -> None:
+    replace(path, content)
+    roles = RolesFile(path)
+    with pytest.raises(PolicyError, match="authorization file") as caught:
+        await roles.start()
+    assert caught.value.reason == "AUTHORIZATION_UNKNOWN"
+    await roles.close()

@@ -1,0 +1,84 @@
+"""Callers that say in their metadata who they are, and a door that believes them: what they may do is tested here, not who they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.config import AuthorizationConfig, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
+from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.server import Server
+
+PRINCIPAL_KEY, FOR_KEY = "tested-principal", "tested-for"
+ROLES = """
+superusers = ["admin"]
+
+[[grants]]
+roles = ["reader"]
+namespaces = ["acme/orders"]
+permissions = ["read"]
+
+[[grants]]
+roles = ["watcher"]
+namespaces = ["acme/orders"]
+permissions = ["watch"]
+
+[[grants]]
+roles = ["changer"]
+namespaces = ["acme/orders"]
+permissions = ["change"]
+
+[[grants]]
+roles = ["historian"]
+namespaces = ["acme/orders"]
+permissions = ["history"]
+
+[[grants]]
+roles = ["keeper"]
+namespaces = ["acme/*"]
+permissions = ["change", "watch", "secrets"]
+
+[[grants]]
+roles = ["owner", "gateway"]
+namespaces = ["acme/*"]
+permissions = ["read", "watch", "change", "history"]
+
+[[grants]]
+roles = ["stranger"]
+namespaces = ["other/*"]
+permissions = ["read", "watch", "change", "history", "secrets"]
+"""
+
+
+def believe(call: Call) -> None:
+    """A door: who calls is who he says he is."""
+    said = {key: value for key, value in call.invocation_metadata() or () if isinstance(value, str)}
+    principal = said.get(PRINCIPAL_KEY, "")
+    call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, said.get(FOR_KEY, ""))
+
+
+def of(caller: str) -> tuple[tuple[str, str], ...]:
+    """The metadata of a caller: a role, or two of them as ``proxy>role``; "" is nobody."""
+    principal, _, role = caller.partition(">")
+    named = ((PRINCIPAL_KEY, principal), (FOR_KEY, role))
+    return tuple((key, value) for key, value in named if value)
+
+
+@asynccontextmanager
+async def guarded(directory: Path, text: str = ROLES) -> AsyncIterator[tuple[Server, grpc.aio.Channel, Path]]:
+    """A server with a history, in memory, whose callers may do what a file says; a channel to it; and the file."""
+    path = directory / "roles.toml"
+    path.write_text(text)
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        history=HistoryConfig(path=directory / "history.db"),
+        authorization=AuthorizationConfig(file=path),
+    )
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+        server.calls.doors = (believe,)
+        yield server, channel, path

@@ -1,0 +1,295 @@
+"""Who may do what: every call by everybody, beside an embedded log whose server has a file of roles."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc.error_details_pb2 import ErrorInfo
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from tests.rpc.callers import guarded, of
+from tests.rpc.conftest import Refusal, refused
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.secrets import REDACTED
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.service_pb2 import WATCH_MODE_ENTRIES, WATCH_MODE_EVERY
+
+NAMESPACE = "acme/orders"
+TOPIC = f"persistent://{NAMESPACE}/one"
+CALLERS = ("", "reader", "watcher", "changer", "historian", "keeper", "owner", "stranger", "admin")
+PROXIED = tuple(f"gateway>{role}" for role in CALLERS if role)
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+Make: TypeAlias = Callable[[grpc.aio.Channel, Metadata], Awaitable[object]]
+
+
+def offload(secret: str = "hush", most: int = 5) -> pb.TopicPolicies:  # noqa: S107 (made up)
+    """Policies with a secret."""
+    made = pb.OffloadPolicies(
+        managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b", s3_managed_ledger_offload_credential_secret=secret
+    )
+    return pb.TopicPolicies(offload_policies=made, max_producer_per_topic=most)
+
+
+def change(topic: str = TOPIC, **more: Any) -> service_pb2.UpdatePolicyRequest:
+    """A change."""
+    policies = pb.TopicPolicies(max_consumer_per_topic=3)
+    return service_pb2.UpdatePolicyRequest(topic=topic, policies=policies, **more)
+
+
+def batch(*changes: service_pb2.UpdatePolicyRequest) -> service_pb2.UpdatePoliciesRequest:
+    """A batch of changes, numbered from 1 on."""
+    numbered = (service_pb2.PolicyChangeRequest(sequence=number, update=each) for number, each in enumerate(changes, 1))
+    return service_pb2.UpdatePoliciesRequest(changes=numbered)
+
+
+async def results(channel: grpc.aio.Channel, metadata: Metadata, *changes: service_pb2.UpdatePolicyRequest) -> list[Any]:
+    """The results of a batch, in its order."""
+    stream = async_stub(channel).UpdatePolicies(iter([batch(*changes)]), metadata=metadata)
+    found = [each async for message in stream for each in message.results]
+    return sorted(found, key=lambda each: each.sequence)
+
+
+async def batched(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    """One change of a batch; its error is that of the call here."""
+    (result,) = await results(channel, metadata, change())
+    if result.HasField("error"):
+        raise InBatch(result.error)
+    return result.updated
+
+
+class InBatch(Exception):
+    """The error of one change of a batch."""
+
+    def __init__(self, status: Any) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+def unary(name: str, request: Message) -> Make:
+    """A unary call of the service."""
+    return lambda channel, metadata: getattr(async_stub(channel), name)(request, metadata=metadata)
+
+
+def watch(**selection: Any) -> Make:
+    """A watch, up to its first event."""
+
+    async def watching(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+        call = async_stub(channel).WatchPolicies(service_pb2.WatchPoliciesRequest(**selection), metadata=metadata)
+        try:
+            return await anext(aiter(call))
+        finally:
+            call.cancel()
+
+    return watching
+
+
+async def check(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    """The health."""
+    stub: Any = health_pb2_grpc.HealthStub(channel)
+    return await stub.Check(health_pb2.HealthCheckRequest(), metadata=metadata)
+
+
+async def reflect(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    """The services that there are."""
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+    request = reflection_pb2.ServerReflectionRequest(list_services="")
+    return [answer async for answer in stub.ServerReflectionInfo(iter([request]), metadata=metadata)]
+
+
+READING = {"reader", "watcher", "changer", "keeper", "owner", "admin"}
+CHANGING = {"changer", "keeper", "owner", "admin"}
+WATCHING = {"watcher", "keeper", "owner", "admin"}
+RECALLING = {"historian", "owner", "admin"}
+BOTH = WATCHING & RECALLING
+EVERYBODY = set(CALLERS)
+CALLS: dict[str, tuple[Make, str, set[str]]] = {
+    "UpdatePolicy": (unary("UpdatePolicy", change()), "change", CHANGING),
+    "UpdatePolicy, validated only": (unary("UpdatePolicy", change(validate_only=True)), "change", CHANGING),
+    "UpdatePolicies": (batched, "change", CHANGING),
+    "DeletePolicy": (unary("DeletePolicy", service_pb2.DeletePolicyRequest(topic=TOPIC)), "change", CHANGING),
+    "GetPolicy": (unary("GetPolicy", service_pb2.GetPolicyRequest(topic=TOPIC)), "read", READING),
+    "GetPolicy, as of then": (
+        unary("GetPolicy", service_pb2.GetPolicyRequest(topic=TOPIC, as_of_time=Timestamp(seconds=1))),
+        "history",
+        RECALLING,
+    ),
+    "GetEffectivePolicy": (unary("GetEffectivePolicy", service_pb2.GetEffectivePolicyRequest(topic=TOPIC)), "read", READING),
+    "ListPolicies": (unary("ListPolicies", service_pb2.ListPoliciesRequest(namespace=NAMESPACE)), "read", READING),
+    "ListHistory": (unary("ListHistory", service_pb2.ListHistoryRequest(namespace=NAMESPACE)), "history", RECALLING),
+    "ListHistory of a topic": (unary("ListHistory", service_pb2.ListHistoryRequest(topic=TOPIC)), "history", RECALLING),
+    "WatchPolicies": (watch(namespaces=[NAMESPACE]), "watch", WATCHING),
+    "WatchPolicies of a topic": (watch(topics=[TOPIC]), "watch", WATCHING),
+    "WatchPolicies, every change": (watch(topics=[TOPIC], mode=WATCH_MODE_EVERY), "history", BOTH),
+    "WatchPolicies, the history": (watch(topics=[TOPIC], mode=WATCH_MODE_ENTRIES, from_beginning=True), "history", BOTH),
+    "GetServerInfo": (unary("GetServerInfo", service_pb2.GetServerInfoRequest()), "", EVERYBODY),
+    "Health/Check": (check, "", EVERYBODY),
+    "ServerReflection": (reflect, "", EVERYBODY),
+}
+"""Each call, the permission that who has none of both lacks last, and who may make it."""
+
+
+async def refusal_of(make: Make, channel: grpc.aio.Channel, caller: str) -> ErrorInfo | None:
+    """Why a caller may not make a call; None: he may, whatever comes of it."""
+    try:
+        await make(channel, of(caller))
+    except grpc.aio.AioRpcError as error:
+        told = Refusal(error)
+        assert (told.code is grpc.StatusCode.PERMISSION_DENIED) == (told.info.reason == "PERMISSION_DENIED"), told.message
+        return told.info if told.code is grpc.StatusCode.PERMISSION_DENIED else None
+    except InBatch as error:
+        assert error.status.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
+        info = ErrorInfo()
+        error.status.details[0].Unpack(info)
+        return info
+    return None
+
+
+@pytest.fixture
+async def channel(tmp_path: Path) -> AsyncIterator[grpc.aio.Channel]:
+    """To a server with a document of which its callers may do what ``callers.ROLES`` says."""
+    async with guarded(tmp_path) as (_, opened, _):
+        await async_stub(opened).UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=offload()), metadata=of("admin"))
+        yield opened
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_every_call_is_made_by_those_who_may_and_by_nobody_else(channel: grpc.aio.Channel, call: str) -> None:
+    make, permission, may = CALLS[call]
+    for caller in (*CALLERS, *PROXIED):
+        told = await refusal_of(make, channel, caller)
+        role = caller.rpartition(">")[2]
+        assert (told is None) == (role in may), (caller, told)
+        if told is not None:
+            lacks = {"watch", permission} if permission == "history" else {permission}
+            assert told.metadata["permission"] in lacks and told.metadata["namespace"] == NAMESPACE, caller
+
+
+async def test_a_proxy_that_lacks_the_permission_itself_has_it_for_nobody(channel: grpc.aio.Channel) -> None:
+    for call in ("GetPolicy", "UpdatePolicies", "WatchPolicies"):
+        make, permission, _ = CALLS[call]
+        told = await refusal_of(make, channel, "stranger>admin")
+        assert told is not None and told.metadata["permission"] == permission
+
+
+async def test_what_does_not_exist_and_what_one_may_not_see_are_told_alike(channel: grpc.aio.Channel) -> None:
+    stub = async_stub(channel)
+    for name, request in (
+        ("GetPolicy", lambda topic: service_pb2.GetPolicyRequest(topic=topic)),
+        ("UpdatePolicy", change),
+        ("DeletePolicy", lambda topic: service_pb2.DeletePolicyRequest(topic=topic, etag="0")),
+    ):
+        told = [
+            await refused(getattr(stub, name)(request(topic), metadata=of("stranger")))
+            for topic in (TOPIC, f"{TOPIC}-absent", "persistent://acme/nowhere/x")
+        ]
+        assert {each.code for each in told} == {grpc.StatusCode.PERMISSION_DENIED}
+        assert told[0].message == told[1].message == told[2].message.replace("acme/nowhere", NAMESPACE)
+
+
+async def test_the_sentence_names_the_role_the_namespace_and_the_permission(stub_of: AsyncStub) -> None:
+    told = await refused(stub_of.UpdatePolicy(change(), metadata=of("reader")))
+    assert told.message == '"reader" may not do this in acme/orders: it takes the permission "change" there.'
+    told = await refused(stub_of.UpdatePolicy(change(), metadata=of("gateway>reader")))
+    assert told.message == '"reader", for whom "gateway" calls, may not do this in acme/orders: it takes the permission "change" there.'
+    told = await refused(stub_of.UpdatePolicy(change()))
+    assert told.message.startswith("A caller who has not shown who he is may not")
+
+
+@pytest.fixture
+def stub_of(channel: grpc.aio.Channel) -> AsyncStub:
+    """The service of that server."""
+    return async_stub(channel)
+
+
+async def test_each_change_of_a_batch_is_judged_by_itself_and_nothing_of_a_refused_one_is_done(channel: grpc.aio.Channel) -> None:
+    there, elsewhere = change(), change("persistent://other/space/x")
+    found = await results(channel, of("changer"), there, elsewhere, there, elsewhere)
+    assert [each.HasField("error") for each in found] == [False, True, False, True]
+    assert "other/space" in found[1].error.message
+    stub = async_stub(channel)
+    got = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic="persistent://other/space/x"), metadata=of("admin"))
+    assert not any(document.HasField("policies") for document in got.documents)
+
+
+async def test_a_refused_change_is_not_made(channel: grpc.aio.Channel, stub_of: AsyncStub) -> None:
+    before = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=of("admin"))
+    for call in ("UpdatePolicy", "UpdatePolicies", "DeletePolicy"):
+        for caller in ("", "reader", "stranger", "gateway>reader"):
+            assert await refusal_of(CALLS[call][0], channel, caller) is not None
+    assert await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=of("admin")) == before
+
+
+async def test_a_watch_of_several_namespaces_needs_the_permission_in_each(channel: grpc.aio.Channel) -> None:
+    make = watch(namespaces=["other/space", NAMESPACE])
+    for caller, lacks in (("stranger", NAMESPACE), ("watcher", "other/space")):
+        told = await refusal_of(make, channel, caller)
+        assert told is not None and told.metadata["namespace"] == lacks
+    assert await refusal_of(make, channel, "admin") is None
+
+
+# Secrets
+
+
+async def test_secrets_are_seen_by_those_who_may_and_by_nobody_else(channel: grpc.aio.Channel, stub_of: AsyncStub) -> None:
+    for caller, seen in (("admin", True), ("keeper", True), ("owner", False), ("gateway>keeper", False), ("changer", False)):
+        metadata = of(caller)
+        answers = [
+            await stub_of.UpdatePolicy(change(include_previous=True), metadata=metadata),
+            await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=metadata),
+            await stub_of.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE), metadata=metadata),
+            *await results(channel, metadata, change(include_previous=True)),
+        ]
+        if caller != "changer":
+            request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
+            answers += [message async for message in stub_of.WatchPolicies(request, metadata=metadata)]
+        for answer in answers:
+            said = answer.SerializeToString()
+            assert b"aws-s3" in said, (caller, answer)
+            assert (b"hush" in said, REDACTED.encode() in said) == (seen, not seen), (caller, answer)
+
+
+async def test_watches_of_the_same_changes_are_told_them_each_as_its_caller_may(stub_of: AsyncStub) -> None:
+    callers = ("keeper", "owner", "admin", "watcher")
+    request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], include_previous=True)
+    calls = {caller: stub_of.WatchPolicies(request, metadata=of(caller)) for caller in callers}
+    events = {caller: _events(call) for caller, call in calls.items()}
+    for each in events.values():
+        async for event in each:
+            if event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED:
+                break
+    secret = "hush again"
+    await stub_of.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=offload(secret)), metadata=of("admin"))
+    for caller, each in events.items():
+        async for event in each:
+            if event.HasField("change"):
+                said = event.SerializeToString()
+                assert (secret.encode() in said) == (caller in ("keeper", "admin")), caller
+                assert (said.count(b"hush") >= 2) == (caller in ("keeper", "admin")), "the document before has its secret too"
+                break
+    for call in calls.values():
+        call.cancel()
+
+
+async def _events(call: Any) -> AsyncIterator[service_pb2.WatchEvent]:
+    async for message in call:
+        for event in message.events:
+            yield event
+
+
+async def test_a_document_that_is_written_back_as_it_was_shown_keeps_its_secret(stub_of: AsyncStub) -> None:
+    got = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=[pb.SCOPE_LOCAL]), metadata=of("owner"))
+    shown = got.documents[0].policies
+    assert shown.offload_policies.s3_managed_ledger_offload_credential_secret == REDACTED
+    shown.max_producer_per_topic = 9
+    await stub_of.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=shown), metadata=of("owner"))
+    kept = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=[pb.SCOPE_LOCAL]), metadata=of("keeper"))
+    assert kept.documents[0].policies.offload_policies.s3_managed_ledger_offload_credential_secret == "hush"
+    assert kept.documents[0].policies.max_producer_per_topic == 9

@@ -1,0 +1,193 @@
+"""Who may do what beside a broker with authorization on: the same role has the same answer from the broker's admin API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+
+from tests.broker.admin import AdminError
+from tests.broker.configuration import Security
+from tests.broker.credentials import TokenKey
+from tests.broker.pulsar_broker import Broker
+from tests.rpc.callers import believe, of
+from tests.rpc.test_permissions import CALLS, refusal_of
+from tests.rpc.test_warrants import ended, watching
+from tests.stubs import async_stub
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.config import AuthorizationConfig, HistoryConfig, PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+pytestmark = pytest.mark.broker
+
+NAMESPACE = "acme/orders"
+SIDECAR = "sidecar"
+CACHE_SECONDS = 2.0
+ROLES = ("reader", "owner", "stranger", "admin", "unheard-of", "gateway", SIDECAR)
+CALLERS = (
+    "",
+    *ROLES,
+    *(f"gateway>{role}" for role in ROLES if role != "gateway"),
+    *(f"front>{role}" for role in ROLES if role != "gateway"),
+)
+"""``gateway`` and ``front`` are proxies; ``gateway`` may itself do what the tenant's admins may."""
+_NO_ENTRY = (401, 403)
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Broker]:
+    """A broker with tokens and authorization, a tenant whose admins are ``owner`` and ``gateway``, and one of ``stranger``'s."""
+    settings = {"superUserRoles": f"admin,{SIDECAR}", "proxyRoles": "gateway,front"}
+    with Broker(security=Security(tokens=TokenKey()), settings=settings) as broker, broker.admin() as admin:
+        admin.call("PUT", "tenants/acme", {"adminRoles": ["owner", "gateway"], "allowedClusters": ["standalone"]})
+        admin.call("PUT", "tenants/other", {"adminRoles": ["stranger"], "allowedClusters": ["standalone"]})
+        admin.call("PUT", f"namespaces/{NAMESPACE}", {"replication_clusters": ["standalone"]})
+        admin.call("POST", f"namespaces/{NAMESPACE}/permissions/reader", ["consume", "produce"])
+        admin.create_topic(f"{NAMESPACE}/one")
+        yield broker
+
+
+@pytest.fixture
+def token_file(secured: Broker, tmp_path: Path) -> Path:
+    """The server's own token."""
+    path = tmp_path / "token"
+    path.write_text(secured.token(SIDECAR) or "")
+    return path
+
+
+@pytest.fixture
+def config(secured: Broker, tmp_path: Path, token_file: Path) -> ServerConfig:
+    """A server beside it, whose callers may do what it says."""
+    return ServerConfig(
+        log=PulsarLogConfig(service_url=secured.service_url, admin_url=secured.admin_url, token_file=token_file),
+        listen=parse_address("127.0.0.1:0"),
+        history=HistoryConfig(path=tmp_path / "history.db"),
+        authorization=AuthorizationConfig(brokers=True, cache_seconds=CACHE_SECONDS),
+    )
+
+
+@pytest.fixture
+async def channel(config: ServerConfig) -> AsyncIterator[grpc.aio.Channel]:
+    """To that server."""
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as opened:
+        server.calls.doors = (believe,)
+        yield opened
+
+
+def lets(broker: Broker, caller: str, method: str, path: str, body: object = None) -> bool:
+    """Whether the broker's admin API lets a caller do something."""
+    principal, _, original = caller.partition(">")
+    headers = {"Authorization": f"Bearer {broker.token(principal)}"} if principal else {}
+    if original:
+        headers["X-Original-Principal"] = original
+    with httpx.Client(timeout=30, trust_env=False) as http:
+        answer = http.request(method, f"{broker.admin_url}/admin/v2/{path}", json=body, headers=headers)
+    if answer.status_code in _NO_ENTRY:
+        return False
+    assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, (caller, answer.status_code, answer.text)
+    return True
+
+
+async def test_the_same_role_has_the_same_answer_from_the_brokers_admin_api(secured: Broker, channel: grpc.aio.Channel) -> None:
+    topic = f"persistent/{NAMESPACE}/one"
+    questions = {"GetPolicy": ("GET", f"{topic}/maxProducers", None), "UpdatePolicy": ("POST", f"{topic}/maxProducers", 7)}
+    answers: dict[str, list[bool]] = {}
+    for caller in CALLERS:
+        if caller in ("gateway", "front"):
+            continue  # a proxy that speaks for nobody is nobody: who calls is for the doors
+        theirs = [await asyncio.to_thread(lets, secured, caller, *question) for question in questions.values()]
+        ours = [await refusal_of(CALLS[call][0], channel, caller) is None for call in questions]
+        assert ours == theirs, caller
+        answers[caller] = ours
+    may = {caller for caller, found in answers.items() if all(found)}
+    assert may == {"owner", "admin", SIDECAR, "gateway>owner", "gateway>admin", f"gateway>{SIDECAR}"}
+    assert not any(any(found) for caller, found in answers.items() if caller not in may)
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_every_call_is_made_by_the_tenants_admins_and_superusers_and_by_nobody_else(channel: grpc.aio.Channel, call: str) -> None:
+    make, permission, _ = CALLS[call]
+    may = {"owner", "gateway", "admin", SIDECAR, "gateway>owner", "gateway>admin", f"gateway>{SIDECAR}"}
+    for caller in CALLERS:
+        told = await refusal_of(make, channel, caller)
+        assert (told is None) == (not permission or caller in may), (caller, told)
+
+
+async def test_roles_of_the_namespace_may_read_where_that_was_said(config: ServerConfig) -> None:
+    wider = AuthorizationConfig(brokers=True, cache_seconds=CACHE_SECONDS, namespace_roles_may_read=True)
+    async with Server(_with(config, wider)) as server, grpc.aio.insecure_channel(server.address) as channel:
+        server.calls.doors = (believe,)
+        found = {call: await refusal_of(CALLS[call][0], channel, "reader") is None for call in CALLS if CALLS[call][1]}
+        assert {call for call, may in found.items() if may} == {
+            "GetPolicy",
+            "GetEffectivePolicy",
+            "ListPolicies",
+            "WatchPolicies",
+            "WatchPolicies of a topic",
+        }
+        assert await refusal_of(CALLS["GetPolicy"][0], channel, "stranger") is not None
+
+
+def _with(config: ServerConfig, authorization: AuthorizationConfig) -> ServerConfig:
+    return ServerConfig(log=config.log, listen=config.listen, history=config.history, authorization=authorization)
+
+
+async def test_secrets_are_seen_by_superusers_only(channel: grpc.aio.Channel) -> None:
+    stub = async_stub(channel)
+    offload = pb.OffloadPolicies(
+        managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b", s3_managed_ledger_offload_credential_secret="hush"
+    )
+    topic = f"persistent://{NAMESPACE}/one"
+    policies = pb.TopicPolicies(offload_policies=offload)
+    seen = {}
+    for caller in ("owner", "admin"):
+        answer = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=policies), metadata=of(caller))
+        got = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), metadata=of(caller))
+        seen[caller] = (b"hush" in answer.SerializeToString(), b"hush" in got.SerializeToString())
+    assert seen == {"owner": (False, False), "admin": (True, True)}
+
+
+async def test_a_watch_ends_when_its_role_is_no_admin_of_the_tenant_any_more(secured: Broker, channel: grpc.aio.Channel) -> None:
+    def admins(*roles: str) -> None:
+        with secured.admin() as admin:
+            admin.call("POST", "tenants/acme", {"adminRoles": roles, "allowedClusters": ["standalone"]})
+
+    told, kept = (watching(async_stub(channel), caller, namespaces=[NAMESPACE]) for caller in ("owner", "admin"))
+    await told.until_synced()
+    await kept.until_synced()
+    loop = asyncio.get_running_loop()
+    try:
+        await asyncio.to_thread(admins, "gateway")
+        began = loop.time()
+        _, refusal = await ended(told)
+        took = loop.time() - began
+    finally:
+        await asyncio.to_thread(admins, "owner", "gateway")
+    assert refusal.info.reason == "PERMISSION_DENIED"
+    assert took < CACHE_SECONDS + 10.0
+    kept.cancel()
+
+
+async def test_a_role_that_may_not_ask_for_roles_refuses_everybody_but_the_superusers_that_were_named(
+    secured: Broker, config: ServerConfig, token_file: Path
+) -> None:
+    await asyncio.to_thread(token_file.write_text, secured.token("reader") or "")
+    named = AuthorizationConfig(brokers=True, superuser_roles=("admin",))
+    async with Server(_with(config, named)) as server, grpc.aio.insecure_channel(server.address) as channel:
+        server.calls.doors = (believe,)
+        stub = async_stub(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=f"persistent://{NAMESPACE}/one"), metadata=of("owner"))
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert "It is not known what roles may do in acme/orders" in (caught.value.details() or "")
+
+
+def test_the_admin_api_tells_a_tenants_roles_to_its_admins_and_superusers_only(secured: Broker) -> None:
+    with secured.admin("stranger") as admin, pytest.raises(AdminError) as caught:
+        admin.call("GET", "tenants/acme")
+    assert caught.value.status in _NO_ENTRY

@@ -1,0 +1,158 @@
+"""Permissions that have to be asked for: what waits for the answer, what does not, and what comes of none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from tests.rpc.callers import believe, of
+from tests.rpc.conftest import refused
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import policies_pb2 as pb
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.access import Caller, Permission
+from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc import server as servers
+from topicpolicies_server.rpc.server import Server
+
+PATIENCE = 20.0
+SLOW, FAST = "persistent://slow/space/t", "persistent://fast/space/t"
+
+
+class Slow:
+    """Knows at once what holds in ``fast/...``; of the rest, once it was told to know. It counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.knows = asyncio.Event()
+        self.asked = 0
+        self.looked = 0
+        self.allowed = True
+        self.problem: PolicyError | None = None
+
+    def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
+        """As far as it is known."""
+        self.looked += 1
+        assert caller.principal == "admin"
+        if permission is Permission.SECRETS:
+            return False
+        return self.allowed if namespace.startswith("fast/") else None
+
+    async def may(self, caller: Caller, namespace: str, permission: Permission) -> bool:
+        """Once it was told to know."""
+        assert caller.principal == "admin" and permission is not Permission.SECRETS and not namespace.startswith("fast/")
+        self.asked += 1
+        await self.knows.wait()
+        if self.problem is not None:
+            raise self.problem
+        return self.allowed
+
+    async def close(self) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def authority(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """Decides in the server."""
+    made = Slow()
+
+    async def opened(*_: object) -> Slow:
+        return made
+
+    monkeypatch.setattr(servers, "open_authority", opened)
+    return made
+
+
+@pytest.fixture
+async def stub(authority: Slow, tmp_path: Path) -> AsyncIterator[AsyncStub]:
+    """A server that asks it."""
+    assert authority.asked == 0
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+        server.calls.doors = (believe,)
+        yield async_stub(channel)
+
+
+def change(topic: str, value: int) -> service_pb2.UpdatePolicyRequest:
+    """A change."""
+    return service_pb2.UpdatePolicyRequest(topic=topic, policies=pb.TopicPolicies(max_producer_per_topic=value))
+
+
+def batch(*changes: service_pb2.UpdatePolicyRequest) -> service_pb2.UpdatePoliciesRequest:
+    """A batch of changes, whose numbers are their values."""
+    numbered = [service_pb2.PolicyChangeRequest(sequence=each.policies.max_producer_per_topic, update=each) for each in changes]
+    return service_pb2.UpdatePoliciesRequest(changes=numbered)
+
+
+async def results(stream: Any) -> AsyncIterator[service_pb2.PolicyChangeResult]:
+    """The results of a stream, as they come."""
+    async for message in stream:
+        for result in message.results:
+            yield result
+
+
+async def test_the_order_of_a_key_is_kept_while_its_permission_is_asked_for(stub: AsyncStub, authority: Slow) -> None:
+    stream = stub.UpdatePolicies(metadata=of("admin"))
+    await stream.write(batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3), change(SLOW, 4)))
+    come = results(stream)
+    async with asyncio.timeout(PATIENCE):
+        assert (await anext(come)).sequence == 2, "others do not wait for it"
+        await stream.write(batch(change(SLOW, 5)))
+        authority.knows.set()
+        found = [await anext(come) for _ in range(4)]
+        await stream.done_writing()
+    assert [each.sequence for each in found] == [1, 3, 4, 5]
+    versions = [each.updated.version for each in found]
+    assert [each.updated.previous_version for each in found[1:]] == versions[:-1]
+    got = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=SLOW, scopes=[pb.SCOPE_LOCAL]), metadata=of("admin"))
+    assert got.documents[0].policies.max_producer_per_topic == 5
+
+
+async def test_a_change_whose_permission_is_withdrawn_meanwhile_is_not_made(stub: AsyncStub, authority: Slow) -> None:
+    stream = stub.UpdatePolicies(metadata=of("admin"))
+    await stream.write(batch(change(SLOW, 1), change(SLOW, 2)))
+    authority.allowed = False
+    authority.knows.set()
+    await stream.done_writing()
+    async with asyncio.timeout(PATIENCE):
+        found = [each async for each in results(stream)]
+    assert [each.error.code for each in found] == [grpc.StatusCode.PERMISSION_DENIED.value[0]] * 2
+
+
+@pytest.mark.parametrize("name", ["UpdatePolicy", "GetPolicy", "ListPolicies", "WatchPolicies", "UpdatePolicies"])
+async def test_what_can_not_be_known_is_refused_and_may_be_repeated(stub: AsyncStub, authority: Slow, name: str) -> None:
+    authority.problem = PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, "The brokers do not tell.")
+    authority.knows.set()
+    if name == "UpdatePolicies":
+        found = [each async for each in results(stub.UpdatePolicies(iter([batch(change(SLOW, 1))]), metadata=of("admin")))]
+        assert found[0].error.code == grpc.StatusCode.UNAVAILABLE.value[0]
+        return
+    requests = {
+        "UpdatePolicy": change(SLOW, 1),
+        "GetPolicy": service_pb2.GetPolicyRequest(topic=SLOW),
+        "ListPolicies": service_pb2.ListPoliciesRequest(namespace="slow/space"),
+        "WatchPolicies": service_pb2.WatchPoliciesRequest(namespaces=["fast/space", "slow/space"]),
+    }
+    call = getattr(stub, name)(requests[name], metadata=of("admin"))
+    told = await refused(anext(aiter(call)) if name == "WatchPolicies" else call)
+    assert (told.code, told.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
+
+
+async def test_what_is_known_is_not_asked_for(stub: AsyncStub, authority: Slow) -> None:
+    await stub.UpdatePolicy(change(FAST, 1), metadata=of("admin"))
+    await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=FAST), metadata=of("admin"))
+    found = [each async for each in results(stub.UpdatePolicies(iter([batch(change(FAST, 2))]), metadata=of("admin")))]
+    assert found[0].HasField("updated")
+    assert (authority.asked, authority.looked) == (0, 6), "a permission and the secrets, for each"
+
+
+async def test_what_is_wrong_with_a_request_is_told_before_anybody_is_asked(stub: AsyncStub, authority: Slow) -> None:
+    told = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic="no topic"), metadata=of("admin")))
+    assert told.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert (authority.asked, authority.looked) == (0, 0)

@@ -1,0 +1,244 @@
+"""A caller at a limit of its principal is refused, or slowed, and told when to try again; others are as before."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import service_pb2 as pb
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.config import Limits
+from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.rationing import address, principal
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, Refusal
+
+_SECONDS = 20
+
+
+@pytest.fixture
+def log_path() -> None:
+    """In memory: what is tested here is above the log."""
+    return
+
+
+@pytest.fixture
+def rationed() -> dict[str, float]:
+    """The limits of a principal; tests override it."""
+    return {}
+
+
+@pytest.fixture
+def limits(rationed: dict[str, Any]) -> Limits:
+    return replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0, **rationed)
+
+
+@pytest.fixture
+def named(server: Server) -> None:
+    """Who calls is who it says that it is."""
+
+    def name(call: Call) -> None:
+        who = dict(call.invocation_metadata() or ()).get("who", "")
+        call.caller = Caller(str(who), Way.TOKEN)
+
+    server.calls.doors = (name, *server.calls.doors)
+
+
+def update(number: int = 1) -> pb.UpdatePolicyRequest:
+    return pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=number))
+
+
+def batch(first: int, count: int) -> pb.UpdatePoliciesRequest:
+    return pb.UpdatePoliciesRequest(
+        changes=[pb.PolicyChangeRequest(sequence=number, update=update(number)) for number in range(first, first + count)]
+    )
+
+
+def retry_seconds(error: grpc.aio.AioRpcError) -> float | None:
+    """What an error says of when to repeat."""
+    status = Status.FromString(dict(error.trailing_metadata() or ())["grpc-status-details-bin"])
+    told = RetryInfo()
+    return next((told.retry_delay.ToMilliseconds() / 1000 for each in status.details if each.Unpack(told)), None)
+
+
+async def refusal(call: Any) -> grpc.aio.AioRpcError:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    told = Refusal(caught.value)
+    assert (told.code, told.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "PRINCIPAL_LIMIT"), told.message
+    assert told.info.metadata["limit"] in told.message
+    return caught.value
+
+
+ALICE, BOB = (("who", "alice"),), (("who", "bob"),)
+
+
+@pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 2}])
+@pytest.mark.usefixtures("named")
+async def test_a_watch_beyond_the_limit_is_refused_and_those_of_others_are_not(stub: AsyncStub) -> None:
+    request = pb.WatchPoliciesRequest(topics=[TOPIC])
+    open_ = [stub.WatchPolicies(request, metadata=who) for who in (ALICE, ALICE, BOB)]
+    for watch in open_:
+        assert await watch.read()
+    error = await refusal(stub.WatchPolicies(request, metadata=ALICE).read())
+    assert retry_seconds(error) is None, "it does not pass by itself"
+    open_[0].cancel()
+    async with asyncio.timeout(_SECONDS):
+        while True:
+            again = stub.WatchPolicies(request, metadata=ALICE)
+            try:
+                await again.read()
+            except grpc.aio.AioRpcError:
+                await asyncio.sleep(0.01)
+            else:
+                break
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 0.25}])
+@pytest.mark.usefixtures("named")
+async def test_changes_beyond_the_rate_are_refused_until_the_time_that_is_told(stub: AsyncStub) -> None:
+    for number in (1, 2):
+        await stub.UpdatePolicy(update(number), metadata=ALICE)
+    error = await refusal(stub.UpdatePolicy(update(3), metadata=ALICE))
+    seconds = retry_seconds(error)
+    assert seconds is not None and 0 < seconds <= 4
+    await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)
+    await stub.UpdatePolicy(update(4), metadata=BOB)
+    await asyncio.sleep(seconds)
+    await stub.UpdatePolicy(update(5), metadata=ALICE)
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 50.0}])
+@pytest.mark.usefixtures("named")
+async def test_a_stream_at_the_limit_is_slowed_and_loses_nothing(stub: AsyncStub) -> None:
+    stream: Any = stub.UpdatePolicies(metadata=ALICE)
+    began = time.monotonic()
+    await stream.write(batch(0, 150))
+    await stream.done_writing()
+    told: list[int] = []
+    async with asyncio.timeout(_SECONDS):
+        while (message := await stream.read()) is not grpc.aio.EOF:
+            assert all(result.HasField("updated") for result in message.results)
+            told += [result.sequence for result in message.results]
+            await stub.UpdatePolicy(update(1), metadata=BOB)  # not slowed
+    assert sorted(told) == list(range(150))
+    assert time.monotonic() - began >= 1.5  # 50 at once, then 50 in a second
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
+@pytest.mark.usefixtures("named")
+async def test_a_stream_at_the_limit_does_not_starve_single_changes_of_its_principal(stub: AsyncStub) -> None:
+    stream: Any = stub.UpdatePolicies(metadata=ALICE)
+    await stream.write(batch(0, 1_000))
+    await stream.read()
+    async with asyncio.timeout(_SECONDS):
+        for number in range(5):
+            while True:
+                try:
+                    await stub.UpdatePolicy(update(number), metadata=ALICE)
+                except grpc.aio.AioRpcError as error:
+                    await asyncio.sleep(retry_seconds(error) or 0)
+                else:
+                    break
+    stream.cancel()
+
+
+@pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
+@pytest.mark.usefixtures("named")
+async def test_a_stream_with_more_bytes_than_may_be_in_flight_is_answered_whole(server: Server, stub: AsyncStub) -> None:
+    stream: Any = stub.UpdatePolicies(metadata=ALICE)
+    told = 0
+
+    async def write() -> None:
+        for first in range(0, 400, 40):
+            await stream.write(batch(first, 40))
+        await stream.done_writing()
+
+    writing = asyncio.get_running_loop().create_task(write())
+    async with asyncio.timeout(_SECONDS):
+        while (message := await stream.read()) is not grpc.aio.EOF:
+            told += len(message.results)
+        await writing
+        (rationing,) = [each for each in server.calls.observers if hasattr(each, "rations")]
+        ration = rationing.rations.of((Way.TOKEN, "alice", ""), 0)
+        while ration.calls:  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
+    assert told == 400 and (ration.bytes, ration.streams) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "rationed", [{"max_calls_per_principal": 1, "max_streams_per_principal": 1, "max_changes_per_second_per_principal": 5.0}]
+)
+@pytest.mark.usefixtures("named")
+async def test_a_stream_that_is_given_up_while_it_is_slowed_gives_back_what_it_has(stub: AsyncStub) -> None:
+    stream: Any = stub.UpdatePolicies(metadata=ALICE)
+    await stream.write(batch(0, 1_000))
+    await stream.read()
+    error = await refusal(stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE))
+    assert retry_seconds(error) == 1.0
+    stream.cancel()
+    async with asyncio.timeout(_SECONDS):
+        while True:
+            try:
+                await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)
+            except grpc.aio.AioRpcError:
+                await asyncio.sleep(0.01)
+            else:
+                break
+
+
+@pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 1, "max_calls_per_principal": 1}])
+async def test_where_nobody_is_authenticated_all_of_one_address_share_a_limit_and_the_health_is_told(
+    server: Server, stub: AsyncStub
+) -> None:
+    assert await stub.WatchPolicies(pb.WatchPoliciesRequest(topics=[TOPIC])).read()
+    async with grpc.aio.insecure_channel(server.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest()))
+        answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_without_limits_no_call_passes_a_door_for_them(server: Server) -> None:
+    assert server.calls.doors == () and not any(hasattr(each, "rations") for each in server.calls.observers)
+
+
+@pytest.mark.parametrize(
+    ("peer", "told"),
+    [
+        ("ipv4:10.0.0.1:4711", "10.0.0.1"),
+        ("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:4711", "2001:db8:1:2::/64"),
+        ("ipv6:[::1]:4711", "::/64"),
+        ("ipv6:%5B::ffff:10.0.0.1%5D:4711", "10.0.0.1"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:4711", "fe80::/64"),
+        ("unix:", "unix"),
+        ("unix:/run/sidecar", "unix"),
+    ],
+)
+def test_addresses_are_told_without_their_ports(peer: str, told: str) -> None:
+    assert address(peer) == told
+
+
+def callers() -> Iterator[tuple[Caller, Caller, bool]]:
+    alice = Caller("alice", Way.TOKEN)
+    yield alice, Caller("alice", Way.TOKEN, expires_at=1.0), True
+    yield alice, Caller("alice", Way.CERTIFICATE), False
+    yield Caller("proxy", Way.TOKEN, "one"), Caller("proxy", Way.TOKEN, "another"), False
+
+
+@pytest.mark.parametrize(("one", "other", "same"), list(callers()))
+def test_whose_ration_it_is(one: Caller, other: Caller, same: bool) -> None:
+    calls: list[Any] = [SimpleNamespace(caller=each) for each in (one, other)]
+    assert (principal(calls[0]) == principal(calls[1])) is same

@@ -1,0 +1,137 @@
+"""What history and watches tell of who changed something: whom the server verified, and beside that what the caller only says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.access.signing import SECRET
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    CheckpointsConfig,
+    EmbeddedLogConfig,
+    HistoryConfig,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC
+from .test_identifying import bearer
+from .watching import Told as Watch
+
+UNKNOWN, CLAIMED, VERIFIED = (
+    service_pb2.ACTOR_STANDING_UNKNOWN,
+    service_pb2.ACTOR_STANDING_UNAUTHENTICATED,
+    service_pb2.ACTOR_STANDING_AUTHENTICATED,
+)
+GATEWAY = (*bearer(sub="gateway"), ("topicpolicies-original-principal", "bob"))
+Metadata = tuple[tuple[str, str], ...]
+Told = tuple[str, int, str, str]
+
+
+@pytest.fixture
+def asked() -> bool:
+    """Whether the server asks who calls."""
+    return True
+
+
+@pytest.fixture
+def configuration(tmp_path: Path, asked: bool) -> ServerConfig:
+    """A server with a history; ``gateway`` is a proxy."""
+    key = tmp_path / "secret.key"
+    key.write_bytes(SECRET)
+    authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key), proxy_roles=("gateway",))
+    return ServerConfig(
+        log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
+        history=HistoryConfig(path=tmp_path / "history.db"),
+        checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints.db"),
+        listen=parse_address("127.0.0.1:0"),
+        authentication=authentication if asked else AuthenticationConfig(),
+    )
+
+
+@pytest.fixture
+async def server(configuration: ServerConfig) -> AsyncIterator[Server]:
+    """A running one."""
+    async with Server(configuration) as running:
+        yield running
+
+
+@pytest.fixture
+async def stub(server: Server) -> AsyncIterator[AsyncStub]:
+    """The service."""
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        yield async_stub(channel)
+
+
+async def update(stub: AsyncStub, value: int, metadata: Metadata, actor: str = "") -> str:
+    request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=value), actor=actor)
+    return (await stub.UpdatePolicy(request, metadata=metadata)).document.version
+
+
+def told(origin: service_pb2.ChangeOrigin) -> Told:
+    return origin.actor, origin.actor_standing, origin.principal, origin.claimed_actor
+
+
+async def history(stub: AsyncStub, metadata: Metadata, **question: str) -> list[Told]:
+    request = service_pb2.ListHistoryRequest(topic=TOPIC, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST, **question)  # type: ignore[arg-type]
+    return [told(each.origin) for each in (await stub.ListHistory(request, metadata=metadata)).entries]
+
+
+async def test_the_history_tells_whom_the_server_verified_and_what_the_caller_said(stub: AsyncStub) -> None:
+    await update(stub, 1, bearer(sub="alice"))
+    await update(stub, 2, bearer(sub="alice"), actor="ceo")
+    await update(stub, 3, (*bearer(sub="alice"), ("topicpolicies-actor", "ceo")))
+    await update(stub, 4, bearer(sub="alice"), actor="alice")
+    await update(stub, 5, GATEWAY, actor="robert")
+    await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC, actor="ceo"), metadata=bearer(sub="alice"))
+    alice = ("alice", VERIFIED, "alice", "")
+    ceo = ("alice", VERIFIED, "alice", "ceo")
+    assert await history(stub, bearer()) == [alice, ceo, ceo, alice, ("bob", VERIFIED, "gateway", "robert"), ceo]
+    assert len(await history(stub, bearer(), actor="alice")) == 5, "found by who it was"
+    assert await history(stub, bearer(), actor="ceo") == [], "not by who it said to be"
+
+
+async def test_a_watch_tells_the_same(stub: AsyncStub) -> None:
+    await update(stub, 1, GATEWAY, actor="robert")
+    for mode in (service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_EVERY):
+        watch = Watch(stub, metadata=bearer(), topics=[TOPIC], mode=mode)
+        await watch.until_synced()
+        await update(stub, 10 + mode, bearer(sub="alice"), actor="ceo")
+        assert told((await watch.change()).origin) == ("alice", VERIFIED, "alice", "ceo")
+        watch.cancel()
+
+
+async def test_a_stream_of_changes_is_its_callers(stub: AsyncStub) -> None:
+    call = stub.UpdatePolicies(metadata=GATEWAY)
+    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), actor="somebody")
+    await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=1, update=change)]))
+    await call.done_writing()
+    assert await call.read() is not None
+    assert await history(stub, bearer()) == [("bob", VERIFIED, "gateway", "somebody")]
+
+
+@pytest.mark.parametrize("asked", [False])
+async def test_where_nobody_is_asked_a_name_is_only_a_name(stub: AsyncStub) -> None:
+    await update(stub, 1, bearer(sub="alice"), actor="ceo")
+    await update(stub, 2, GATEWAY)
+    assert await history(stub, ()) == [("ceo", CLAIMED, "", ""), ("", UNKNOWN, "", "")]
+
+
+async def test_after_a_restart_it_is_told_the_same(configuration: ServerConfig) -> None:
+    for restarted in (False, True):
+        async with Server(configuration) as server, grpc.aio.insecure_channel(server.address) as channel:
+            if not restarted:
+                await update(async_stub(channel), 1, GATEWAY, actor="robert")
+            assert await history(async_stub(channel), bearer()) == [("bob", VERIFIED, "gateway", "robert")]
+            watch = Watch(async_stub(channel), metadata=bearer(), topics=[TOPIC])
+            assert told((await watch.change()).origin) == ("bob", VERIFIED, "gateway", "robert")
+            watch.cancel()
