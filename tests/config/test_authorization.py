@@ -90,15 +90,6 @@ def test_a_server_that_asks_who_calls_is_told_what_they_may_do(file: Path) -> No
         ServerConfig(log=MEMORY, authentication=tokens, authorization=said)
 
 
-def test_what_most_servers_should_not_be_told_is_warned_of(file: Path) -> None:
-    assert AuthorizationConfig(allow_authenticated=True).warnings(show_secrets=False) == [
-        "Whoever has shown who he is may do everything (--allow-authenticated)."
-    ]
-    assert len(AuthorizationConfig(allow_authenticated=True).warnings(show_secrets=True)) == 2
-    assert not AuthorizationConfig(file=file).warnings(show_secrets=False)
-    assert not ServerConfig(log=MEMORY).warnings()
-
-
 def test_a_first_start_is_for_this_machine_only(file: Path) -> None:
     assert ServerConfig(log=MEMORY).listen.loopback
     with pytest.raises(ConfigError, match="can be reached from other machines"):

@@ -12,6 +12,8 @@ import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
     EmbeddedLogConfig,
     GuardConfig,
     LogConfig,
@@ -19,6 +21,7 @@ from topicpolicies_server.config import (
     PulsarLogConfig,
     ServerConfig,
     TlsConfig,
+    TokenConfig,
     insecure,
     parse_address,
 )
@@ -42,6 +45,13 @@ def file(tmp_path: Path) -> Path:
 
 def cluster(**told: Any) -> PulsarLogConfig:
     return PulsarLogConfig(**{"service_url": "pulsar://127.0.0.1:6650", "admin_url": "http://localhost:8080", **told})
+
+
+def test_that_whoever_is_known_may_do_everything_is_told(file: Path) -> None:
+    known = AuthenticationConfig(token=TokenConfig(secret_key_file=file))
+    assert insecure(server(authentication=known, authorization=AuthorizationConfig(file=file))) == []
+    (told,) = insecure(server(authentication=known, authorization=AuthorizationConfig(allow_authenticated=True)))
+    assert told == "allow_authenticated: whoever has shown who he is may do everything."
 
 
 def test_what_is_safe_is_not_told(file: Path) -> None:

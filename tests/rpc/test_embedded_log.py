@@ -6,7 +6,7 @@ from pathlib import Path
 
 from topicpolicies_server.config import EmbeddedLogConfig, Limits
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
-from topicpolicies_server.rpc.server import open_log
+from topicpolicies_server.rpc.log_opening import open_log
 
 
 async def test_what_is_kept_of_superseded_events_is_what_the_options_say(tmp_path: Path) -> None:

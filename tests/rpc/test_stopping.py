@@ -32,6 +32,9 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.logs.sqlite import SqliteLog
+from topicpolicies_server.metrics import Endpoint
+from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.errors import DETAILS_KEY
 from topicpolicies_server.rpc.server import Server
 
@@ -254,9 +257,9 @@ async def test_watches_of_the_health_hold_nobody_up_and_are_told(patient: Server
         assert told(Refusal(caught.value)) == STOPPING
 
 
-@pytest.mark.parametrize("part", ["_registry", "_log", "_metrics"])
+@pytest.mark.parametrize("part", [Registry, SqliteLog, Endpoint])
 async def test_whatever_fails_while_it_stops_what_was_taken_is_given_back(
-    part: str, limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part: type[Any], limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
@@ -265,17 +268,18 @@ async def test_whatever_fails_while_it_stops_what_was_taken_is_given_back(
         history=HistoryConfig(path=tmp_path / "history.db"),
         metrics_listen=parse_address("127.0.0.1:0"),
     )
-    server = Server(config)
-    await server.start()
-    real = getattr(server, part).close
+    real = part.close
 
-    async def fail() -> None:
-        await real()
+    async def fail(closed: object) -> None:
+        await real(closed)
         raise OSError("nobody thought of it")
 
-    monkeypatch.setattr(getattr(server, part), "close", fail)
-    with pytest.raises(OSError, match="nobody thought of it"):
-        await stopped(server)
+    with monkeypatch.context() as failing:
+        failing.setattr(part, "close", fail)
+        server = Server(config)
+        await server.start()
+        with pytest.raises(OSError, match="nobody thought of it"):
+            await stopped(server)
     async with Server(config) as again, grpc.aio.insecure_channel(again.address) as channel:
         await async_stub(channel).UpdatePolicy(update())
 

@@ -34,15 +34,6 @@ class AuthorizationConfig:
         """Whether somebody decides."""
         return self.file is not None or self.brokers
 
-    def warnings(self, *, show_secrets: bool) -> list[str]:
-        """What is allowed with it that most servers should not allow; ``show_secrets``: as ``problems``."""
-        found = []
-        if self.allow_authenticated:
-            found.append("Whoever has shown who he is may do everything (--allow-authenticated).")
-        if show_secrets:
-            found.append("The credentials of object storages in offload policies are shown to everybody who may read (--show-secrets).")
-        return found
-
     def problems(self, log: LogConfig, *, authenticated: bool, show_secrets: bool) -> list[str]:
         """What is wrong with it.
 

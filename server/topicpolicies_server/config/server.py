@@ -126,10 +126,6 @@ class ServerConfig:
         """Whether callers have to show who they are."""
         return self.authentication.asks
 
-    def warnings(self) -> list[str]:
-        """What was chosen that most servers should not be told: it is said in the log at the start."""
-        return self.authorization.warnings(show_secrets=self.show_secrets)
-
     def folders_to_make(self) -> list[Path]:
         """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""
         places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
