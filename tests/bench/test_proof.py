@@ -66,6 +66,7 @@ def test_the_embedded_log_keeps_every_promise(
     assert "http" not in html.replace("http-equiv", ""), "nothing is loaded from elsewhere"
 
 
+@pytest.mark.xdist_group("spark beside brokers")
 def test_a_partitioned_pulsar_log_keeps_every_promise(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     with pulsar(broker.service_url, broker.admin_url, 3) as target:
         report = _run(spark, target, tmp_path, "mixed", operations=1_500, topics=8, watchers=4)

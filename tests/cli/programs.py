@@ -17,12 +17,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, NamedTuple
 
 _SECONDS = 60
 _FORKED = """
-import json, os, socket, sys
+import json, os, signal, socket, sys
 
 import topicpolicies_server.process
 from topicpolicies_server.cli.app import main
@@ -35,6 +36,7 @@ while True:
     child = os.fork()
     if child == 0:
         break
+    asking.send(str(child).encode())
     for stream in streams:
         os.close(stream)
     _, status = os.waitpid(child, 0)
@@ -43,6 +45,7 @@ asking.close()
 for number, stream in enumerate(streams):
     os.dup2(stream, number)
     os.close(stream)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv[1:], environment = json.loads(asked)
 os.environ.clear()
 os.environ.update(environment)
@@ -75,10 +78,18 @@ class _Forking:
             )
         atexit.register(self.end)
 
-    def run(self, arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]) -> int:
-        """Runs a command to its end; its exit code, or the signal that ended it, as a negative number."""
+    def begin(self, arguments: Sequence[str | bytes], environment: Mapping[str, str], streams: Sequence[int]) -> int:
+        """Begins a command; the process that runs it. One at a time."""
+        asked = [list(map(os.fsdecode, arguments)), dict(environment)]
+        socket.send_fds(self._asking, [json.dumps(asked).encode()], streams)
+        return self._told()
+
+    def code(self) -> int:
+        """Waits for the command's end; its exit code, or the signal that ended it, as a negative number."""
+        return self._told()
+
+    def _told(self) -> int:
         try:
-            socket.send_fds(self._asking, [json.dumps([arguments, dict(environment)]).encode()], streams)
             return int(self._asking.recv(100))
         except (OSError, ValueError):
             self.end()
@@ -114,7 +125,35 @@ def run(arguments: Sequence[str | bytes], environment: Mapping[str, str], *, std
         given.write(stdin)
         given.seek(0)
         streams = [each.fileno() for each in (given, stdout or told, errors)]
-        code = _forking().run([os.fsdecode(argument) for argument in arguments], environment, streams)
+        forking = _forking()
+        forking.begin(arguments, environment, streams)
+        code = forking.code()
         told.seek(0)
         errors.seek(0)
         return Ended(code, told.read().decode(), errors.read().decode())
+
+
+def interrupted(
+    arguments: Sequence[str], environment: Mapping[str, str], stdout: IO[bytes], after: Callable[[], object], number: int = signal.SIGINT
+) -> Ended:
+    """Runs a command that is sent a signal once something has happened; what it says on its output is in ``stdout`` alone.
+
+    Args:
+        arguments: without the name of the program.
+        environment: all of it.
+        stdout: where its output goes.
+        after: waits for what is to have happened.
+        number: the signal.
+
+    Raises:
+        OSError: it did not end in time.
+    """
+    with Path(os.devnull).open("rb") as nothing, tempfile.TemporaryFile() as errors:
+        forking = _forking()
+        process = forking.begin(arguments, environment, [nothing.fileno(), stdout.fileno(), errors.fileno()])
+        after()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+        code = forking.code()
+        errors.seek(0)
+        return Ended(code, "", errors.read().decode())

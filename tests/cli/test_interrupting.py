@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import IO
 
 import pytest
 
+from tests.cli import programs
 from tests.cli.conftest import A, Terminal
 from topicpolicies import Client, Update
 
@@ -65,16 +65,16 @@ def test_interrupted_at_any_moment_it_loses_nothing_and_tells_nothing_twice(reco
     chance = random.Random(5)
     cut, told = 0, list[str]()
     for _ in range(ROUNDS):
-        with out.open("a") as file:
-            begun = out.stat().st_size
-            with start(recorded, watching(place), file) as process:
-                give_up = time.monotonic() + 20
-                while out.stat().st_size == begun and process.poll() is None and time.monotonic() < give_up:
+        with out.open("ab") as file:
+            begun, give_up = out.stat().st_size, time.monotonic() + 20
+
+            def written(begun: int = begun, give_up: float = give_up) -> None:
+                while out.stat().st_size == begun and time.monotonic() < give_up:
                     time.sleep(0.001)
                 time.sleep(chance.uniform(0, 0.01))
-                process.send_signal(signal.SIGINT)
-                _, errors = process.communicate(timeout=20)
-                assert (process.returncode, errors) == (0, "")
+
+            ended = programs.interrupted(watching(place), recorded.environment, file, written)
+            assert (ended.returncode, ended.stderr) == (0, "")
         told = positions(out.read_text().splitlines())
         assert told == everything[: len(told)], "in their order, none missing, none twice"
         cut += 0 < len(told) < EVENTS

@@ -20,7 +20,12 @@ from tests.broker.pulsar_broker import Broker
 from topicpolicies_spark.audit import archive as archives
 from topicpolicies_spark.audit.state import state
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("spark beside brokers"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 _ROOT = Path(__file__).resolve().parents[2]
 KILLS = 2
 TOPICS = [f"t{number}" for number in range(4)]

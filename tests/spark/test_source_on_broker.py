@@ -21,7 +21,12 @@ from topicpolicies_server.core.policies.events import Action, Event, Stamp, Stam
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_spark import NAME
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    pytest.mark.xdist_group("spark beside brokers"),  # one Spark and one broker for all
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 
 def _options(broker: Broker, namespace: str) -> dict[str, str]:
