@@ -33,6 +33,8 @@ from topicpolicies_server.rpc.server import Server
 from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
+EVERYBODY = AuthorizationConfig(allow_authenticated=True)
+"""Who has shown who he is may do everything."""
 UNAUTHENTICATED, DENIED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
 
 
@@ -69,7 +71,7 @@ async def server(key: Path, limits: Limits) -> AsyncIterator[Server]:
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=authentication,
-        authorization=AuthorizationConfig(allow_authenticated=True),
+        authorization=EVERYBODY,
     )
     async with Server(config) as running:
         yield running
@@ -194,10 +196,7 @@ def short(key: Path) -> Path:
 async def test_a_key_that_can_not_be_used_keeps_a_server_from_starting(short: Path) -> None:
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=short))
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=None),
-        listen=parse_address("127.0.0.1:0"),
-        authentication=authentication,
-        authorization=AuthorizationConfig(allow_authenticated=True),
+        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), authentication=authentication, authorization=EVERYBODY
     )
     with pytest.raises(PolicyError) as caught:
         await Server(config).start()

@@ -15,7 +15,6 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest
 from topicpolicies_server.access import Way
 from topicpolicies_server.config import (
     AuthenticationConfig,
-    AuthorizationConfig,
     EmbeddedLogConfig,
     Limits,
     ServerConfig,
@@ -27,7 +26,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import Noting
+from .test_identifying import EVERYBODY, Noting
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -70,7 +69,7 @@ async def server(authority: Authority, authentication: AuthenticationConfig, lim
         limits=limits,
         tls=tls,
         authentication=authentication,
-        authorization=AuthorizationConfig(allow_authenticated=True),
+        authorization=EVERYBODY,
     )
     async with Server(config) as running:
         yield running
