@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import httpx
+import jwt
 import pytest
 
 from tests.broker.admin import AdminError
@@ -108,18 +110,50 @@ def of(secured: Broker) -> Callable[[str], Metadata]:
     return shown
 
 
-def lets(broker: Broker, caller: str, method: str, path: str, body: object = None) -> bool:
-    """Whether the broker's admin API lets a caller do something."""
-    principal, _, original = caller.partition(">")
-    headers = {"Authorization": f"Bearer {broker.token(principal)}"} if principal else {}
-    if original:
-        headers["X-Original-Principal"] = original
+def lets(broker: Broker, shown: Metadata, method: str, path: str, body: object = None) -> bool:
+    """Whether the broker's admin API lets a caller do something who shows it the same."""
+    headers = {"X-Original-Principal" if name == ORIGINAL_KEY else name: value for name, value in shown}
     with httpx.Client(timeout=30, trust_env=False) as http:
         answer = http.request(method, f"{broker.admin_url}/admin/v2/{path}", json=body, headers=headers)
     if answer.status_code in _NO_ENTRY:
         return False
-    assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, (caller, answer.status_code, answer.text)
+    assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, (answer.status_code, answer.text)
     return True
+
+
+def tokens(secret: bytes) -> dict[str, str]:
+    """Tokens of ``owner``, who may; but for the first two there is something wrong with each."""
+    now = int(time.time())
+    owner = {"sub": "owner"}
+    good = jwt.encode(owner, secret, "HS256")
+    header, _, signature = good.split(".")
+    another = jwt.encode({"sub": "admin"}, secret, "HS256").split(".")[1]
+    return {
+        "good": good,
+        "good for an hour": jwt.encode({**owner, "exp": now + 3_600, "nbf": now - 60}, secret, "HS256"),
+        "expired": jwt.encode({**owner, "exp": now - 3_600}, secret, "HS256"),
+        "not good yet": jwt.encode({**owner, "nbf": now + 3_600}, secret, "HS256"),
+        "signed with another key": jwt.encode(owner, bytes(32), "HS256"),
+        "signed with too short a key for its algorithm": jwt.encode(owner, secret, "HS512"),
+        "not signed": jwt.encode(owner, "", "none"),
+        "another's words with this one's signature": f"{header}.{another}.{signature}",
+        "without its signature": good.rpartition(".")[0] + ".",
+        "of nobody": jwt.encode({"name": "owner"}, secret, "HS256"),
+        "of an empty name": jwt.encode({"sub": ""}, secret, "HS256"),
+        "no token": "owner",
+    }
+
+
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
+async def test_a_token_that_does_not_hold_is_refused_as_the_broker_refuses_it(
+    secured: Broker, channel: grpc.aio.Channel, key: Path
+) -> None:
+    for name, token in tokens(await asyncio.to_thread(key.read_bytes)).items():
+        shown = (("authorization", f"Bearer {token}"),)
+        theirs = await asyncio.to_thread(lets, secured, shown, "GET", f"persistent/{NAMESPACE}/one/maxProducers")
+        for call in ("GetPolicy", "UpdatePolicies", "WatchPolicies"):
+            ours = await refusal_of(CALLS[call][0], channel, name, lambda _, given=shown: given) is None  # type: ignore[misc]
+            assert (ours, theirs) == (name.startswith("good"),) * 2, (name, call)
 
 
 async def test_the_same_token_has_the_same_answer_from_the_brokers_admin_api(
@@ -129,7 +163,7 @@ async def test_the_same_token_has_the_same_answer_from_the_brokers_admin_api(
     questions = {"GetPolicy": ("GET", f"{topic}/maxProducers", None), "UpdatePolicy": ("POST", f"{topic}/maxProducers", 7)}
     answers: dict[str, list[bool]] = {}
     for caller in CALLERS:
-        theirs = [await asyncio.to_thread(lets, secured, caller, *question) for question in questions.values()]
+        theirs = [await asyncio.to_thread(lets, secured, of(caller), *question) for question in questions.values()]
         ours = [await refusal_of(CALLS[call][0], channel, caller, of) is None for call in questions]
         assert ours == theirs, caller
         answers[caller] = ours

@@ -52,11 +52,14 @@ class Table:
     may_: dict[tuple[str, str], frozenset[Permission]] = field(default_factory=dict)
     silent: bool = False
     problem: PolicyError | None = None
+    broken: bool = False
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
         """What is known."""
         if caller.principal == "admin":
             return True
+        if self.broken:
+            raise RuntimeError("nobody knows this one")
         if self.silent or self.problem is not None:
             return None
         return permission in self.may_.get((caller.principal, namespace), frozenset())
@@ -211,18 +214,16 @@ async def test_a_stream_ends_when_the_last_of_its_namespaces_is_lost(stub: Async
     assert refusal.info.reason == "PERMISSION_DENIED"
 
 
-@pytest.mark.parametrize("silent", [True, False])
-async def test_nothing_is_told_while_nobody_knows_and_all_of_it_afterwards(stub: AsyncStub, table: Table, silent: bool) -> None:
+@pytest.mark.parametrize("how", ["silent", "problem", "broken"])
+async def test_nothing_is_told_while_nobody_knows_and_all_of_it_afterwards(stub: AsyncStub, table: Table, how: str) -> None:
     told = watching(stub, namespaces=[ONE])
     await told.until_synced()
-    if silent:
-        table.silent = True
-    else:
-        table.problem = PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, "The brokers do not tell.")
+    unknown = PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, "The brokers do not tell.")
+    setattr(table, how, unknown if how == "problem" else True)
     lost = (await told.until(lambda event: event.HasField("status")))[-1]
     assert status_of(lost) == (NAMESPACE_STATE_FAILED, "ERROR_REASON_AUTHORIZATION_UNKNOWN")
     await update(stub, 5)
-    table.silent, table.problem = False, None
+    table.silent, table.problem, table.broken = False, None, False
     events = await told.until(lambda event: event.HasField("change"))
     assert kinds(events) == ["status", "change"] and events[-1].change.document.policies.max_producer_per_topic == 5
     told.cancel()

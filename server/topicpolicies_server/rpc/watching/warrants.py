@@ -66,7 +66,7 @@ class Warrants:
         """``permitting``: asks the authority."""
         self._permitting = permitting
         self._warrants: dict[_Needs, Warrant] = {}
-        self._looking = Kept("the look at the permissions of watches", self._look)
+        self._looking = Kept("the look at the permissions of watches", self._look, failed=self._failed)
 
     def __len__(self) -> int:
         return len(self._warrants)
@@ -146,9 +146,15 @@ class Warrants:
             _judge(warrant, error, warrant.wire)
         except TimeoutError:
             problem = f"What the caller may do in {needs.namespace} could not be learnt in {ASK_SECONDS:g} s: it is asked again."
-            _judge(warrant, PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem), warrant.wire)
+            _judge(warrant, _unknown(problem), warrant.wire)
         else:
             _judge(warrant, None, wire)
+
+    def _failed(self, _: BaseException) -> None:
+        """Looking failed as a whole: nothing is told until it goes on."""
+        for needs, warrant in self._warrants.items():
+            problem = f"What the caller may do in {needs.namespace} can't be told, for a reason that this server's own log has."
+            _judge(warrant, _unknown(problem), warrant.wire)
 
     def _wire_at_once(self, needs: _Needs) -> answers.Wire | None:
         """The same as far as it is known now; None: it has to be asked for.
@@ -170,6 +176,10 @@ class Warrants:
         caller, namespace, permissions = needs
         await self._permitting.need(caller, namespace, *permissions)
         return await self._permitting.wire(caller, namespace)
+
+
+def _unknown(problem: str) -> PolicyError:
+    return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
 
 
 def _judge(warrant: Warrant, refusal: PolicyError | None, wire: answers.Wire) -> None:
