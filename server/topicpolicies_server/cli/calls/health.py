@@ -17,9 +17,9 @@ from ..settings import Settings, settings
 
 def health(
     context: typer.Context,
-    service: Annotated[str, typer.Option("--service", help="One service of the server's; empty: the server as a whole.")] = "",
+    service: Annotated[str, typer.Option("--service", help="liveness, readiness, or a namespace; empty: readiness.")] = "",
 ) -> None:
-    """Ask whether the server is serving.
+    """Ask whether the server is ready: it is not where its change log can't be reached, and not while it stops.
 
     Ends with exit code 0 if it is, 5 if it is not.
 
@@ -27,6 +27,8 @@ def health(
     Examples:
       topicpolicies health
       topicpolicies health --server localhost:6680 --timeout 2
+      topicpolicies health --service liveness
+      topicpolicies health --service acme/orders
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server):
