@@ -16,7 +16,14 @@ from tests.access.signing import jwk, rsa_key, token
 from tests.stubs import async_stub
 from topicpolicies.v1.service_pb2 import GetPolicyRequest
 from topicpolicies_server.access.issuers import ASK_SECONDS
-from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, OidcConfig, ServerConfig, parse_address
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    OidcConfig,
+    ServerConfig,
+    parse_address,
+)
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 

@@ -14,6 +14,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import (
     AuthenticationConfig,
+    AuthorizationConfig,
     CheckpointsConfig,
     EmbeddedLogConfig,
     HistoryConfig,
@@ -24,7 +25,7 @@ from topicpolicies_server.config import (
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .test_identifying import EVERYBODY, bearer
+from .test_identifying import bearer
 from .watching import Told as Watch
 
 UNKNOWN, CLAIMED, VERIFIED = (
@@ -55,7 +56,7 @@ def configuration(tmp_path: Path, asked: bool) -> ServerConfig:
         checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints.db"),
         listen=parse_address("127.0.0.1:0"),
         authentication=authentication if asked else AuthenticationConfig(),
-        authorization=EVERYBODY,
+        authorization=AuthorizationConfig(allow_authenticated=asked),
     )
 
 
