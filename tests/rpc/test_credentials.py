@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -108,7 +109,8 @@ async def told(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | Non
 
 @pytest.mark.parametrize("method", EVERY)
 async def test_who_calls(server: Server, stub: AsyncStub, transport: str, method: str) -> None:
-    now, mine = time.time(), {"sub": "alice", "aud": "sidecar"}
+    now = time.time()
+    mine: dict[str, Any] = {"sub": "alice", "aud": "sidecar"}
     good = token(**mine)
     certificate = transport == "mutual tls"
     for metadata, reason in [

@@ -16,7 +16,6 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from ..access.authority import ByRoles
 from ..access.deciding import open_authority
-from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
@@ -32,10 +31,8 @@ from ..rereading import Rereading
 from .calls import Calls, Door, Observer
 from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
-from .expiring import Expiring
 from .handlers import Others, handlers
 from .health import HealthService
-from .identifying import Identifying
 from .info import info
 from .journal import Journal
 from .permitting import Permitting
@@ -45,6 +42,7 @@ from .stopping import stop_calls
 from .watching.warrants import Warrants
 
 if TYPE_CHECKING:
+    from ..access.opening import Opened
     from ..logs.pulsar.admin import Admin
 
 _LOG = logging.getLogger(__name__)
@@ -221,6 +219,10 @@ class Server:
         """What every call passes, and who is told of it."""
         if not self.config.authentication.asks:
             return [], []
+        from ..access.opening import Opened  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
+        from .expiring import Expiring  # noqa: PLC0415
+        from .identifying import Identifying  # noqa: PLC0415
+
         self._opened = Opened(self.config.authentication)
         for source in self._opened.sources:
             self.rereading.add(*source)
