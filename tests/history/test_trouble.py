@@ -491,3 +491,28 @@ async def test_who_goes_on_from_a_place_walks_an_index_whatever_other_namespaces
     assert len(plans) >= 4
     assert sum(plan.startswith("SEARCH entries USING INDEX by_position") for plan in plans) == 1
     assert not any(plan.startswith("SCAN") for plan in plans), plans
+
+
+@pytest.mark.parametrize(("principal", "claimed"), [("eve", ""), ("", "eve"), ("", "")])
+async def test_who_changed_something_is_told_as_it_was_written_or_not_at_all(path: Path, principal: str, claimed: str) -> None:
+    history = open_history(path, BOUNDS)
+    reader = await reader_of(history)
+    reader.read(update(1, 1))
+    placed = update(2, 2)
+    assert placed.event is not None and placed.event.stamp is not None
+    stamp = placed.event.stamp._replace(actor="alice", principal="alice", claimed="ceo")
+    reader.read(placed._replace(event=placed.event._replace(stamp=stamp)))
+    reader.scribe.caught_up()
+    page = await history.page(Question(NAMESPACE))
+    newest = page.entries[0]
+    assert (newest.actor, newest.standing, newest.principal, newest.claimed) == ("alice", 3, "alice", "ceo")
+    await history.close()
+    which = max if not (principal or claimed) else min  # the entry that has a principal, or the one that has none
+    with closing(sqlite3.connect(path)) as connection:
+        number = which(row[0] for row in connection.execute("SELECT id FROM entries"))
+        connection.execute("UPDATE entries SET principal = ?, claimed = ? WHERE id = ?", (principal, claimed, number))
+        connection.commit()
+    history = open_history(path, BOUNDS)
+    with pytest.raises(PolicyError, match="its file is damaged"):
+        await history.page(Question(NAMESPACE))
+    await history.close()

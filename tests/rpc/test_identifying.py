@@ -33,6 +33,7 @@ from topicpolicies_server.rpc.server import Server
 from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
+Metadata = tuple[tuple[str, str], ...]
 EVERYBODY = AuthorizationConfig(allow_authenticated=True)
 """Who has shown who he is may do everything."""
 UNAUTHENTICATED, DENIED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
@@ -44,9 +45,11 @@ class Noting:
     def __init__(self) -> None:
         self.callers: list[tuple[str, Caller]] = []
         self.over = asyncio.Event()
+        self.began_with: list[tuple[str, Call]] = []
 
     def began(self, call: Call) -> None:
-        """Nothing."""
+        """A call has come."""
+        self.began_with.append((call.method, call))
 
     def ended(self, call: Call) -> None:
         """A call has ended."""

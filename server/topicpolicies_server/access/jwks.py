@@ -68,10 +68,10 @@ def key_set(content: bytes) -> KeySet:
 def _key(written: Mapping[str, Any]) -> Key | None:
     """One key; None if it is not one that tokens are verified with."""
     kind = _KINDS.get(str(written.get("kty")))
-    if kind is None or "d" in written or written.get("use", "sig") != "sig":
+    if kind is None or written.get("use", "sig") != "sig":
         return None
     try:
-        key = of_public(kind.from_jwk(dict(written)))
+        key = of_public(kind.from_jwk(dict(written)))  # which refuses a private one
     except (jwt.PyJWTError, KeyUnusable, ValueError, TypeError, LookupError, ArithmeticError):
         return None
     algorithm = written.get("alg")

@@ -14,7 +14,6 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from ..access.deciding import open_authority
-from ..access.opening import Opened
 from ..checkpoints import open_checkpoints
 from ..cluster.opening import open_admission
 from ..config import EmbeddedLogConfig, Limits, PulsarLogConfig, Recorded, ServerConfig, insecure
@@ -28,10 +27,8 @@ from ..rereading import Rereading
 from .calls import Calls
 from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
-from .expiring import Expiring
 from .handlers import Others, handlers
 from .health import HealthService
-from .identifying import Identifying
 from .info import info
 from .journal import Journal
 from .log_opening import open_log
@@ -177,6 +174,10 @@ class Server:
         config = self.config
         calls = Calls(config.limits.max_concurrent_calls)
         if config.authentication.asks:
+            from ..access.opening import Opened  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
+            from .expiring import Expiring  # noqa: PLC0415
+            from .identifying import Identifying  # noqa: PLC0415
+
             opened = Opened(config.authentication)
             parts.push_async_callback(opened.close)
             for source in opened.sources:

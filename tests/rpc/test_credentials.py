@@ -1,0 +1,144 @@
+"""The matrix of who calls: every method, with every kind of credentials, over plaintext on this machine, TLS and mutual TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from tests.access.signing import SECRET, signed, token, unsigned
+from tests.client.certificates import Authority
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies_server.access import Way
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    ServerConfig,
+    TlsConfig,
+    TokenConfig,
+    parse_address,
+)
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import Refusal
+from .test_identifying import EVERY, EVERYBODY, PATIENCE, Metadata, Noting, replace
+
+REVOKED = bytes(32)
+"""The key that was in force before."""
+
+
+@pytest.fixture(params=["plaintext", "tls", "mutual tls"])
+def transport(request: pytest.FixtureRequest) -> str:
+    """How calls come."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Whom both sides trust."""
+    return Authority(tmp_path, "authority")
+
+
+@pytest.fixture
+async def server(tmp_path: Path, transport: str, authority: Authority, limits: Limits) -> AsyncIterator[Server]:
+    """A server that asks for tokens, and over mutual TLS for certificates too. Its key was replaced since it began."""
+    key = tmp_path / "secret.key"
+    key.write_bytes(REVOKED)
+    own = authority.identity("server", "127.0.0.1")
+    mutual = transport == "mutual tls"
+    tls = TlsConfig(certificate_file=own.certificate, key_file=own.key, client_ca_file=authority.certificate if mutual else None)
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        tls=None if transport == "plaintext" else tls,
+        authentication=AuthenticationConfig(
+            token=TokenConfig(secret_key_file=key, audience_claim="aud", audience="sidecar"),
+            certificate="cn" if mutual else "",
+            proxy_roles=("gateway",),
+        ),
+        authorization=EVERYBODY,
+    )
+    async with Server(config) as running:
+        replace(key, SECRET)
+        running.rereading.ask()
+        yield running
+
+
+@pytest.fixture
+async def stub(server: Server, transport: str, authority: Authority) -> AsyncIterator[AsyncStub]:
+    """The service, over the transport."""
+    mine = authority.identity("carol") if transport == "mutual tls" else None
+    credentials = grpc.ssl_channel_credentials(
+        authority.certificate.read_bytes(),
+        mine.key.read_bytes() if mine is not None else None,
+        mine.certificate.read_bytes() if mine is not None else None,
+    )
+    plain = transport == "plaintext"
+    async with grpc.aio.insecure_channel(server.address) if plain else grpc.aio.secure_channel(server.address, credentials) as channel:
+        stub = async_stub(channel)
+        async with asyncio.timeout(PATIENCE):
+            while await told(stub, "GetServerInfo", shown(token(aud="sidecar"))) is not None:
+                pass  # the other key is not in force yet
+        yield stub
+
+
+def shown(text: str, original: str = "") -> Metadata:
+    metadata: Metadata = (("authorization", f"Bearer {text}"),)
+    return (*metadata, ("topicpolicies-original-principal", original)) if original else metadata
+
+
+async def told(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | None:
+    """Why a call is refused at the door; None: it is not, whatever else may be wrong with it."""
+    try:
+        await EVERY[method](stub, metadata)
+    except grpc.aio.AioRpcError as error:
+        refusal = Refusal(error)
+        if refusal.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+            return Reason(refusal.info.reason)
+    return None
+
+
+@pytest.mark.parametrize("method", EVERY)
+async def test_who_calls(server: Server, stub: AsyncStub, transport: str, method: str) -> None:
+    now = time.time()
+    mine: dict[str, Any] = {"sub": "alice", "aud": "sidecar"}
+    good = token(**mine)
+    certificate = transport == "mutual tls"
+    for metadata, reason in [
+        ((), None if certificate else Reason.CREDENTIALS_MISSING),
+        (shown(token(bytes(48), **mine)), Reason.CREDENTIALS_INVALID),  # forged
+        (shown(token(REVOKED, **mine)), Reason.CREDENTIALS_INVALID),  # revoked: its key is not in force any more
+        (shown(good[:-6] + "AAAAAA"), Reason.CREDENTIALS_INVALID),  # changed
+        (shown(unsigned({"alg": "none"}, mine)), Reason.CREDENTIALS_INVALID),
+        (shown(signed({"alg": "RS256"}, mine)), Reason.CREDENTIALS_INVALID),
+        (shown(token(exp=now - 1, **mine)), Reason.CREDENTIALS_EXPIRED),
+        (shown(token(nbf=now + 60, **mine)), Reason.CREDENTIALS_INVALID),
+        (shown(token(sub="alice", aud="another")), Reason.CREDENTIALS_INVALID),
+        (shown(token(sub="alice")), Reason.CREDENTIALS_INVALID),  # no audience
+        (shown(token(aud="sidecar", sub="")), Reason.CREDENTIALS_INVALID),  # no role
+        (shown(good, "bob"), Reason.NOT_A_PROXY),
+        (shown(token(aud="sidecar", sub="gateway")), Reason.ORIGINAL_PRINCIPAL_INVALID),
+        (shown(token(aud="sidecar", sub="gateway"), "gateway"), Reason.ORIGINAL_PRINCIPAL_INVALID),
+    ]:
+        assert await told(stub, method, metadata) is reason, metadata
+    noting = Noting()
+    server.calls.observers = (noting,)
+    for metadata, caller in [
+        (shown(good), ("alice", Way.TOKEN, "")),
+        (shown(token(exp=now + 60, **mine)), ("alice", Way.TOKEN, "")),
+        (shown(token(aud=["x", "sidecar"], sub="gateway"), "bob"), ("gateway", Way.TOKEN, "bob")),
+        *([((), ("carol", Way.CERTIFICATE, ""))] if certificate else []),
+    ]:
+        noting.began_with.clear()
+        assert await told(stub, method, metadata) is None
+        ((_, found),) = noting.began_with
+        assert found.caller[:3] == caller
