@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import grpc
@@ -38,6 +38,7 @@ class CallContext:
     target = at_least = ""
     request: Request | None = None
     outcome: Outcome | None = None
+    leave: Callable[[PolicyError], None] | None = None
 
     def __init__(self, actor: str) -> None:
         self._actor = actor

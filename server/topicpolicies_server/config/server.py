@@ -104,8 +104,8 @@ class ServerConfig:
             if isinstance(self.log, EmbeddedLogConfig) and self.log.path is not None and _same(self.log.path, self.history.path):
                 problems.append(f'The change log and the history are both "{self.history.path}": each has a file of its own.')
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
-        problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
         problems += self._listen_problems()
+        problems += self.authorization.problems(self.log, authenticated=self.authentication.asks, show_secrets=self.show_secrets)
         problems += self._checkpoints_problems()
         if problems:
             raise ConfigError(tuple(problems))
@@ -113,7 +113,11 @@ class ServerConfig:
     @property
     def authenticated(self) -> bool:
         """Whether callers have to show who they are."""
-        return False
+        return self.authentication.asks
+
+    def warnings(self) -> list[str]:
+        """What was chosen that most servers should not be told: it is said in the log at the start."""
+        return self.authorization.warnings(show_secrets=self.show_secrets)
 
     def folders_to_make(self) -> list[Path]:
         """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""

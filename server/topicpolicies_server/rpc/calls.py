@@ -68,6 +68,7 @@ class Call:
         "error",
         "expired",
         "given_up",
+        "leave",
         "method",
         "outcome",
         "pace",
@@ -109,7 +110,9 @@ class Call:
         self.outcome: Outcome | None = None
         """What became of the change; None: it failed, or has no outcome yet."""
         self.expired: PolicyError | None = None
-        """Why it has no answer, when its caller's deadline is near."""
+        """Why it has no answer, when its caller's deadline is near or its credentials have expired."""
+        self.leave: Callable[[PolicyError], None] | None = None
+        """Has it read no more, and end with an error once it has told what became of what was read; None: it is ended at once."""
         self.state = State.WORKING
         self.began = self.since = self._loop.time()
         """The loop's times at which it came, and at which its state began."""
@@ -129,6 +132,10 @@ class Call:
         metadata: Iterable[tuple[str, str | bytes]] | None = self._context.invocation_metadata()
         return metadata
 
+    async def write(self, answer: Any) -> None:
+        """Writes one of a stream's answers."""
+        await self._context.write(answer)
+
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends it with an error (``errors.abort``)."""
         return await self._context.abort(code, details, trailing_metadata)
@@ -143,7 +150,7 @@ class Call:
         return left
 
     def expire(self, error: PolicyError) -> None:
-        """Ends it with an error, because its caller's deadline is near."""
+        """Ends it with an error, because its caller's deadline is near, or its credentials have expired."""
         self.expired = error
         self.end()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
 from typing import Any as Anything
 
@@ -46,6 +46,8 @@ class Context(Protocol):
     """The change that it makes."""
     outcome: Outcome | None
     """What became of that."""
+    leave: Callable[[PolicyError], None] | None
+    """Has it read no more, and end with an error."""
 
     @property
     def caller(self) -> Caller:

@@ -28,9 +28,10 @@ from ..logs.change_log import ChangeLog
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
-from .calls import Calls, Door
+from .calls import Calls, Door, Observer
 from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
+from .expiring import Expiring
 from .handlers import Others, handlers
 from .health import HealthService
 from .identifying import Identifying
@@ -107,6 +108,8 @@ class Server:
             OSError: the address can't be listened on, or a file can't be used.
         """
         config = self.config
+        for warning in config.warnings():
+            _LOG.warning("%s", warning)
         self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
         sole_writer = isinstance(config.log, EmbeddedLogConfig)
         context = FoldContext(sole_writer=sole_writer)
@@ -130,22 +133,23 @@ class Server:
         if self._checkpoints is not None:
             self._registry.keep_checkpoints(self._checkpoints)
         try:
-            calls = Calls(config.limits.max_concurrent_calls, self._open_doors())
+            calls = Calls(config.limits.max_concurrent_calls, *self._open_doors())
             ration(calls, config.limits)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
-            self._authority = await open_authority(config.authorization, config.log)
+            self._authority = await open_authority(config.authorization, config.log, self.rereading)
         except BaseException:
             await self.stop()
             raise
         admission = self._admission
+        permitting = Permitting(self._authority) if self._authority is not None else None
         self._servicer = Servicer(
             self._registry,
             config.limits,
             lambda: info(config, admission),
             calls,
             admission=admission,
-            permitting=Permitting(self._authority) if self._authority is not None else None,
+            permitting=permitting,
             show_secrets=config.show_secrets,
         )
         limits = config.limits
@@ -164,7 +168,7 @@ class Server:
         )
         self._grpc.add_generic_rpc_handlers((handlers(self._servicer, limits.max_message_bytes),))
         others = Others(self._grpc, self._servicer.calls, limits.max_message_bytes)
-        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE), others)
+        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE, permitting), others)
         if config.reflection:
             services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
@@ -207,14 +211,15 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _open_doors(self) -> list[Door]:
-        """What every call passes."""
+    def _open_doors(self) -> tuple[list[Door], list[Observer]]:
+        """What every call passes, and who is told of it."""
         if not self.config.authentication.asks:
-            return []
+            return [], []
         self._opened = Opened(self.config.authentication)
         for source in self._opened.sources:
             self.rereading.add(*source)
-        return [Identifying(self._opened.identification)]
+        expiring = Expiring()
+        return [Identifying(self._opened.identification), expiring], [expiring]
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):

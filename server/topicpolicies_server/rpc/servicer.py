@@ -201,6 +201,7 @@ class Servicer:
                 self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
             )
             self._streams.add(updates)
+            context.leave = updates.leave
             try:
                 async with contextlib.aclosing(updates.messages(stream)) as messages:
                     async for message in messages:

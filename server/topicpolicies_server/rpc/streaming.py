@@ -67,6 +67,7 @@ class UpdateStream:
         self._free = places
         self._failures = failures
         self._stop = stop
+        self._reading: asyncio.Task[None] | None = None
         self._freed = asyncio.Event()
         self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
         """Made to bytes when they are told: documents that many results share are kept once."""
@@ -92,8 +93,8 @@ class UpdateStream:
                 of what has no result is done.
         """
         loop = asyncio.get_running_loop()
-        reading = loop.create_task(self._read(stream), name="update stream")
-        stop = loop.create_task(self._stop_reading(reading), name="end of an update stream")
+        reading = self._reading = loop.create_task(self._read(stream), name="update stream")
+        stop = loop.create_task(self._stop_reading(), name="end of an update stream")
         try:
             while True:
                 self._told.clear()
@@ -127,12 +128,16 @@ class UpdateStream:
         for request, namespace in list(self._open.items()):
             namespace.end(request, stopping())
 
-    async def _stop_reading(self, reading: asyncio.Task[None]) -> None:
+    def leave(self, error: PolicyError) -> None:
+        """Reads no more; ends with an error once what was read has its results."""
+        if self._reading is not None and not self._ended:
+            self._failure = error
+            self._reading.cancel()
+
+    async def _stop_reading(self) -> None:
         """Reads no more once the server stops."""
         await self._stop.wait()
-        if not self._ended:
-            self._failure = stopping()
-            reading.cancel()
+        self.leave(stopping())
 
     async def _read(self, stream: AsyncIterator[Batch]) -> None:
         try:

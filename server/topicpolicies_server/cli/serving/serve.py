@@ -33,7 +33,8 @@ def serve(context: typer.Context, found: Gathered) -> None:
           --admin-url http://broker:8080 --pulsar-token-file token
       topicpolicies serve --data policies.db --listen 0.0.0.0:6680 \\
           --tls-certificate server.pem --tls-key key.pem \\
-          --authentication-providers token --token-secret-key secret.key
+          --authentication-providers token --token-secret-key secret.key \\
+          --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     check_tls(chosen.tls_flags, found)
