@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app, hoist, wants_json
 from topicpolicies_server.cli.serving import serve as serve_module
-from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
+from topicpolicies_server.config import CallRecordConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
 
@@ -37,7 +37,11 @@ def test_the_embedded_log_on_loopback(configured: list[ServerConfig], tmp_path: 
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     history = HistoryConfig(path=tmp_path / "p.history.db")
     checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints.db", named_here=True)
-    assert configured == [ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints)]
+    assert configured == [
+        ServerConfig(
+            log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints, call_record=CallRecordConfig()
+        )
+    ]
 
 
 def test_secrets_are_shown_only_by_a_server_that_is_told_to(configured: list[ServerConfig], tmp_path: Path) -> None:

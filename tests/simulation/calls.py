@@ -39,6 +39,7 @@ class CallContext:
     request: Request | None = None
     outcome: Outcome | None = None
     leave: Callable[[PolicyError], None] | None = None
+    changes = 0
 
     def __init__(self, actor: str) -> None:
         self._actor = actor

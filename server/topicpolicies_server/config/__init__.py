@@ -3,7 +3,8 @@
 All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
-- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``oauth2``, ``history``, ``checkpoints``, ``server``: configured
+- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``oauth2``, ``history``, ``checkpoints``, ``call_record``,
+  ``server``: what is configured
 - ``errors``, ``files``: what is wrong with it; ``insecure``: what is allowed, and told of
 - ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: what flags, the environment and a file say, and what is therefore in force
@@ -15,6 +16,7 @@ The defaults are safe: loopback only, and a server that others can reach must be
 from .address import DEFAULT_LISTEN, DEFAULT_PORT, Address, parse_address
 from .authentication import AuthenticationConfig, OidcConfig, TokenConfig
 from .authorization import AuthorizationConfig
+from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .history import HistoryConfig, history_beside
@@ -22,7 +24,7 @@ from .insecure import insecure
 from .limits import Limits, bounds
 from .logs import MOST_RECALLED_ENTRIES, RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
 from .oauth2 import OAuth2Config
-from .server import GuardConfig, LogLevel, ServerConfig, TlsConfig
+from .server import GuardConfig, LogFormat, LogLevel, ServerConfig, TlsConfig
 
 __all__ = [
     "DEFAULT_LISTEN",
@@ -32,6 +34,7 @@ __all__ = [
     "Address",
     "AuthenticationConfig",
     "AuthorizationConfig",
+    "CallRecordConfig",
     "CheckpointsConfig",
     "ConfigError",
     "EmbeddedLogConfig",
@@ -39,10 +42,12 @@ __all__ = [
     "HistoryConfig",
     "Limits",
     "LogConfig",
+    "LogFormat",
     "LogLevel",
     "OAuth2Config",
     "OidcConfig",
     "PulsarLogConfig",
+    "Recorded",
     "ServerConfig",
     "TlsConfig",
     "TokenConfig",

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from .authentication import ALGORITHMS, PROVIDERS, AuthenticationConfig, OidcConfig, TokenConfig
 from .authorization import AuthorizationConfig
+from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .history import HistoryConfig
@@ -15,7 +16,7 @@ from .limits import Limits
 from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
 from .oauth2 import OAuth2Config
 from .option import Value
-from .server import GuardConfig, LogLevel, ServerConfig, TlsConfig
+from .server import GuardConfig, LogFormat, LogLevel, ServerConfig, TlsConfig
 from .settling import PULSAR_ACCESS, settle
 from .sources import Gathered
 
@@ -48,6 +49,8 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
             authorization=_authorization(values),
             show_secrets=values["show_secrets"],
             log_level=LogLevel(values["log_level"]),
+            log_format=LogFormat(values["log_format"]),
+            call_record=_call_record(values),
             missing_topics=values["allow_missing_topics"],
             read_only=values["read_only"],
             pause_repairs=values["pause_repairs"],
@@ -74,6 +77,7 @@ def guard_config(found: Gathered) -> GuardConfig:
             pause_repairs=values["pause_repairs"],
             limits=_limits(values),
             log_level=LogLevel(values["log_level"]),
+            log_format=LogFormat(values["log_format"]),
             metrics_listen=values["metrics_listen"],
         ),
     )
@@ -228,3 +232,8 @@ def _checkpoints(found: Gathered, values: Mapping[str, Any]) -> CheckpointsConfi
         return None
     given = found.settings["checkpoints"].given
     return CheckpointsConfig(path=values["checkpoints"], make_folder=not (given or found.settings["data"].given), named_here=not given)
+
+
+def _call_record(values: Mapping[str, Any]) -> CallRecordConfig:
+    path = values["call_record_file"]
+    return CallRecordConfig(which=Recorded(values["call_record"]), path=None if path is None or path.name == "-" else path)

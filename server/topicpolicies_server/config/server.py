@@ -11,6 +11,7 @@ from pathlib import Path
 from .address import DEFAULT_LISTEN, Address, parse_address
 from .authentication import AuthenticationConfig
 from .authorization import AuthorizationConfig
+from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .files import unreadable
@@ -47,6 +48,14 @@ class LogLevel(enum.Enum):
     ERROR = "error"
 
 
+class LogFormat(enum.Enum):
+    """How the server's lines are written."""
+
+    TEXT = "text"
+    LOGFMT = "logfmt"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     """Everything that a server is told.
@@ -75,6 +84,8 @@ class ServerConfig:
     """Whether answers have the secrets of object storages in offload policies, where nobody decides who may see them; else
     ``topicpolicies.secrets.REDACTED`` stands for them."""
     log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
+    call_record: CallRecordConfig = field(default=CallRecordConfig(which=Recorded.OFF))
     missing_topics: bool = False
     """Whether policies of topics that do not exist are taken, for topics that are still to come; else updates of them are NOT_FOUND."""
     read_only: bool = False
@@ -106,7 +117,7 @@ class ServerConfig:
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
         problems += self.authorization.problems(self.log, authenticated=self.authentication.asks, show_secrets=self.show_secrets)
-        problems += self._checkpoints_problems()
+        problems += self._checkpoints_problems() + self.call_record.problems()
         if problems:
             raise ConfigError(tuple(problems))
 
@@ -185,6 +196,7 @@ class GuardConfig:
     """As with a server."""
     limits: Limits = field(default=Limits())
     log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
     metrics_listen: Address | None = None
     """As with a server."""
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import grpc
 
 from ..access import NOBODY, Caller
-from ..core.chains.request import Outcome, Request
+from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
 from .lateness import Lateness
@@ -65,6 +65,7 @@ class Call:
         "at_least",
         "began",
         "caller",
+        "changes",
         "error",
         "expired",
         "given_up",
@@ -107,6 +108,8 @@ class Call:
         """A version that its answer must have reached; "" is any."""
         self.request: Request | None = None
         """The change that it makes, once that is read; None: it makes none, or many."""
+        self.changes = 0
+        """How many changes of its stream have their outcome."""
         self.outcome: Outcome | None = None
         """What became of the change; None: it failed, or has no outcome yet."""
         self.expired: PolicyError | None = None
@@ -186,6 +189,21 @@ class Observer(Protocol):
         """It has ended: ``error`` and ``given_up`` say how. Nothing may have been asked at the doors."""
 
 
+class ChangeObserver(Protocol):
+    """Whoever is told of each change of a stream, as of calls."""
+
+    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
+        """A change has its outcome.
+
+        Args:
+            method: that of its call.
+            caller: who makes it.
+            request: the change; None: it could not be read.
+            answer: its outcome.
+            seconds: how long it took.
+        """
+
+
 Door: TypeAlias = Callable[[Call], "Awaitable[None] | None"]
 """What every call passes before its request is decoded; None: it has. Raises ``PolicyError``: it is refused."""
 
@@ -206,6 +224,8 @@ class Calls:
         """What each call passes, in this order."""
         self.observers = tuple(observers)
         """Who is told of each."""
+        self.change_observers: tuple[ChangeObserver, ...] = ()
+        """Who is told of each change of a stream."""
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
         self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)

@@ -44,6 +44,8 @@ class Context(Protocol):
     """A version that its answer must have reached."""
     request: Request | None
     """The change that it makes."""
+    changes: int
+    """How many changes of its stream have their outcome."""
     outcome: Outcome | None
     """What became of that."""
     leave: Callable[[PolicyError], None] | None

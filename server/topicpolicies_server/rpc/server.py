@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -19,7 +20,7 @@ from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, insecure
+from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
@@ -36,6 +37,7 @@ from .handlers import Others, handlers
 from .health import HealthService
 from .identifying import Identifying
 from .info import info
+from .journal import Journal
 from .permitting import Permitting
 from .rationing import ration
 from .servicer import SERVICE, Servicer
@@ -73,6 +75,7 @@ class Server:
         self._metrics: Endpoint | None = None
         self._watch: LogWatch | None = None
         self._pulse: Pulse | None = None
+        self._journal: Journal | None = None
         self._grpc: grpc.aio.Server | None = None
 
     @property
@@ -135,6 +138,7 @@ class Server:
         try:
             calls = Calls(config.limits.max_concurrent_calls, *self._open_doors())
             ration(calls, config.limits)
+            self._keep_journal(calls)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
             self._authority = await open_authority(config.authorization, config.log, self.rereading)
@@ -191,6 +195,8 @@ class Server:
             for part in (self._opened, self._guard_admin, self._authority, self._admission, *log):
                 if part is not None:
                     steps.push_async_callback(part.close)
+            if self._journal is not None:
+                steps.push_async_callback(asyncio.to_thread, self._journal.close)
             steps.push_async_callback(self.rereading.close)
             if self._guard is not None:
                 steps.push_async_callback(self._guard.stop)
@@ -220,6 +226,13 @@ class Server:
             self.rereading.add(*source)
         expiring = Expiring()
         return [Identifying(self._opened.identification), expiring], [expiring]
+
+    def _keep_journal(self, calls: Calls) -> None:
+        """Records calls, if that was asked for."""
+        if self.config.call_record.which is not Recorded.OFF:
+            self._journal = Journal(self.config.call_record, self.config.log_format)
+            calls.observers += (self._journal,)
+            calls.change_observers += (self._journal,)
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):

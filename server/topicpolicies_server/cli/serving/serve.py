@@ -75,4 +75,4 @@ def run(config: ServerConfig, output: Output) -> None:
         embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
         return [f"Listening on {server.address}", *embedded]
 
-    run_until_told("the server", output, config.log_level, (config.listen, config.metrics_listen), make, said)
+    run_until_told("the server", output, (config.log_level, config.log_format), (config.listen, config.metrics_listen), make, said)
