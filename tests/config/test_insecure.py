@@ -12,6 +12,8 @@ import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
     EmbeddedLogConfig,
     GuardConfig,
     LogConfig,
@@ -19,6 +21,7 @@ from topicpolicies_server.config import (
     PulsarLogConfig,
     ServerConfig,
     TlsConfig,
+    TokenConfig,
     insecure,
     parse_address,
 )
@@ -65,7 +68,14 @@ def test_each_insecure_choice_is_told(file: Path) -> None:
     choices: list[tuple[ServerConfig | GuardConfig, list[str]]] = [
         (server(listen=PUBLIC, insecure_listen=True), ["insecure_listen", "insecure_listen"]),
         (server(listen=PUBLIC, tls=tls, insecure_listen=True), ["insecure_listen"]),
-        (server(show_secrets=True), ["show_secrets"]),
+        (server(show_secrets=True), ["--show-secrets"]),
+        (
+            server(
+                authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=file)),
+                authorization=AuthorizationConfig(allow_authenticated=True),
+            ),
+            ["--allow-authenticated"],
+        ),
         (server(metrics_listen=parse_address("0.0.0.0:9464")), ["metrics_listen"]),
         (server(log=cluster(token_file=file, service_url="pulsar://127.0.0.1:6650,broker:6650")), ["pulsar"]),
         (server(log=cluster(token_file=file, admin_url="http://broker:8080")), ["admin_url"]),
@@ -81,7 +91,8 @@ def test_each_insecure_choice_is_told(file: Path) -> None:
         ),
     ]
     for config, options in choices:
-        assert [sentence.partition(":")[0] for sentence in insecure(config)] == options
+        told = insecure(config)
+        assert len(told) == len(options) and all(option in each for option, each in zip(options, told, strict=True)), told
         assert "token\n" not in " ".join(insecure(config))
 
 

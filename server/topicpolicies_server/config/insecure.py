@@ -24,9 +24,7 @@ def _of_server(config: ServerConfig) -> list[str]:
             found.append(f"insecure_listen: what is said on {config.listen} is not encrypted, secrets and tokens of callers included.")
         if not config.authentication.asks and (config.tls is None or config.tls.client_ca_file is None):
             found.append(f"insecure_listen: whoever reaches {config.listen} may change every policy, as nobody is asked who he is.")
-    if config.show_secrets:
-        found.append("show_secrets: whoever may read sees the object storages' credentials in offload policies.")
-    return found
+    return found + config.warnings()
 
 
 def _towards_brokers(log: LogConfig) -> list[str]:

@@ -111,8 +111,8 @@ class Server:
             OSError: the address can't be listened on, or a file can't be used.
         """
         config = self.config
-        for warning in config.warnings():
-            _LOG.warning("%s", warning)
+        for sentence in insecure(config):
+            _LOG.warning("insecure: %s", sentence)
         self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
         sole_writer = isinstance(config.log, EmbeddedLogConfig)
         context = FoldContext(sole_writer=sole_writer)
@@ -180,8 +180,6 @@ class Server:
             self._listen(self._grpc)
             await self._watch.start()
             await self._grpc.start()
-            for sentence in insecure(config):
-                _LOG.warning("insecure: %s", sentence)
             self._guard_and_show(config, self._registry)
             self.rereading.start()
         except BaseException:
