@@ -119,7 +119,7 @@ async def polite(address: str, seconds: float) -> list[float]:
     async with grpc.aio.insecure_channel(address) as channel:
         stub: Any = service_pb2_grpc.TopicPoliciesServiceStub(channel)
         who = _who("polite")
-        await stub.UpdatePolicy(_update("polite", 0), metadata=who, wait_for_ready=True)
+        await stub.UpdatePolicy(_update("polite", 0), metadata=who, wait_for_ready=True, timeout=60)
         began = time.monotonic()
         for number in range(int(seconds * _RATE)):
             due = began + number / _RATE
@@ -136,6 +136,7 @@ def _server(options: tuple[str, ...], folder: Path) -> Iterator[tuple[str, int]]
     secret.write_text(_SECRET)
     command = [sys.executable, "-m", "topicpolicies_server", "serve", "--listen", address, "--token-secret-key", str(secret), *options]
     kept = [
+        "--allow-authenticated",
         "--authentication-providers",
         "token",
         "--data",
@@ -145,7 +146,7 @@ def _server(options: tuple[str, ...], folder: Path) -> Iterator[tuple[str, int]]
         "--log-level",
         "warning",
     ]
-    with subprocess.Popen([*command, *kept], stderr=subprocess.DEVNULL) as process:
+    with (folder / "log").open("wb") as log, subprocess.Popen([*command, *kept], stderr=log) as process:
         try:
             yield address, process.pid
         finally:

@@ -92,6 +92,8 @@ class Server:
             PolicyError: the history can't be opened, for such a reason, or a key that callers are verified with.
             OSError: the address can't be listened on, or a file can't be used.
         """
+        for sentence in insecure(self.config):
+            _LOG.warning("insecure: %s", sentence)
         async with contextlib.AsyncExitStack() as parts:
             await self._open(parts)
             self._parts = parts.pop_all()
@@ -131,8 +133,6 @@ class Server:
         await watch.start()
         parts.push_async_callback(watch.stop)
         await server.start()
-        for sentence in insecure(config):
-            _LOG.warning("insecure: %s", sentence)
         self.rereading.start()
 
     async def stop(self) -> None:

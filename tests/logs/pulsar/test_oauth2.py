@@ -47,6 +47,7 @@ class Web:
                 if self.path.startswith("/.well-known/"):
                     self.answer(200, {"token_endpoint": f"{web.url}/token"})
                     return
+                web.gate.wait(20)
                 web.shown.append(self.headers.get("authorization", ""))
                 web.certificates.append(context and self.connection.getpeercert())
                 good = not web.forms or web.shown[-1] == f"Bearer token-{len(web.forms)}"
@@ -332,6 +333,27 @@ async def test_the_admin_api_is_shown_the_certificate_that_is_there_now(
     assert len(caplog.records) == 1 and "stays in force" in caplog.text
     shutil.copyfile(second.key, key)
     assert await shown() == "second"
+    secured.gate.clear()
+    slow = asyncio.ensure_future(admin.get("clusters"))  # over a connection with the present certificate
+    await asyncio.sleep(0.2)
+    shutil.copyfile(first.certificate, certificate)
+    shutil.copyfile(first.key, key)
+    other = asyncio.ensure_future(admin.get("clusters"))
+    await asyncio.sleep(0.2)
+    secured.gate.set()
+    assert [await slow, await other] == [["standalone"]] * 2
+    assert {str(each["subject"][0][0][1]) for each in secured.certificates[-2:]} == {"first", "second"}
+    await admin.close()
+
+
+async def test_an_authority_that_was_taken_out_is_trusted_no_more(secured: Web, authority: Authority, tmp_path: Path) -> None:
+    trust, me = tmp_path / "trust.pem", authority.issue("me")
+    shutil.copyfile(authority.trust, trust)
+    admin = Admin(secured.url, tls=TlsOptions(trust_certs=trust, certificate=me.certificate, key=me.key))
+    assert await admin.get("clusters") == ["standalone"]
+    shutil.copyfile(Authority(tmp_path / "other").trust, trust)
+    with pytest.raises(LogError):
+        await admin.get("clusters", seconds=0)
     await admin.close()
 
 

@@ -120,11 +120,7 @@ class TlsOptions:
 
 
 class LiveContext:
-    """A TLS context whose files are read anew when they change, for the connections from then on.
-
-    What can't be used leaves in force what was read before, and is told once. An authority that is added is trusted from then on; one that
-    was taken out is so until the process ends.
-    """
+    """A TLS context for the connections from now on. What can't be used leaves in force what was read before, and is told once."""
 
     def __init__(self, tls: TlsOptions) -> None:
         """Reads the files.
@@ -137,26 +133,22 @@ class LiveContext:
         self._seen = self._look()
         self._problem = ""
         self.context = tls.context()
-        """For a library that makes connections with it."""
+        """As the files were when they were read."""
 
-    def renew(self) -> None:
-        """Reads the files, if they have changed."""
+    def renew(self) -> bool:
+        """Reads the files, if they have changed; whether there is another context now."""
         if not self._files or (seen := self._look()) == self._seen:
-            return
+            return False
         try:
-            self._tls.context()  # tried with one that nobody uses: of a pair that does not fit one half would be in force
-            if self._tls.trust_certs is not None:
-                self.context.load_verify_locations(self._tls.trust_certs)
-            if self._tls.certificate is not None:
-                self.context.load_cert_chain(self._tls.certificate, self._tls.key, password=str)
+            context = self._tls.context()
         except OSError as error:
-            problem = str(error)
-            if problem != self._problem:
+            if self._problem != (problem := str(error)):
                 _LOG.warning("TLS towards Pulsar: %s; what was read before stays in force", problem)
             self._problem = problem
-            return
-        self._seen, self._problem = seen, ""
+            return False
+        self.context, self._seen, self._problem = context, seen, ""
         _LOG.info("TLS towards Pulsar: read anew, and in force")
+        return True
 
     def _look(self) -> list[tuple[int, int, int] | None]:
         return [_signature(each) for each in self._files]

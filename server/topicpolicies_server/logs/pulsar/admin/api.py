@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx
 
 from ....core.reasons import Reason
+from ....tasks import Owned
 from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
@@ -59,12 +61,8 @@ class Admin:
         self._ended: frozenset[asyncio.Task[Answer]] = frozenset()
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
-        self._http = httpx.AsyncClient(
-            verify=self._tls.context,
-            timeout=_READ_SECONDS,
-            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
-            trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
-        )
+        self._http = _client(self._tls.context)
+        self._retired = Owned("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
         """What the broker answers to ``GET /admin/v2/<path>``: the JSON, or None for "not found".
@@ -130,7 +128,19 @@ class Admin:
         await asyncio.gather(*self._ended, return_exceptions=True)
         if self._issued is not None:
             await self._issued.close()
+        await self._retired.close(cancel=False)
         await self._http.aclose()
+
+    def _replace(self) -> None:
+        """Connections are made with another certificate, or trust others, from now on. Those that are used go on, and are closed then."""
+        old, asking, self._http = self._http, set(self._asking), _client(self._tls.context)
+
+        async def retire() -> None:
+            if asking:
+                await asyncio.wait(asking)
+            await old.aclose()
+
+        self._retired.begin(retire(), "connections with a former certificate")
 
     async def _answer(self, resource: str, seconds: float) -> Answer | None:
         deadline = time.monotonic() + seconds
@@ -163,7 +173,8 @@ class Admin:
 
     async def _followed(self, resource: str) -> Answer | None:
         url = self._bases[0] + resource
-        self._tls.renew()
+        if self._tls.renew():
+            self._replace()
         for _ in range(_REDIRECTS):
             token = await self._issued_now() if self._issued is not None else self._shown()
             try:
@@ -252,6 +263,15 @@ class Admin:
         if not httpx.codes.is_success(status):
             raise _useless(resource, f"{status} {answer.reason(token)}")
         return answer
+
+
+def _client(context: ssl.SSLContext) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        verify=context,
+        timeout=_READ_SECONDS,
+        limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+        trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
+    )
 
 
 class _PassingFaultError(Exception):

@@ -1,0 +1,127 @@
+"""A log of a broker that lets nobody in without a certificate, and takes the role from it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.configuration import SUPERUSER, Security
+from tests.broker.credentials import Authority, Identity, TokenKey
+from tests.broker.pulsar_broker import Broker
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, an_update
+from topicpolicies_server.config import Limits, PulsarLogConfig
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import PulsarLog, PulsarNamespaceLog
+from topicpolicies_server.logs.pulsar.opening import admin_api, pulsar_log
+
+pytestmark = pytest.mark.broker
+_PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def broker(authority: Authority) -> Iterator[Broker]:
+    settings = {
+        "authenticationProviders": f"{_PROVIDERS}Token,{_PROVIDERS}Tls",
+        "tlsRequireTrustedClientCertOnConnect": "true",
+    }
+    broker = Broker(security=Security(tokens=TokenKey(), authority=authority), settings=settings, heap_mb=600)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.close()
+
+
+class Files:
+    """The files of the sidecar's certificate."""
+
+    def __init__(self, folder: Path, broker: Broker, authority: Authority) -> None:
+        self._certificate, self._key = folder / "sidecar.pem", folder / "sidecar.key"
+        self._broker, self._authority = broker, authority
+
+    def put(self, identity: Identity) -> None:
+        shutil.copyfile(identity.certificate, self._certificate)
+        shutil.copyfile(identity.key, self._key)
+
+    def config(self) -> PulsarLogConfig:
+        there = self._certificate.exists()
+        return PulsarLogConfig(
+            service_url=self._broker.service_url_tls,
+            admin_url=self._broker.admin_url_tls,
+            tls_trust_certs_file=self._authority.trust,
+            tls_certificate_file=self._certificate if there else None,
+            tls_key_file=self._key if there else None,
+        )
+
+    def log(self) -> PulsarLog:
+        return pulsar_log(self.config(), Limits())
+
+
+@pytest.fixture
+def files(tmp_path: Path, broker: Broker, authority: Authority) -> Files:
+    return Files(tmp_path, broker, authority)
+
+
+async def namespace_of(broker: Broker) -> str:
+    with broker.admin() as admin:
+        return await asyncio.to_thread(admin.create_namespace)
+
+
+async def test_a_log_is_written_and_read_with_a_certificate_alone(files: Files, broker: Broker, authority: Authority) -> None:
+    namespace = await namespace_of(broker)
+    files.put(authority.issue(SUPERUSER))
+    log, recorder = files.log(), Recorder()
+    opened = await log.open(namespace, recorder)
+    recorder.append(opened, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    await log.close()
+    assert recorder.complaints == []
+
+
+@pytest.mark.parametrize("name", ["nobody in particular", None])
+async def test_whoever_has_no_certificate_or_one_of_a_role_without_permissions_is_refused(
+    files: Files, broker: Broker, authority: Authority, name: str | None
+) -> None:
+    namespace = await namespace_of(broker)
+    if name is not None:
+        files.put(authority.issue(name))
+    log = files.log()
+    with pytest.raises(LogError) as refused:
+        await asyncio.wait_for(log.open(namespace, Recorder()), 60)
+    assert refused.value.reason in ("PULSAR_ADMIN_REFUSED", "PULSAR_ADMIN_UNREACHABLE", "LOG_ACCESS_DENIED")
+    await log.close()
+
+
+async def test_a_certificate_that_was_replaced_is_shown_from_then_on(files: Files, broker: Broker, authority: Authority) -> None:
+    namespace = await namespace_of(broker)
+    files.put(authority.issue("nobody"))
+    log, admin = files.log(), admin_api(files.config())
+    with pytest.raises(LogError):
+        await asyncio.wait_for(log.open(namespace, Recorder()), 60)
+    with pytest.raises(LogError, match=r"40[13]"):
+        await admin.get("tenants")
+    files.put(authority.issue(SUPERUSER))
+    recorder = Recorder()
+    opened: PulsarNamespaceLog | None = None
+    async with asyncio.timeout(60):
+        while opened is None:  # the library's connections that were made with the old one are used as long as they are open
+            try:
+                assert "public" in await admin.get("tenants")
+                opened = await log.open(namespace, recorder)
+            except LogError:
+                await asyncio.sleep(0.5)
+    recorder.append(opened, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    assert recorder.failures == []
+    await log.close()
+    await admin.close()
