@@ -319,6 +319,31 @@ async def test_a_long_log_comes_in_slices_between_which_others_run() -> None:
     await reading.stop()
 
 
+class OneByOne(Reading):
+    """A reader that is given the next entry, by another thread, whenever one was handed over: it never has to wait."""
+
+    def _deliver(self, events: Sequence[Placed]) -> None:
+        super()._deliver(events)
+        if self.caught_up_after and len(self.entries) < 200:
+            self.handle.feed(*updates(len(self.entries)))
+
+
+async def test_entries_that_come_one_by_one_and_never_end_leave_others_their_turns() -> None:
+    reading = OneByOne(FakeReader(*updates(0)), MessageId(7, 0))
+    await reading.until(lambda: bool(reading.caught_up_after))
+    await asyncio.sleep(0.01)
+    reading.handle.feed(*updates(1))
+    turns = 0
+    async with asyncio.timeout(20):
+        while len(reading.entries) < 200:
+            turns += 1
+            await asyncio.sleep(0)
+    assert reading.ids == [f"{n}" for n in range(200)]
+    assert len(reading.batches) == 200
+    assert turns >= 20
+    await reading.stop()
+
+
 async def test_entries_that_cannot_be_read_take_their_place_and_are_counted() -> None:
     garbage = FakeMessage(FakeMessageId(7, 1), KEY.topic, b"\x02no event", {}, 0, "standalone-0-1")
     foreign = FakeMessage(FakeMessageId(7, 2), KEY.topic, b"{}", {}, 1, "standalone-0-1")

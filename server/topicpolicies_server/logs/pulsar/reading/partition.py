@@ -41,6 +41,10 @@ from .receiving import Received, Receiver
 _log = logging.getLogger(__name__)
 
 _SLICE_SECONDS = 0.005
+_FEW = 16
+"""Fewer entries than this may be handed over without a turn of the loop for others, but not"""
+_IN_A_ROW = 8
+"""times one after the other: under load, entries of ours come one by one."""
 _QUIET_SECONDS = 0.1
 _ANSWER_SECONDS = 5.0
 _OVERDUE_SECONDS = 0.7
@@ -116,6 +120,8 @@ class PartitionReader:
         self._reopen = reopen
         self._quiet = Quiet(time.monotonic(), goal.patience_seconds)
         self._caught_up = False
+        self._in_a_row = 0
+        """How often something was handed over since others had a turn."""
         self._beside = 0
         """How many entries were read beside the reader and ahead of it."""
         self._given = NOWHERE
@@ -323,7 +329,10 @@ class PartitionReader:
                 until = clock() + _SLICE_SECONDS
         if placed:
             deliver(placed)
-        await asyncio.sleep(0)
+        self._in_a_row += 1
+        if len(placed) >= _FEW or self._in_a_row >= _IN_A_ROW:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
 
     async def _make_sure(self, deliver: _Delivery) -> None:
         """Finds out whether something was missed, and hands over what was not handed over where it stands.
