@@ -46,6 +46,8 @@ class Context(Protocol):
     """The change that it makes."""
     outcome: Outcome | None
     """What became of that."""
+    started: float
+    """When it came, by ``time.perf_counter``."""
 
     @property
     def caller(self) -> Caller:

@@ -25,7 +25,7 @@ from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
 from ..history import Bounds, History, open_history
 from ..logs.change_log import ChangeLog
-from ..metrics import Endpoint, ServerCollector
+from ..metrics import CallCounts, Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
 from .calls import Calls, Door
@@ -70,6 +70,7 @@ class Server:
         self._guard_admin: Admin | None = None
         self._opened: Opened | None = None
         self._metrics: Endpoint | None = None
+        self._counts = CallCounts() if config.metrics_listen is not None else None
         self._watch: LogWatch | None = None
         self._pulse: Pulse | None = None
         self._grpc: grpc.aio.Server | None = None
@@ -130,7 +131,7 @@ class Server:
         if self._checkpoints is not None:
             self._registry.keep_checkpoints(self._checkpoints)
         try:
-            calls = Calls(config.limits.max_concurrent_calls, self._open_doors())
+            calls = Calls(config.limits.max_concurrent_calls, self._open_doors(), [self._counts] if self._counts is not None else [])
             ration(calls, config.limits)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
@@ -148,6 +149,8 @@ class Server:
             permitting=Permitting(self._authority) if self._authority is not None else None,
             show_secrets=config.show_secrets,
         )
+        if self._counts is not None:
+            self._counts.watches, self._counts.unread_seconds = self._servicer.watch_records, calls.unread_seconds
         limits = config.limits
         self._grpc = grpc.aio.server(
             options=[
@@ -225,7 +228,9 @@ class Server:
         if config.metrics_listen is not None:
             readiness, pulse = self.readiness, Pulse()
             self._pulse = pulse
-            self._metrics = Endpoint(config.metrics_listen, ServerCollector(registry, self._guard), lambda: report(readiness, pulse))
+            self._metrics = Endpoint(
+                config.metrics_listen, ServerCollector(registry, self._guard, self._counts), lambda: report(readiness, pulse)
+            )
             _LOG.info("metrics at http://%s/metrics", self._metrics.address)
 
     def _listen(self, server: grpc.aio.Server) -> None:
